@@ -1,0 +1,1 @@
+"""What features gradient descent finds, and how far the networks that use them are from breaking."""

@@ -1,0 +1,23 @@
+"""Points that fool; an upper bound on the radius."""
+
+from featureprism.attacks.gradient import Attack, AttackOutcome, fgm, pgd, strongest_of
+from featureprism.attacks.radius import AttackedRadius, minimal_radius
+from featureprism.attacks.self_test import SelfTest, self_test
+from featureprism.attacks.starts import Along, AtRandom, Start, Towards, structured_starts
+
+__all__ = [
+    "Along",
+    "AtRandom",
+    "Attack",
+    "AttackOutcome",
+    "AttackedRadius",
+    "SelfTest",
+    "Start",
+    "Towards",
+    "fgm",
+    "minimal_radius",
+    "pgd",
+    "self_test",
+    "strongest_of",
+    "structured_starts",
+]

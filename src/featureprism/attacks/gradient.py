@@ -1,0 +1,156 @@
+"""Gradient attacks at a given radius: FGM and PGD, in the span of the first layer where that is exact."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from featureprism.attacks.starts import Start
+from featureprism.geometry import LpBall, span_basis
+from featureprism.records import check_points
+
+BALL_TOLERANCE = 1e-9  # relative; float64 projections of up to a few thousand coordinates
+ZERO_GRADIENT = 1e-9  # a gradient below this share of the largest one gives no direction
+
+
+@dataclass(frozen=True)
+class AttackOutcome:
+    """Perturbations with y f(x + δ) ≤ 0 where `flipped`, and the share of vanished gradients met."""
+
+    delta: Float[Tensor, "n d"]
+    flipped: Bool[Tensor, " n"]
+    zero_gradient_share: float
+
+
+Attack = Callable[[nn.Module, Tensor, Tensor, LpBall], AttackOutcome]
+
+
+def to_span(net: Any, x: Float[Tensor, "n d"]) -> tuple[Any, Tensor, Tensor | None]:
+    """The network and points in the span of its first layer, float64; exact for ℓ2 questions.
+
+    Modules without `input_directions` come back as they are, with None for the basis.
+    """
+    if not hasattr(net, "input_directions"):
+        return deepcopy(net).double(), x.double(), None
+    basis = span_basis(net.input_directions().double())
+    return net.in_coordinates(basis), x.double() @ basis, basis
+
+
+def margin_gradient(net: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """y f(x) and its gradient: closed where the network has one, by autograd otherwise."""
+    if hasattr(net, "input_gradient"):
+        value, gradient = net.input_gradient(x)
+        return y * value, y.unsqueeze(1) * gradient
+    with torch.enable_grad():
+        x = x.detach().requires_grad_()
+        margin = y * net(x)
+        (gradient,) = torch.autograd.grad(margin.sum(), x)
+    return margin.detach(), gradient
+
+
+def verified(
+    net: Any, x: Tensor, y: Tensor, ball: LpBall, delta: Tensor, zero_gradient_share: float
+) -> AttackOutcome:
+    """The outcome, judged on the given network; a perturbation outside the ball is an error."""
+    eps = torch.as_tensor(ball.eps, dtype=delta.dtype)
+    if not bool((ball.norm(delta) <= eps * (1 + BALL_TOLERANCE)).all()):
+        raise RuntimeError("An attack left its ball; its result is not a number to report.")
+    with torch.no_grad():
+        flipped = y * net(x + delta) <= 0
+    return AttackOutcome(delta, flipped, zero_gradient_share)
+
+
+def _prepare(
+    net: Any, x: Tensor, y: Tensor, ball: LpBall
+) -> tuple[Any, Tensor, Tensor, Tensor | None]:
+    check_points(x, y)
+    if ball.p == 2:
+        small, z, basis = to_span(net, x)
+        return small, z, y.double(), basis
+    return deepcopy(net).double(), x.double(), y.double(), None
+
+
+def _finish(
+    net: Any, x: Tensor, y: Tensor, ball: LpBall, delta: Tensor, basis: Tensor | None, share: float
+) -> AttackOutcome:
+    full = delta if basis is None else delta @ basis.T
+    return verified(deepcopy(net).double(), x.double(), y.double(), ball, ball.project(full), share)
+
+
+def fgm(
+    net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
+) -> AttackOutcome:
+    """One step to the edge of the ball against the gradient of the margin: δ = -steepest(∇ y f(x))."""
+    small, z, signs, basis = _prepare(net, x, y, ball)
+    _, gradient = margin_gradient(small, z, signs)
+    return _finish(net, x, y, ball, ball.steepest(-gradient), basis, zero_share(gradient))
+
+
+def pgd(
+    net: nn.Module,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    ball: LpBall,
+    *,
+    starts: Sequence[Start] = (),
+    steps: int = 40,
+) -> AttackOutcome:
+    """Projected descent of the margin y f from zero and from every start; the least margin wins.
+
+    Steps of length 2.5 eps/steps along the normalised gradient, in float64; for ℓ2 in the span of the first layer.
+    Without structured starts PGD is blind on pReLU networks.
+    """
+    small, z, signs, basis = _prepare(net, x, y, ball)
+    local = [s if basis is None else s.in_coordinates(basis) for s in starts]
+    delta, _, share = descend(small, z, signs, ball, local, steps)
+    return _finish(net, x, y, ball, delta, basis, share)
+
+
+def descend(
+    net: Any, x: Tensor, y: Tensor, ball: LpBall, starts: Sequence[Start], steps: int
+) -> tuple[Tensor, Tensor, float]:
+    """(best δ, its margin, share of zero gradients) of projected descent, where the points are."""
+    first = [torch.zeros_like(x).unsqueeze(0), *(s.deltas(x, y, ball) for s in starts)]
+    delta = ball.project(torch.cat(first))  # (s, n, d)
+    num, (n, d) = delta.shape[0], x.shape
+    signs = y.repeat(num)
+
+    def look(delta: Tensor) -> tuple[Tensor, Tensor]:
+        margin, gradient = margin_gradient(net, (x + delta).reshape(num * n, d), signs)
+        return margin.reshape(num, n), gradient.reshape(num, n, d)
+
+    margin, gradient = look(delta)
+    share = zero_share(gradient)
+    best, best_margin = delta.clone(), margin.clone()
+    for _ in range(steps):
+        delta = ball.project(delta - 2.5 / steps * ball.steepest(gradient))
+        margin, gradient = look(delta)
+        better = margin < best_margin
+        best = torch.where(better.unsqueeze(-1), delta, best)
+        best_margin = torch.minimum(best_margin, margin)
+    least, winner = best_margin.min(dim=0)
+    return best[winner, torch.arange(n)], least, max(share, zero_share(gradient))
+
+
+def zero_share(gradient: Float[Tensor, "*s d"]) -> float:
+    """Share of gradients too small to point anywhere."""
+    length = torch.linalg.vector_norm(gradient, dim=-1)
+    return float((length <= ZERO_GRADIENT * length.max()).double().mean())
+
+
+def strongest_of(*attacks: Attack) -> Attack:
+    """The attack that tries all of them and keeps, per point, one that flips (else the first)."""
+
+    def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:
+        outcomes = [one(net, x, y, ball) for one in attacks]
+        flipped = torch.stack([o.flipped for o in outcomes])
+        winner = flipped.to(torch.int8).argmax(dim=0)
+        delta = torch.stack([o.delta for o in outcomes])[winner, torch.arange(len(x))]
+        share = max(o.zero_gradient_share for o in outcomes)
+        return AttackOutcome(delta, flipped.any(dim=0), share)
+
+    return attack

@@ -1,0 +1,143 @@
+"""The smallest perturbation an attack can find, point by point, and the curve it draws."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.attacks.gradient import descend, margin_gradient, to_span, verified
+from featureprism.attacks.starts import Start
+from featureprism.geometry import LpBall
+from featureprism.records import check_points
+
+RAY_STEPS = 32  # where the first flip of a ray is looked for
+HALVINGS = 40  # of the interval that holds the flip
+KEPT_RAYS = 6  # per point, the shortest ones go on to PGD
+SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
+
+
+@dataclass(frozen=True)
+class AttackedRadius:
+    """Per point the norm of a verified perturbation that flips it: 0 if misclassified, inf if none was found."""
+
+    radius: Float[Tensor, " n"]
+    delta: Float[Tensor, "n d"]
+    zero_gradient_share: float
+
+    @property
+    def half(self) -> float:
+        """The radius at which half of the points are flipped: the median."""
+        return float(self.radius.median())
+
+    def accuracy(self, radii: Float[Tensor, " m"]) -> Float[Tensor, " m"]:
+        """Attacked robust accuracy: the share of points that no found perturbation up to r flips."""
+        return (self.radius.unsqueeze(0) > radii.unsqueeze(1)).double().mean(dim=1)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Start from known perturbations (s, n, d), stretched to the edge of the ball."""
+
+    known: Tensor
+
+    def deltas(self, x: Tensor, y: Tensor, ball: LpBall) -> Tensor:  # noqa: ARG002
+        return ball.steepest(self.known)
+
+    def in_coordinates(self, basis: Tensor) -> "_Given":
+        return _Given(self.known @ basis)
+
+
+@torch.no_grad()
+def minimal_radius(
+    net: nn.Module,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    starts: Sequence[Start],
+    upper: float,
+    steps: int = 20,
+    rounds: int = 8,
+) -> AttackedRadius:
+    """Smallest ℓ2 perturbation found: rays along every start, then PGD at bisected radii.
+
+    First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
+    zero, the shortest rays and the best witness attacks halfway between the largest radius that held and the
+    smallest that did not; a success is shortened along its ray to the boundary. The result is an upper bound of the
+    robust radius with a witness for every point, verified on the given network.
+    """
+    check_points(x, y)
+    if not upper > 0:
+        raise ValueError(f"The largest radius to try must be positive, got {upper}.")
+    small, z, basis = to_span(net, x)
+    signs = y.double()
+    local = [s if basis is None else s.in_coordinates(basis) for s in starts]
+    lengths, rays = _first_flips(small, z, signs, local, upper)
+    radius, shortest = lengths.min(dim=0)
+    delta = rays[shortest, torch.arange(len(z))]
+    low, share = 0.5 * radius.clamp_max(upper), 0.0
+    for _ in range(rounds):
+        ball = LpBall(2, (low + radius.clamp_max(upper)) / 2)
+        known = [_Given(rays), _Given(delta.unsqueeze(0))]
+        found, margin, zero = descend(small, z, signs, ball, known, steps)
+        share = max(share, zero)
+        shorter = shortened(small, z, signs, found)
+        length = torch.linalg.vector_norm(shorter, dim=1)
+        better = (margin <= 0) & (length < radius)
+        radius = torch.where(better, length, radius)
+        delta = torch.where(better.unsqueeze(1), shorter, delta)
+        # a failure raises the floor; a success may open new room below it
+        low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(ball.eps))
+    full = delta if basis is None else delta @ basis.T
+    return _checked(net, x, y, full, torch.isfinite(radius), share)
+
+
+def _checked(
+    net: Any, x: Tensor, y: Tensor, delta: Tensor, found: Tensor, share: float
+) -> AttackedRadius:
+    """Radii measured again on the original network: what does not flip there is not a witness."""
+    length = torch.linalg.vector_norm(delta, dim=1)
+    outcome = verified(deepcopy(net).double(), x.double(), y.double(), LpBall(2, length), delta, share)
+    radius = torch.where(found & outcome.flipped, length, torch.full_like(length, torch.inf))
+    return AttackedRadius(radius, delta, share)
+
+
+def _first_flips(
+    net: Any, z: Tensor, y: Tensor, starts: Sequence[Start], upper: float
+) -> tuple[Float[Tensor, "s n"], Float[Tensor, "s n d"]]:
+    """The few shortest flips among the gradient and all starts: norms (inf: none) and perturbations."""
+    ball = LpBall(2, upper)
+    _, gradient = margin_gradient(net, z, y)
+    rays = torch.cat([ball.steepest(-gradient).unsqueeze(0), *(s.deltas(z, y, ball) for s in starts)])
+    num, (n, r) = len(rays), z.shape
+    first = torch.full((num, n), torch.inf, dtype=z.dtype)
+    for share in torch.linspace(1, 0, RAY_STEPS + 1, dtype=z.dtype):
+        margin = y.repeat(num) * net((z + share * rays).reshape(num * n, r))
+        first = torch.where(margin.reshape(num, n) <= 0, share, first)
+    first, kept = first.sort(dim=0)
+    first, kept = first[:KEPT_RAYS], kept[:KEPT_RAYS]
+    rays = rays[kept, torch.arange(n)]  # (s, n, r)
+    reach = torch.where(torch.isfinite(first), first, torch.ones_like(first)).unsqueeze(-1) * rays
+    many = len(rays)
+    flat = shortened(net, z.repeat(many, 1), y.repeat(many), reach.reshape(many * n, r), 1 - 2 / RAY_STEPS)
+    witnesses = flat.reshape(many, n, r)
+    length = torch.linalg.vector_norm(witnesses, dim=-1)
+    return torch.where(torch.isfinite(first), length, first), witnesses
+
+
+def shortened(
+    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"], from_share: float = 0.0
+) -> Float[Tensor, "n d"]:
+    """δ scaled down to a crossing of the boundary on its ray, on the flipping side; 0 if misclassified."""
+    low = torch.full((len(z), 1), from_share, dtype=z.dtype)
+    low = torch.where((y * net(z + low * delta) > 0).unsqueeze(1), low, torch.zeros_like(low))
+    high = torch.ones_like(low)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        holds = (y * net(z + middle * delta) > 0).unsqueeze(1)
+        low, high = torch.where(holds, middle, low), torch.where(holds, high, middle)
+    high = (high * (1 + SAFETY)).clamp_max(1)
+    return torch.where((y * net(z) <= 0).unsqueeze(1), torch.zeros_like(high), high) * delta

@@ -1,0 +1,133 @@
+"""Where an attack begins: structured and random perturbations.
+
+Gradients of these networks vanish on the way to the other clusters, so starting points must carry the structure.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.networks.two_layer import TwoLayerNet
+
+SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
+
+
+class Start(Protocol):
+    """A family of first perturbations."""
+
+    def deltas(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
+    ) -> Float[Tensor, "s n d"]:
+        """s perturbations of every point, inside the ball."""
+        ...
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "Start":
+        """The same starts for points given as basisᵀ x."""
+        ...
+
+
+@dataclass(frozen=True)
+class Towards:
+    """From each point straight to every target of the other class, as far as the ball allows."""
+
+    targets: Float[Tensor, "k d"]
+    labels: Float[Tensor, " k"]
+
+    def deltas(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
+    ) -> Float[Tensor, "s n d"]:
+        """eps · (target - x)/‖target - x‖, targets of the shorter class repeated."""
+        choices = torch.zeros(len(x), 0, dtype=torch.long)
+        groups = {sign: torch.nonzero(self.labels == -sign)[:, 0] for sign in (1.0, -1.0)}
+        count = max(len(g) for g in groups.values())
+        choices = torch.zeros(count, len(x), dtype=torch.long)
+        for sign, group in groups.items():
+            if len(group):
+                choices[:, y == sign] = group[torch.arange(count) % len(group)].unsqueeze(1)
+        return ball.steepest(self.targets[choices] - x)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "Towards":
+        """The same starts for points given as basisᵀ x."""
+        return Towards(self.targets @ basis, self.labels)
+
+
+@dataclass(frozen=True)
+class Along:
+    """Every point by -y times one universal direction."""
+
+    direction: Float[Tensor, " d"]
+
+    def deltas(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
+    ) -> Float[Tensor, "s n d"]:
+        """-y · eps · direction/‖direction‖."""
+        return ball.steepest(-y.unsqueeze(1) * self.direction.expand_as(x)).unsqueeze(0)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "Along":
+        """The same start for points given as basisᵀ x."""
+        return Along(self.direction @ basis)
+
+
+@dataclass(frozen=True)
+class AtRandom:
+    """Uniform draws from the ball of the full space (projected, when attacking in a span).
+
+    A draw from the r-dimensional ball would move pre-activations √(D/r) times further.
+    """
+
+    num: int
+    generator: torch.Generator
+    basis: Float[Tensor, "d r"] | None = None
+
+    def deltas(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
+    ) -> Float[Tensor, "s n d"]:
+        """`num` independent draws for every point."""
+        dim = x.shape[1] if self.basis is None else self.basis.shape[0]
+        unit = LpBall(ball.p, 1.0).sample(
+            self.num * len(x), dim, generator=self.generator, dtype=x.dtype
+        )
+        draws = (unit if self.basis is None else unit @ self.basis).reshape(self.num, *x.shape)
+        return draws * torch.as_tensor(ball.eps, dtype=x.dtype).unsqueeze(-1)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "AtRandom":
+        """The same draws, projected."""
+        return AtRandom(self.num, self.generator, basis)
+
+
+def neuron_groups(
+    net: TwoLayerNet, limit: int = 24
+) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
+    """Directions of the strongest neurons, near-parallel ones of one sign counted once, with their signs."""
+    U, signs = unit_rows(net.W.detach().double()), torch.sign(net.a.detach().double())
+    strength = net.a.detach().abs().double() * row_norms(net.W.detach().double())
+    chosen: list[int] = []
+    for j in strength.argsort(descending=True).tolist():
+        if strength[j] == 0 or len(chosen) == limit:
+            break
+        rivals = [i for i in chosen if signs[i] == signs[j]]
+        if not rivals or float((U[rivals] @ U[j]).max()) < SAME_GROUP:
+            chosen.append(j)
+    return U[chosen], signs[chosen]
+
+
+def structured_starts(
+    net: torch.nn.Module,
+    centres: Float[Tensor, "k d"] | None = None,
+    labels: Float[Tensor, " k"] | None = None,
+) -> tuple[Start, ...]:
+    """Towards every opposite centre and neuron group, and along the universal direction of each.
+
+    Universal directions: Σ_k labels_k μ_k of the centres, and Σ_j a_j w_j of the neurons.
+    """
+    starts: list[Start] = []
+    if centres is not None and labels is not None:
+        starts += [Towards(centres.double(), labels.double()), Along(labels.double() @ centres.double())]
+    if isinstance(net, TwoLayerNet):
+        groups, signs = neuron_groups(net)
+        starts += [Towards(groups, signs), Along((net.a.detach() @ net.W.detach()).double())]
+    return tuple(starts)

@@ -1,0 +1,25 @@
+"""Distributions with known structure."""
+
+from featureprism.data.clusters import (
+    GaussianClusters,
+    equicorrelated_centres,
+    orthogonal_centres,
+    orthogonal_clusters,
+    orthonormal_clusters,
+    sample,
+    sample_balanced,
+    sphere_centres,
+    to_signs,
+)
+
+__all__ = [
+    "GaussianClusters",
+    "equicorrelated_centres",
+    "orthogonal_centres",
+    "orthogonal_clusters",
+    "orthonormal_clusters",
+    "sample",
+    "sample_balanced",
+    "sphere_centres",
+    "to_signs",
+]

@@ -1,0 +1,139 @@
+"""Mixtures of isotropic Gaussians around any centres, split into two classes in any way."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featureprism.records import Dataset
+
+
+@dataclass(frozen=True)
+class GaussianClusters:
+    """x = mu_k + noise_std·ξ with ξ ~ N(0, I_d), k uniform, label y = labels[k].
+
+    `noise_std` is per coordinate, so the noise has norm about noise_std·√d.
+    """
+
+    mu: Float[Tensor, "k d"]
+    labels: Float[Tensor, " k"]
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        if self.labels.shape != self.mu.shape[:1]:
+            raise ValueError(f"Need one label per centre, got {tuple(self.labels.shape)}.")
+        if not bool((self.labels.abs() == 1).all()):
+            raise ValueError(f"Cluster labels must be -1 or +1, got {self.labels.tolist()[:5]}.")
+        if not self.noise_std >= 0:
+            raise ValueError(f"noise_std must be at least 0, got {self.noise_std}.")
+
+    @property
+    def num_clusters(self) -> int:
+        """k, the number of centres."""
+        return self.mu.shape[0]
+
+    @property
+    def dim(self) -> int:
+        """d, the dimension of the points."""
+        return self.mu.shape[1]
+
+
+def class_labels(num_positive: int, num_negative: int) -> Float[Tensor, " k"]:
+    """Labels of clusters when the first `num_positive` are positive."""
+    if num_positive < 1 or num_negative < 1:
+        raise ValueError(f"Each class needs a cluster, got {num_positive} and {num_negative}.")
+    return torch.cat([torch.ones(num_positive), -torch.ones(num_negative)]).double()
+
+
+def orthogonal_centres(
+    num_clusters: int, dim: int, norm: float, *, generator: torch.Generator
+) -> Float[Tensor, "k d"]:
+    """Orthogonal centres of one norm, Haar distributed: QR of a Gaussian matrix."""
+    if num_clusters > dim:
+        raise ValueError(
+            f"{num_clusters} orthogonal centres do not fit in {dim} dimensions; "
+            "raise dim, or use sphere_centres."
+        )
+    gaussian = torch.randn(dim, num_clusters, generator=generator, dtype=torch.float64)
+    return norm * torch.linalg.qr(gaussian).Q.T.contiguous()
+
+
+def equicorrelated_centres(
+    num_clusters: int, dim: int, norm: float, cosine: float, *, generator: torch.Generator
+) -> Float[Tensor, "k d"]:
+    """Centres of one norm with the same cosine between any two.
+
+    Rows of the symmetric square root of (1-c)I + c11ᵀ times an orthonormal frame;
+    needs -1/(k-1) ≤ c < 1. Source: feature-averaging, Appendix E.
+    """
+    if not -1 / max(num_clusters - 1, 1) <= cosine < 1:
+        raise ValueError(f"{num_clusters} vectors cannot all have cosine {cosine}.")
+    gram = torch.full((num_clusters, num_clusters), float(cosine), dtype=torch.float64)
+    gram.fill_diagonal_(1)
+    values, vectors = torch.linalg.eigh(gram)
+    root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
+    return norm * root @ orthogonal_centres(num_clusters, dim, 1.0, generator=generator)
+
+
+def sphere_centres(
+    num_clusters: int, dim: int, norm: float, *, generator: torch.Generator
+) -> Float[Tensor, "k d"]:
+    """Independent centres, uniform on the sphere of radius `norm`."""
+    gaussian = torch.randn(num_clusters, dim, generator=generator, dtype=torch.float64)
+    return norm * gaussian / torch.linalg.vector_norm(gaussian, dim=1, keepdim=True)
+
+
+def orthonormal_clusters(
+    dim: int, num_positive: int, num_negative: int, alpha: float, *, generator: torch.Generator
+) -> GaussianClusters:
+    """Unit centres, noise N(0, α²I/D): the noise norm is about α. Source: gmm-flow, eq. (1)."""
+    labels = class_labels(num_positive, num_negative)
+    mu = orthogonal_centres(len(labels), dim, 1.0, generator=generator)
+    return GaussianClusters(mu, labels, alpha / sqrt(dim))
+
+
+def orthogonal_clusters(
+    dim: int, num_positive: int, num_negative: int, sigma: float, *, generator: torch.Generator
+) -> GaussianClusters:
+    """Centres of norm √d, noise N(0, σ²I). Source: feature-averaging, Definition 3.1.
+
+    Divided by √d this is `orthonormal_clusters` with α = σ.
+    """
+    labels = class_labels(num_positive, num_negative)
+    mu = orthogonal_centres(len(labels), dim, sqrt(dim), generator=generator)
+    return GaussianClusters(mu, labels, sigma)
+
+
+def _around(
+    distribution: GaussianClusters, cluster: Int[Tensor, " n"], generator: torch.Generator
+) -> Dataset:
+    shape = (len(cluster), distribution.dim)
+    noise = torch.randn(shape, generator=generator, dtype=torch.float64)
+    x = distribution.mu[cluster] + distribution.noise_std * noise
+    return Dataset(x, distribution.labels[cluster], cluster, distribution.mu)
+
+
+def sample(
+    distribution: GaussianClusters, num_points: int, *, generator: torch.Generator
+) -> Dataset:
+    """Independent draws: cluster sizes are random."""
+    cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
+    return _around(distribution, cluster, generator)
+
+
+def sample_balanced(
+    distribution: GaussianClusters, per_cluster: int, *, generator: torch.Generator
+) -> Dataset:
+    """Exactly `per_cluster` points around each centre, sorted by cluster. Source: gmm-flow, eq. (6)."""
+    cluster = torch.arange(distribution.num_clusters).repeat_interleave(per_cluster)
+    return _around(distribution, cluster, generator)
+
+
+def to_signs(y: Tensor) -> Float[Tensor, " n"]:
+    """Two label values, the larger becoming +1 and the smaller -1."""
+    values = torch.unique(y)
+    if len(values) != 2:
+        raise ValueError(f"Need exactly two label values, got {values.tolist()[:5]}.")
+    return torch.where(y == values[1], 1.0, -1.0).double()

@@ -1,0 +1,44 @@
+"""Functions x ↦ f(x) with visible neurons, and reference classifiers."""
+
+from featureprism.networks.activations import (
+    Activation,
+    PolynomialReLU,
+    PowerReLU,
+    ReLU,
+    Tanh,
+)
+from featureprism.networks.balanced import BalancedWeights, balanced
+from featureprism.networks.initial import (
+    gaussian_mlp,
+    gaussian_shape,
+    gaussian_start,
+    nudge_as_printed,
+    nudge_to_own_class,
+    random_signs,
+)
+from featureprism.networks.plain import MLP, LinearClassifier
+from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
+from featureprism.networks.two_layer import TwoLayerNet, stack
+
+__all__ = [
+    "MLP",
+    "Activation",
+    "BalancedWeights",
+    "BayesClassifier",
+    "LinearClassifier",
+    "NearestCluster",
+    "PolynomialClassifier",
+    "PolynomialReLU",
+    "PowerReLU",
+    "ReLU",
+    "Tanh",
+    "TwoLayerNet",
+    "balanced",
+    "gaussian_mlp",
+    "gaussian_shape",
+    "gaussian_start",
+    "nudge_as_printed",
+    "nudge_to_own_class",
+    "random_signs",
+    "stack",
+]

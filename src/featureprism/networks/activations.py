@@ -1,0 +1,88 @@
+"""Activations φ with their derivatives; PolynomialReLU divides by the neuron's norm."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+def relu_power(z: Tensor, p: float) -> Tensor:
+    """[z]₊^p; whole powers by repeated products, which pow is many times slower at."""
+    positive = z.clamp_min(0)
+    if p == 0:
+        return (z > 0).to(z.dtype)
+    if p in (1, 2, 3, 4):
+        result = positive
+        for _ in range(int(p) - 1):
+            result = result * positive
+        return result
+    return positive**p
+
+
+@dataclass(frozen=True)
+class ReLU:
+    """φ(z) = [z]₊ with φ'(0) = 0."""
+
+    weight_normalised = False
+    p = 1.0
+
+    def value(self, z: Tensor) -> Tensor:
+        """φ(z)."""
+        return relu_power(z, 1)
+
+    def derivative(self, z: Tensor) -> Tensor:
+        """φ'(z)."""
+        return relu_power(z, 0)
+
+
+@dataclass(frozen=True)
+class _Power:
+    """[z]₊^p for any real p ≥ 1; abstract."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        if not self.p >= 1:
+            raise ValueError(f"The power p must be at least 1, got {self.p}.")
+
+    def value(self, z: Tensor) -> Tensor:
+        """φ(z)."""
+        return relu_power(z, self.p)
+
+    def derivative(self, z: Tensor) -> Tensor:
+        """φ'(z) = p [z]₊^(p-1), and 0 for z ≤ 0."""
+        return self.p * relu_power(z, self.p - 1)
+
+
+class PowerReLU(_Power):
+    """φ(z) = [z]₊^p, the "regular polynomial ReLU" of gmm-flow, Appendix B.2."""
+
+    weight_normalised = False
+
+
+class PolynomialReLU(_Power):
+    """pReLU: neuron j gives [z]₊^p / ‖w_j‖^(p-1), computed as ‖w_j‖ [z/‖w_j‖]₊^p.
+
+    `value` and `derivative` are those of [·]₊^p at the normalised pre-activation z/‖w_j‖; the power of a
+    tiny number is never formed. Source: gmm-flow, eq. (5). Not torch.nn.PReLU.
+    """
+
+    weight_normalised = True
+
+
+@dataclass(frozen=True)
+class Tanh:
+    """φ(z) = tanh z."""
+
+    weight_normalised = False
+
+    def value(self, z: Tensor) -> Tensor:
+        """φ(z)."""
+        return torch.tanh(z)
+
+    def derivative(self, z: Tensor) -> Tensor:
+        """φ'(z)."""
+        return 1 - torch.tanh(z) ** 2
+
+
+Activation = ReLU | PowerReLU | PolynomialReLU | Tanh

@@ -1,0 +1,36 @@
+"""Balanced weights at any scale, kept as directions and log-norms."""
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.geometry import row_norms, unit_rows
+from featureprism.networks.activations import Activation
+from featureprism.networks.two_layer import TwoLayerNet
+
+
+@dataclass(frozen=True)
+class BalancedWeights:
+    """w_j = exp(ρ_j) u_j and a_j = s_j exp(ρ_j): unit directions, log-norms and signs of the neurons.
+
+    ρ = -184 (ε = 1e-80) or -10 000 is as good as any other number; only `to_net` forms the weights, and
+    there what is below the smallest float becomes 0. Source: gmm-flow, Assumption 1.
+    """
+
+    directions: Float[Tensor, "h d"]
+    log_norms: Float[Tensor, " h"]
+    signs: Float[Tensor, " h"]
+
+    def to_net(self, activation: Activation) -> TwoLayerNet:
+        """The network with these weights."""
+        norms = self.log_norms.exp()
+        W = self.directions * norms.unsqueeze(-1)
+        return TwoLayerNet(W, self.signs * norms, activation=activation)
+
+
+def balanced(
+    shape: Float[Tensor, "h d"], signs: Float[Tensor, " h"], log_scale: float
+) -> BalancedWeights:
+    """w_j = ε w_j0, |a_j| = ‖w_j‖ with the shape w_j0 and log ε = log_scale."""
+    return BalancedWeights(unit_rows(shape), log_scale + row_norms(shape).log(), signs)

@@ -1,0 +1,94 @@
+"""Where training starts: Gaussian entries, shapes for balanced starts, nudges towards centres."""
+
+from math import sqrt
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featureprism.geometry import unit_rows
+from featureprism.networks.activations import Activation
+from featureprism.networks.plain import MLP
+from featureprism.networks.two_layer import TwoLayerNet
+
+
+def gaussian_start(
+    width: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
+) -> TwoLayerNet:
+    """All entries of W and a independent N(0, std²), no bias. Source: gmm-flow, Appendix B.2."""
+    W = std * torch.randn(width, dim, generator=generator, dtype=torch.float64)
+    a = std * torch.randn(width, generator=generator, dtype=torch.float64)
+    return TwoLayerNet(W, a, activation=activation)
+
+
+def gaussian_mlp(dim: int, width: int, depth: int, gain: float, *, generator: torch.Generator) -> MLP:
+    """`depth` layers with entries N(0, gain²/fan-in); gain √2 keeps the scale of a ReLU network."""
+    if depth < 2:
+        raise ValueError(f"An MLP needs at least 2 layers, got {depth}.")
+    sizes = [dim, *[width] * (depth - 1), 1]
+    return MLP(
+        [
+            gain / sqrt(m) * torch.randn(n, m, generator=generator, dtype=torch.float64)
+            for m, n in zip(sizes[:-1], sizes[1:], strict=True)
+        ]
+    )
+
+
+def gaussian_shape(width: int, dim: int, *, generator: torch.Generator) -> Float[Tensor, "h d"]:
+    """A shape w_j0 with entries N(0, 1), so of norm about √d. Source: gmm-flow, Appendix B.1."""
+    return torch.randn(width, dim, generator=generator, dtype=torch.float64)
+
+
+def random_signs(width: int, *, generator: torch.Generator) -> Float[Tensor, " h"]:
+    """±1 with equal probability."""
+    return torch.randint(0, 2, (width,), generator=generator).double() * 2 - 1
+
+
+def nudge_as_printed(
+    shape: Float[Tensor, "h d"],
+    centres: Float[Tensor, "k d"],
+    strength: float,
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, "h d"]:
+    """w_j0 ← w_j0 + δ(μ - w_j0), μ uniform over all centres. Source: gmm-flow, Appendix B.1.
+
+    With entries N(0, 1) the shape has norm √D, so at D = 1000, δ = 0.05 this turns w_j0 by 0.0016.
+    """
+    target = torch.randint(len(centres), (len(shape),), generator=generator)
+    return _towards(shape, centres[target], strength)
+
+
+def nudge_to_own_class(
+    shape: Float[Tensor, "h d"],
+    signs: Float[Tensor, " h"],
+    centres: Float[Tensor, "k d"],
+    labels: Float[Tensor, " k"],
+    strength: float,
+    *,
+    generator: torch.Generator,
+) -> Float[Tensor, "h d"]:
+    """The nudge on a unit-norm shape, towards a centre of the neuron's own class."""
+    target = own_class_targets(signs, labels, generator=generator)
+    return _towards(unit_rows(shape), unit_rows(centres)[target], strength)
+
+
+def own_class_targets(
+    signs: Float[Tensor, " h"], labels: Float[Tensor, " k"], *, generator: torch.Generator
+) -> Int[Tensor, " h"]:
+    """For each neuron a cluster of the class of its sign, dealt out in turn after a shuffle.
+
+    Every cluster gets a neuron as soon as its class has enough of them, as Definition 2 of gmm-flow asks.
+    """
+    target = torch.zeros(len(signs), dtype=torch.long)
+    for sign in (1.0, -1.0):
+        neurons, clusters = torch.nonzero(signs == sign)[:, 0], torch.nonzero(labels == sign)[:, 0]
+        order = clusters[torch.randperm(len(clusters), generator=generator)]
+        target[neurons] = order[torch.arange(len(neurons)) % len(order)]
+    return target
+
+
+def _towards(shape: Tensor, goal: Tensor, strength: float) -> Tensor:
+    if not 0 <= strength <= 1:
+        raise ValueError(f"The nudge must be between 0 and 1, got {strength}.")
+    return shape + strength * (goal - shape)

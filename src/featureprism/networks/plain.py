@@ -1,0 +1,63 @@
+"""The networks the papers compare with: a linear classifier and a bias-free multi-layer perceptron."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.networks.activations import relu_power
+
+
+class LinearClassifier(nn.Module):
+    """f(x) = ⟨w, x⟩ + b; its ℓ2 robust radius is |f(x)|/‖w‖."""
+
+    def __init__(self, w: Float[Tensor, " d"], bias: float = 0.0) -> None:
+        super().__init__()
+        self.w = nn.Parameter(w.detach().clone())
+        self.bias = bias
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """f(x) for every point."""
+        return x @ self.w + self.bias
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "LinearClassifier":
+        """The same function of z = basisᵀ x."""
+        return LinearClassifier(self.w.detach().to(basis.dtype) @ basis, self.bias)
+
+    def input_directions(self) -> Float[Tensor, "h d"]:
+        """The rows whose span holds everything the network can see."""
+        return self.w.detach().unsqueeze(0)
+
+    def exact_radius(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
+    ) -> Float[Tensor, " n"]:
+        """Distance to the decision boundary, 0 where misclassified: max(0, y f(x))/‖w‖."""
+        with torch.no_grad():
+            return (y * self(x)).clamp_min(0) / torch.linalg.vector_norm(self.w)
+
+
+class MLP(nn.Module):
+    """Bias-free ReLU network of any depth: W_L [… [W_1 x]₊ …]₊ with a single output."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        super().__init__()
+        if weights[-1].shape[0] != 1:
+            raise ValueError(f"The last layer needs one output, got {weights[-1].shape[0]}.")
+        self.weights = nn.ParameterList(nn.Parameter(w.detach().clone()) for w in weights)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """f(x) for every point."""
+        *hidden, last = self.weights
+        for W in hidden:
+            x = relu_power(x @ W.T, 1)
+        return (x @ last.T).squeeze(-1)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "MLP":
+        """The same function of z = basisᵀ x, exact when the basis spans the first layer."""
+        first, *rest = [w.detach().to(basis.dtype) for w in self.weights]
+        return MLP([first @ basis, *rest])
+
+    def input_directions(self) -> Float[Tensor, "h d"]:
+        """The rows whose span holds everything the network can see."""
+        return self.weights[0].detach()

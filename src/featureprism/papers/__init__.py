@@ -1,0 +1,8 @@
+"""One module per paper: its figures and theorems as experiments."""
+
+from featureprism.papers import gmm_flow
+from featureprism.records import Experiment
+
+PAPERS: dict[str, tuple[Experiment, ...]] = {"gmm-flow": gmm_flow.EXPERIMENTS}
+
+__all__ = ["PAPERS"]

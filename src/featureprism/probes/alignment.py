@@ -1,0 +1,56 @@
+"""Which features the neurons point at, and how much weight each carries."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from featureprism.geometry import row_norms, unit_rows
+
+ALIVE_SHARE = 1e-3  # a neuron is alive if |a_j|‖w_j‖ is at least this share of the largest
+
+
+class Quartiles(NamedTuple):
+    """First quartile, median, third quartile."""
+
+    low: float
+    median: float
+    high: float
+
+
+def quartiles(values: Float[Tensor, " h"]) -> Quartiles:
+    """Quartiles of a sample (linear interpolation); NaN for an empty one."""
+    if len(values) == 0:
+        return Quartiles(*[float("nan")] * 3)
+    return Quartiles(*torch.quantile(values.double(), torch.tensor([0.25, 0.5, 0.75]).double()).tolist())
+
+
+def cosines(W: Float[Tensor, "h d"], centres: Float[Tensor, "k d"]) -> Float[Tensor, "h k"]:
+    """cos(w_j, μ_k); zero for a zero neuron."""
+    return unit_rows(W) @ unit_rows(centres).T.to(W.dtype)
+
+
+def alignment(W: Float[Tensor, "h d"], centres: Float[Tensor, "k d"]) -> Float[Tensor, " h"]:
+    """max_k cos(w_j, μ_k) for each neuron. Source: gmm-flow, Appendix B.1."""
+    return cosines(W, centres).amax(dim=1)
+
+
+def alive(W: Float[Tensor, "h d"], a: Float[Tensor, " h"]) -> Bool[Tensor, " h"]:
+    """Neurons that matter: |a_j|‖w_j‖ at least 1/1000 of the largest."""
+    strength = a.abs() * row_norms(W)
+    return strength >= ALIVE_SHARE * strength.max()
+
+
+def cluster_masses(
+    log_norms: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int
+) -> Float[Tensor, " k"]:
+    """S_k = Σ_{j ∈ N_k} ‖w_j‖², N_k being the neurons with region k. Source: gmm-flow, (14)."""
+    masses = torch.zeros(num_clusters, dtype=log_norms.dtype)
+    inside = region >= 0
+    return masses.index_add(0, region[inside], (2 * log_norms[inside]).exp())
+
+
+def balancedness(W: Float[Tensor, "h d"], a: Float[Tensor, " h"]) -> Float[Tensor, " h"]:
+    """‖w_j‖² - a_j², which gradient flow keeps constant. Source: gmm-flow, (E.1)."""
+    return row_norms(W) ** 2 - a**2

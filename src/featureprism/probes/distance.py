@@ -1,0 +1,99 @@
+"""The largest difference between two classifiers on the unit sphere."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.geometry import span_basis, unit_rows
+
+
+class Smooth(Protocol):
+    """A classifier with a closed gradient and known directions."""
+
+    def input_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]: ...
+    def input_directions(self) -> Tensor: ...
+    def in_coordinates(self, basis: Tensor) -> "Smooth": ...
+
+
+@dataclass(frozen=True)
+class SphereDistance:
+    """sup_{‖x‖=1} |c f(x) - F(x)| with its scale c and a point where it is reached."""
+
+    value: float
+    scale: float
+    point: Float[Tensor, " d"]
+
+
+@torch.no_grad()
+def sphere_distance(
+    f: Smooth, F: Smooth, *, best_scale: bool = False, steps: int = 80
+) -> SphereDistance:
+    """sup over the unit sphere of |c f - F|, c = 1 or the c > 0 that makes it least.
+
+    Normalised ascent in span(f, F) from ±(every direction of F), the most promising directions of f and points
+    between the two: a point of the sphere drawn at random has F ~ D^(-p/2) and a vanishing gradient. The result is a
+    lower bound of the true supremum, reached at `point`. Source: dist(·,·) of gmm-flow, Section 3.2.
+    """
+    basis = span_basis(torch.cat([f.input_directions().double(), F.input_directions().double()]))
+    small_f, small_F = f.in_coordinates(basis), F.in_coordinates(basis)
+    starts = _starts(small_f, small_F)
+    scale, pool = 1.0, starts[:0]
+    for _ in range(8 if best_scale else 1):
+        point = _ascend(small_f, small_F, scale, torch.cat([starts, pool]), steps)
+        pool = torch.cat([pool, point])
+        before = scale
+        if best_scale:
+            scale = _least_scale(small_f.input_gradient(pool)[0], small_F.input_gradient(pool)[0])
+        if abs(scale - before) < 1e-9:
+            break
+    gap = (scale * small_f.input_gradient(pool)[0] - small_F.input_gradient(pool)[0]).abs()
+    best = int(gap.argmax())
+    return SphereDistance(float(gap[best]), scale, basis @ pool[best])
+
+
+def _starts(f: Smooth, F: Smooth) -> Tensor:
+    """±centres, and of ±neurons and the points halfway to a centre the most different ones."""
+    centres, neurons = unit_rows(F.input_directions()), unit_rows(f.input_directions())
+    nearest = centres[(neurons @ centres.T).abs().argmax(dim=1)]
+    more = torch.cat([neurons, unit_rows(neurons + nearest), unit_rows(neurons - nearest)])
+    more = torch.cat([more, -more])
+    gap = (f.input_gradient(more)[0] - F.input_gradient(more)[0]).abs()
+    chosen = more[gap.argsort(descending=True)[: 4 * len(centres)]]
+    return torch.cat([centres, -centres, chosen])
+
+
+def _ascend(f: Smooth, F: Smooth, scale: float, x: Tensor, steps: int) -> Tensor:
+    """Each row climbs |scale·f - F| on the sphere; its step doubles on success and halves on failure."""
+
+    def height(x: Tensor) -> tuple[Tensor, Tensor]:
+        (fv, fg), (Fv, Fg) = f.input_gradient(x), F.input_gradient(x)
+        gap = scale * fv - Fv
+        return gap.abs(), gap.sign().unsqueeze(1) * (scale * fg - Fg)
+
+    step = torch.full((len(x), 1), 0.3, dtype=x.dtype)
+    value, gradient = height(x)
+    for _ in range(steps):
+        tangent = gradient - (gradient * x).sum(dim=1, keepdim=True) * x
+        trial = unit_rows(x + step * unit_rows(tangent))
+        trial_value, trial_gradient = height(trial)
+        better = (trial_value > value).unsqueeze(1)
+        x, gradient = torch.where(better, trial, x), torch.where(better, trial_gradient, gradient)
+        value = torch.maximum(value, trial_value)
+        step = torch.where(better, 1.5 * step, step / 3).clamp_max(0.5)
+    return x
+
+
+def _least_scale(f: Tensor, F: Tensor) -> float:
+    """The c > 0 with the least max_i |c f_i - F_i|: a convex problem in one variable."""
+    low, high = 0.0, 2 * float((F.abs().max() / f.abs().max().clamp_min(1e-300)).clamp_max(1e300))
+    for _ in range(200):
+        third = (high - low) / 3
+        left, right = low + third, high - third
+        if float((left * f - F).abs().max()) <= float((right * f - F).abs().max()):
+            high = right
+        else:
+            low = left
+    return (low + high) / 2

@@ -1,0 +1,213 @@
+"""What everything shares: data sets, trajectories, brackets, premises, claims, experiments."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+Row = dict[str, Any]  # flat: strings, numbers, booleans
+Progress = Callable[[float], None]  # told the share that is done, from 0 to 1
+Snapshot = TypeVar("Snapshot")
+
+
+def silent(_done: float) -> None:
+    """The progress of those who do not want to see any."""
+
+
+def check_points(x: Tensor, y: Tensor | None = None) -> None:
+    """Refuse points that are not finite rows, and labels that are not one -1 or +1 per row."""
+    if x.ndim != 2:
+        raise ValueError(f"Points must be rows of shape (n, d), got shape {tuple(x.shape)}.")
+    if not bool(torch.isfinite(x).all()):
+        raise ValueError("Points contain NaN or infinite values; drop or impute those rows first.")
+    if y is None:
+        return
+    if y.shape != x.shape[:1]:
+        raise ValueError(f"Need one label per point: {x.shape[0]} points, labels {tuple(y.shape)}.")
+    if not bool((y.abs() == 1).all()):
+        found = sorted({float(v) for v in y.flatten().tolist()})[:5]
+        raise ValueError(f"Labels must be -1 or +1, got {found}. Use data.to_signs(y) for 0/1 labels.")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Points with labels ±1; the cluster index is the fine label, centres are its means."""
+
+    x: Float[Tensor, "n d"]
+    y: Float[Tensor, " n"]
+    cluster: Int[Tensor, " n"]
+    centres: Float[Tensor, "k d"]
+
+    def __post_init__(self) -> None:
+        check_points(self.x, self.y)
+
+    def to(self, dtype: torch.dtype) -> "Dataset":
+        """The same data in another floating-point type."""
+        return Dataset(self.x.to(dtype), self.y.to(dtype), self.cluster, self.centres.to(dtype))
+
+
+class Ended(Enum):
+    """How a run ended, with advice."""
+
+    TIME_REACHED = "ran to the requested time or number of steps"
+    LOSS_BELOW_TARGET = "loss fell below the target"
+    DIVERGED = "loss is no longer finite; lower step_size or use the mean or per-cluster loss"
+    STEP_LIMIT = "gave up before the requested time; loosen rtol or shorten t_end"
+    NOT_CONVERGED = "step halving did not settle; pass a smaller step_size"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run reached what was asked of it."""
+        return self in (Ended.TIME_REACHED, Ended.LOSS_BELOW_TARGET)
+
+
+@dataclass(frozen=True)
+class Trajectory(Generic[Snapshot]):
+    """A run seen at chosen times: snapshots, what probes measured there, and how it ended.
+
+    `work` counts gradient evaluations; `error` is the integrator's own estimate, where it has one.
+    """
+
+    times: list[float]
+    snapshots: list[Snapshot]
+    ended: Ended
+    probes: Mapping[str, list[Any]] = field(default_factory=dict)
+    work: int = 0
+    error: float = math.nan
+
+    @property
+    def last(self) -> Snapshot:
+        """The snapshot at the last recorded time."""
+        return self.snapshots[-1]
+
+
+@dataclass(frozen=True)
+class RadiusBracket:
+    """Proven ≤ true ≤ witnessed: per point, no δ below `certified` flips, one at `attacked` does."""
+
+    certified: Float[Tensor, " n"]
+    attacked: Float[Tensor, " n"]
+
+    def __post_init__(self) -> None:
+        if self.certified.shape != self.attacked.shape:
+            raise ValueError("Both sides of a bracket need one radius per point.")
+        if bool(torch.isnan(self.certified).any() or torch.isnan(self.attacked).any()):
+            raise ValueError("A bracket cannot hold NaN: use certified 0, attacked inf for unknown.")
+        if not bool((self.certified <= self.attacked).all()):
+            worst = float((self.certified - self.attacked).max())
+            raise ValueError(f"A certificate exceeds an attack by {worst:.3g}: one of them is wrong.")
+
+
+RELATIONS: dict[str, Callable[[float, Any], bool]] = {
+    "<=": lambda value, bound: value <= bound,
+    "<": lambda value, bound: value < bound,
+    ">=": lambda value, bound: value >= bound,
+    ">": lambda value, bound: value > bound,
+    "in": lambda value, bound: bound[0] <= value <= bound[1],
+}
+
+
+def relation_holds(value: float, relation: str, bound: Any) -> bool | None:
+    """Whether `value relation bound`; None when the value could not be measured."""
+    if relation not in RELATIONS:
+        raise ValueError(f"Unknown relation {relation!r}; choose one of {', '.join(RELATIONS)}.")
+    return None if math.isnan(value) else RELATIONS[relation](value, bound)
+
+
+@dataclass(frozen=True)
+class Premise:
+    """One condition of a theorem beside what the setting has."""
+
+    name: str
+    measured: float
+    relation: str
+    required: float
+    source: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the condition is met; None when it could not be measured."""
+        return relation_holds(self.measured, self.relation, self.required)
+
+    @property
+    def slack(self) -> float:
+        """How much room is left, in units of the measured quantity; negative when it fails."""
+        gap = self.measured - self.required
+        return gap if self.relation in (">=", ">") else -gap
+
+    def as_row(self) -> Row:
+        """The premise as a flat row."""
+        return {
+            "kind": "premise",
+            "name": self.name,
+            "measured": self.measured,
+            "relation": self.relation,
+            "required": self.required,
+            "holds": self.holds,
+            "slack": self.slack,
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One conclusion of a paper beside what was measured, over seeds; vacuous bounds say so."""
+
+    id: str
+    source: str
+    statement: str
+    measured: float
+    relation: str
+    bound: float | tuple[float, float]
+    spread: float = math.nan
+    num_seeds: int = 1
+    note: str = ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the measured value meets the bound; None when it could not be measured."""
+        return relation_holds(self.measured, self.relation, self.bound)
+
+    def as_row(self) -> Row:
+        """The claim as a JSON-ready row."""
+        bound = list(self.bound) if isinstance(self.bound, tuple) else self.bound
+        return {**self.__dict__, "bound": bound, "holds": self.holds}
+
+
+def judge(
+    id: str,
+    source: str,
+    statement: str,
+    values: Sequence[float],
+    relation: str,
+    bound: float | tuple[float, float],
+    note: str = "",
+) -> Claim:
+    """A claim about the mean of one value per seed; the spread is the standard deviation over seeds."""
+    tensor = torch.tensor([float(v) for v in values], dtype=torch.float64)
+    mean = float(tensor.mean()) if len(tensor) else math.nan
+    spread = float(tensor.std()) if len(tensor) > 1 else math.nan
+    return Claim(id, source, statement, mean, relation, bound, spread, len(tensor), note)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or theorem of a paper as something that can be run.
+
+    `measure(setting, seed, progress)` returns flat rows and depends on nothing else; `claims(rows)`
+    judges them. `scales` maps quick, standard and paper to the settings that each runs; a setting is a
+    flat dictionary of numbers and words. Drawing is the report's.
+    """
+
+    id: str
+    source: str
+    title: str
+    scales: Mapping[str, Sequence[Row]]
+    measure: Callable[[Row, int, Progress], list[Row]]
+    claims: Callable[[list[Row]], list[Claim]]
+    about: str = ""

@@ -1,0 +1,159 @@
+"""Run an experiment unit by unit (setting × seed), keeping each as soon as it is done.
+
+rows.jsonl is append-only: every row names its unit and how many rows the unit has, so that a run killed at any moment
+is picked up where it stopped, and units of other scales or versions stay untouched.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from featureprism.records import Claim, Experiment, Progress, Row
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One call of `measure`, known by a hash of everything its rows depend on."""
+
+    experiment: str
+    setting: Row
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Hash of the experiment, setting, seed and library version."""
+        content = [self.experiment, self.setting, self.seed, version("featureprism")]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run left in its folder."""
+
+    experiment: Experiment
+    scale: str
+    seeds: Sequence[int]
+    rows: list[Row]
+    claims: list[Claim]
+    seconds: float
+    folder: Path
+
+
+def units(experiment: Experiment, scale: str, seeds: Sequence[int]) -> list[Unit]:
+    """All units of an experiment at one scale, in the order they run."""
+    if scale not in experiment.scales:
+        raise ValueError(f"Unknown scale {scale!r}; choose one of {', '.join(experiment.scales)}.")
+    return [Unit(experiment.id, s, seed) for s in experiment.scales[scale] for seed in seeds]
+
+
+def finished_rows(path: Path) -> dict[str, list[Row]]:
+    """Rows of complete units, by key; what a kill left half-written is dropped."""
+    found: dict[str, list[Row]] = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            found.setdefault(row["unit"], []).append(row)
+    return {key: rows for key, rows in found.items() if len(rows) == rows[0]["unit_rows"]}
+
+
+def _write(path: Path, text: str) -> None:
+    """Replace a file in one motion, so that a kill leaves the old or the new one."""
+    partial = path.with_suffix(path.suffix + ".partial")
+    partial.write_text(text)
+    os.replace(partial, path)
+
+
+def _lines(rows: list[Row]) -> str:
+    return "".join(json.dumps(row, allow_nan=True) + "\n" for row in rows)
+
+
+def prepare_folder(folder: Path) -> None:
+    """Make the folder, or say in one sentence why it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".writable"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise ValueError(f"Cannot write to {folder}: {error.strerror}. Choose another --out.") from error
+
+
+def run(
+    experiment: Experiment,
+    scale: str,
+    seeds: Sequence[int],
+    out: Path,
+    *,
+    track: Callable[[int, int], Progress] | None = None,
+) -> Result:
+    """Run what is missing, judge the claims, and leave rows.jsonl, claims.json and run.json in out/ID.
+
+    `track(index, total)` gives the progress callback of one unit.
+    """
+    folder = out / experiment.id
+    prepare_folder(folder)
+    path = folder / "rows.jsonl"
+    plan = units(experiment, scale, seeds)
+    done = finished_rows(path)
+    _write(path, "".join(_lines(rows) for rows in done.values()))
+    seconds = _known_seconds(folder)
+    for index, unit in enumerate(plan):
+        progress = track(index, len(plan)) if track else lambda _done: None
+        if unit.key not in done:
+            began = time.perf_counter()
+            rows = list(_labelled(unit, experiment.measure(unit.setting, unit.seed, progress)))
+            with path.open("a") as file:
+                file.write(_lines(rows))
+            done[unit.key] = rows
+            seconds[unit.key] = time.perf_counter() - began
+            _write(folder / "run.json", json.dumps(_about(experiment, scale, seeds, seconds), indent=1))
+        progress(1.0)
+    rows = [row for unit in plan for row in done[unit.key]]
+    claims = experiment.claims(rows)
+    spent = sum(seconds.get(unit.key, 0.0) for unit in plan)
+    _write(folder / "run.json", json.dumps(_about(experiment, scale, seeds, seconds), indent=1))
+    _write(folder / "claims.json", json.dumps([c.as_row() for c in claims], indent=1, ensure_ascii=False))
+    return Result(experiment, scale, seeds, rows, claims, spent, folder)
+
+
+def _labelled(unit: Unit, rows: list[Row]) -> Iterator[Row]:
+    """Rows with their setting, seed and unit in front."""
+    for row in rows:
+        yield {
+            "unit": unit.key,
+            "unit_rows": len(rows),
+            "seed": unit.seed,
+            **unit.setting,
+            **row,
+        }
+
+
+def _known_seconds(folder: Path) -> dict[str, float]:
+    path = folder / "run.json"
+    return json.loads(path.read_text())["unit_seconds"] if path.exists() else {}
+
+
+def _about(experiment: Experiment, scale: str, seeds: Sequence[int], seconds: dict[str, float]) -> Row:
+    """Provenance: what ran, with which versions, for how long."""
+    packages = ("featureprism", "torch", "numpy", "scipy")
+    return {
+        "id": experiment.id,
+        "source": experiment.source,
+        "title": experiment.title,
+        "about": experiment.about,
+        "scale": scale,
+        "seeds": list(seeds),
+        "settings": list(experiment.scales[scale]),
+        "units": [unit.key for unit in units(experiment, scale, seeds)],
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "unit_seconds": seconds,
+    }

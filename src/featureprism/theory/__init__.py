@@ -1,0 +1,1 @@
+"""Theorems as data: premises and predictions, blind to the outcome."""

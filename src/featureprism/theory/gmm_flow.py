@@ -1,0 +1,228 @@
+"""Min & Vidal, "Gradient Flow Provably Learns Robust Classifiers for Orthonormal GMMs" (ICML 2025), as data.
+
+Premises and predictions from the setting alone. Where the paper's constant is wrong the corrected one stands beside the
+printed one, and says so. Times are on the clock of the per-cluster loss (1/N) Σ_i ½(y_i - f(x_i))².
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featureprism.geometry import row_norms
+from featureprism.records import Dataset, Premise
+
+LARGEST_RADIUS = math.sqrt(2) / 2  # Propositions 1 and 2
+
+
+@dataclass(frozen=True)
+class RobustnessBound:
+    """P(robust at `radius`) ≥ `probability`; vacuous when that is no more than 0."""
+
+    radius: float
+    probability: float
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether the bound says nothing."""
+        return self.probability <= 0 or self.radius <= 0
+
+
+def proposition_1(num_positive: int, num_negative: int) -> float:
+    """No classifier has less robust error at √2/2 than min(K₁, K₂)/K. Eq. (2)."""
+    return min(num_positive, num_negative) / (num_positive + num_negative)
+
+
+def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
+    """Rows with an entry ≤ 0 plus columns with an entry ≥ 0; at least min(rows, columns) for every matrix.
+
+    With values[k, l] = f((μ_k + μ_l)/2 + ε) it counts the clusters that the attack of Proposition 1 breaks.
+    """
+    return int((values <= 0).any(dim=1).sum() + (values >= 0).any(dim=0).sum())
+
+
+def proposition_2(dim: int, alpha: float, num_clusters: int, nu: float) -> RobustnessBound:
+    """The Bayes rule at radius (√2 - ν)/2: P ≥ 1 - 2K exp(-Dν²/(64α²)). Eq. (3)."""
+    failure = 2 * num_clusters * math.exp(-dim * nu**2 / (64 * alpha**2))
+    return RobustnessBound((math.sqrt(2) - nu) / 2, 1 - failure)
+
+
+def proposition_2_premises(dim: int, alpha: float, num_clusters: int, nu: float) -> list[Premise]:
+    """2√2 α² ln K / D ≤ ν ≤ √2."""
+    least = 2 * math.sqrt(2) * alpha**2 * math.log(num_clusters) / dim
+    return [
+        Premise("ν (from below)", nu, ">=", least, "Proposition 2"),
+        Premise("ν (from above)", nu, "<=", math.sqrt(2), "Proposition 2"),
+    ]
+
+
+def proposition_3(
+    dim: int, alpha: float, num_clusters: int, p: float, nu: float
+) -> RobustnessBound:
+    """A classifier within ν of F^(p): P ≥ 1 - 2K exp(-Dν^(2/p)/(2K²α²)) - 4 exp(-3/(8α²)) at (√2 - 8ν^(1/p))/2.
+
+    Printed for functions of degree 1 in x, which neither F^(p) nor a pReLU network is; the same bound holds for degree p
+    (corrected: with ‖x + δ‖ ≤ √(17/2) + √2/2 instead of 3 the constants still close). Eq. (10).
+    """
+    failure = 2 * num_clusters * math.exp(-dim * nu ** (2 / p) / (2 * num_clusters**2 * alpha**2))
+    failure += 4 * math.exp(-3 / (8 * alpha**2))
+    return RobustnessBound((math.sqrt(2) - 8 * nu ** (1 / p)) / 2, 1 - failure)
+
+
+def proposition_3_premises(p: float, nu: float) -> list[Premise]:
+    """0 < ν ≤ (√2/8)^p, p > 2."""
+    return [
+        Premise("p", p, ">", 2.0, "Proposition 3"),
+        Premise("ν = dist(f, F^(p))", nu, "<=", (math.sqrt(2) / 8) ** p, "Proposition 3"),
+    ]
+
+
+def assumption_1(log_norms: Float[Tensor, " h"], a: Float[Tensor, " h"]) -> list[Premise]:
+    """Balanced: |a_j| = ‖w_j‖ for every neuron, relative to ‖w_j‖ (tolerance 1e-6)."""
+    gap = (a.abs().log() - log_norms).abs().max()
+    return [Premise("max_j |log|a_j| - log‖w_j‖|", float(gap), "<=", 1e-6, "Assumption 1")]
+
+
+def assumption_2(
+    margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int
+) -> list[Premise]:
+    """Non-degenerate shape: every region has a neuron and the gap Δ = 1 - √(1 - m²) is positive.
+
+    The paper calls the cosine margin m and the gap Δ by one name; Δ ≈ m²/2, so both are listed. "Θ(1)" is read as
+    m ≥ 0.1 (Δ ≥ 0.005), a reading, not the paper's number.
+    """
+    counts = torch.bincount(region[region >= 0], minlength=num_clusters)
+    m = float(margin.min())
+    gap = 1 - math.sqrt(1 - min(m, 1.0) ** 2)
+    return [
+        Premise("neurons in the emptiest region", float(counts.min()), ">=", 1.0, "Definition 2"),
+        Premise("least margin m over neurons", m, ">=", 0.1, "Assumption 2, Θ(1) read as 0.1"),
+        Premise("non-degeneracy gap Δ", gap, ">", 0.0, "Assumption 2"),
+    ]
+
+
+def theorem_1_premises(
+    dim: int, alpha: float, per_cluster: int, num_clusters: int, p: float, log_eps: float
+) -> list[Premise]:
+    """The regime of Theorem 1; its orders are read with constant 1.
+
+    D ≥ α⁻², α⁻² ≤ N, √(ln N) α ≤ 1 (N ≤ exp(α⁻²)), ε ≤ α^(8K), p > 2.
+    """
+    where = "Theorem 1, constant read as 1"
+    return [
+        Premise("p", p, ">", 2.0, "Theorem 1"),
+        Premise("D α²", dim * alpha**2, ">=", 1.0, where),
+        Premise("N α²", per_cluster * alpha**2, ">=", 1.0, where),
+        Premise("α √(ln N)", alpha * math.sqrt(math.log(per_cluster)), "<=", 1.0, where),
+        Premise("log₁₀ ε", log_eps / math.log(10), "<=", 8 * num_clusters * math.log10(alpha), where),
+    ]
+
+
+@dataclass(frozen=True)
+class Theorem1Prediction:
+    """Sharp values behind the orders of Theorem 1 and Corollary 1, at the time the masses reach 1.
+
+    tilt: angle of a neuron to its centre, the norm of the mean noise of its cluster, α/√N;
+    distance: sup|f - F^(p)| = κ_p·tilt with κ_p = √p ((p-1)/p)^((p-1)/2), one cluster alone;
+    mean_square: mean (y - f)² = p²α²/D; radius_loss: order α^(2/p) of Corollary 1, constant 1.
+    """
+
+    tilt: float
+    distance: float
+    mean_square: float
+    radius_loss: float
+
+
+def theorem_1(dim: int, alpha: float, per_cluster: int, p: float) -> Theorem1Prediction:
+    """What the flow should reach: α² shows only if N grows like α⁻², else the law is α/√N."""
+    tilt = alpha / math.sqrt(per_cluster)
+    return Theorem1Prediction(tilt, kappa(p) * tilt, p**2 * alpha**2 / dim, alpha ** (2 / p))
+
+
+def kappa(p: float) -> float:
+    """κ_p = √p ((p-1)/p)^((p-1)/2): how far [⟨x,u⟩]₊^p and [⟨x,μ⟩]₊^p differ per unit of ‖u - μ‖.
+
+    Largest at tan²φ = 1/(p-1) from μ; 1.1547 for p = 3.
+    """
+    return math.sqrt(p) * ((p - 1) / p) ** ((p - 1) / 2)
+
+
+def lemma_17(
+    num_clusters: int, p: float, alignment_gap: float, mass_gap: float, void_mass: float
+) -> tuple[float, float]:
+    """(printed, corrected) bound on sup|f - F^(p)| from δ = 1 - min c, ν = max|1 - S_k|, ζ = void mass.
+
+    Printed: K(1+ν)(2^p - 1)·2δ + Kν + ζ, which takes ‖u - μ‖ for 2(1-c); the true ‖u - μ‖ is √(2(1-c)).
+    Corrected: K(1+ν)(2^p - 1)·√(2δ) + Kν + ζ, for √(2δ) ≤ 1.
+    """
+    slope, rest = num_clusters * (1 + mass_gap) * (2**p - 1), num_clusters * mass_gap + void_mass
+    return slope * 2 * alignment_gap + rest, slope * math.sqrt(2 * alignment_gap) + rest
+
+
+def good_event(data: Dataset, alpha: float, failure: float = 0.05) -> list[Premise]:
+    """The four concentration events of Lemma 4 on a balanced sample; all hold with probability ≥ 1 - failure.
+
+    Event 3 is printed with 2 ln(8K/δ); its proof gives 8 ln(16K/δ) (corrected). Both are listed.
+    """
+    noise = data.x - data.centres[data.cluster]
+    k, dim, n = len(data.centres), data.x.shape[1], len(data.x)
+    per_cluster = n // k
+    sums = torch.zeros_like(data.centres).index_add(0, data.cluster, noise)
+    squares = torch.zeros(k, dtype=noise.dtype).index_add(0, data.cluster, row_norms(noise) ** 2)
+    largest_sum = float(row_norms(sums).max())
+    root_n = math.sqrt(per_cluster)
+    many, few = math.log(16 * n / failure), math.log(16 * k / failure)
+    mixed = math.log(8 * k**2 * per_cluster / failure)
+    printed = math.log(8 * k / failure)
+    return [
+        Premise("max ‖ε_i‖", float(row_norms(noise).max()), "<=", math.sqrt(8 * many) * alpha, "Lemma 4 (1)"),
+        Premise(
+            "max |⟨μ_k, ε_i⟩|",
+            float((noise @ data.centres.T).abs().max()),
+            "<=",
+            math.sqrt(2 * mixed / dim) * alpha,
+            "Lemma 4 (2)",
+        ),
+        Premise(
+            "max_k ‖Σ ε_i‖", largest_sum, "<=", math.sqrt(2 * printed) * alpha * root_n, "Lemma 4 (3), printed"
+        ),
+        Premise(
+            "max_k ‖Σ ε_i‖", largest_sum, "<=", math.sqrt(8 * few) * alpha * root_n, "Lemma 4 (3), corrected"
+        ),
+        Premise(
+            "max_k Σ ‖ε_i‖²", float(squares.max()), "<=", 8 * few * alpha**2 * per_cluster, "Lemma 4 (4)"
+        ),
+    ]
+
+
+def nominal_alignment_field(
+    c: Float[Tensor, "h k"], signs: Float[Tensor, " h"], labels: Float[Tensor, " k"], p: float
+) -> Float[Tensor, "h k"]:
+    """dc_kj/dt without noise while f ≈ 0: s_j p (y_k [c_kj]₊^(p-1) - c_kj Σ_l y_l [c_lj]₊^p).
+
+    One target cluster: dc/dt = p c^(p-1) (1 - c²). Source: (13) and (E.5) at α = 0.
+    """
+    positive = c.clamp_min(0)
+    attraction = labels * torch.where(c > 0, positive ** (p - 1), torch.zeros_like(c))
+    growth = (positive**p) @ labels
+    return signs.unsqueeze(1) * p * (attraction - c * growth.unsqueeze(1))
+
+
+def nominal_mass(initial: float, time: float) -> float:
+    """S(t) = 1/(1 + (1/S₀ - 1) e^(-2t)), from dS/dt = 2S(1-S).
+
+    (14) prints (1-S)S; with the 1/N of Appendix E the factor 2 belongs there (corrected, as in Lemma 13).
+    """
+    return 1 / (1 + (1 / initial - 1) * math.exp(-2 * time))
+
+
+def alignment_time(cosine: float, p: float) -> float:
+    """Time for dc/dt = p c^(p-1)(1-c²) to leave a small cosine c₀: about 1/(p(p-2)c₀^(p-2)), p > 2."""
+    return 1 / (p * (p - 2) * cosine ** (p - 2))
+
+
+def learning_time(log_mass: float, cosine: float, p: float) -> float:
+    """t* ≈ alignment time + ½ ln(1/S₀), S₀ = exp(log_mass): when the slowest cluster mass reaches O(1)."""
+    return alignment_time(cosine, p) + 0.5 * max(0.0, -log_mass)

@@ -1,0 +1,8 @@
+"""How weights move: descent and flow."""
+
+from featureprism.training.balanced_flow import balanced_flow
+from featureprism.training.descent import gradient_descent, stochastic_descent
+from featureprism.training.flow import gradient_flow
+from featureprism.training.losses import Loss
+
+__all__ = ["Loss", "balanced_flow", "gradient_descent", "gradient_flow", "stochastic_descent"]

@@ -1,0 +1,235 @@
+"""Gradient flow of balanced pReLU networks at any initialisation scale.
+
+With a balanced start |a_j| = ‖w_j‖ =: exp(ρ_j) for all time and s_j = sign a_j never changes. In u_j = w_j/‖w_j‖ and ρ_j
+
+    f(x)    = Σ_j s_j exp(2ρ_j) [⟨x, u_j⟩]₊^p
+    dρ_j/dt = -s_j Σ_i g_i [⟨x_i, u_j⟩]₊^p
+    du_j/dt = -s_j p Σ_i g_i [⟨x_i, u_j⟩]₊^(p-1) (I - u_j u_jᵀ) x_i        g_i = ∂L/∂f(x_i)
+
+and the scale enters only through f. While f is negligible every neuron moves by itself: one whose direction has
+settled goes on with a constant dρ_j/dt, in closed form, and once all have settled the flow jumps to the time at which
+f begins to count. Source: gmm-flow, Appendix E.1, (E.3) and (E.4).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from featureprism.geometry import row_norms, unit_rows
+from featureprism.networks.activations import PolynomialReLU, relu_power
+from featureprism.networks.balanced import BalancedWeights
+from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.training.descent import Probes, Recorder
+from featureprism.training.flow import Segments, is_smooth, run_with
+from featureprism.training.integrators import Segment, StepLimitError
+from featureprism.training.losses import Loss
+from featureprism.training.span import span_coordinates
+
+NEGLIGIBLE = 1e-9  # |f| below this leaves the residual at its value for f = 0
+SETTLED = 1e-6  # direction speed; dρ/dt is stationary there, so its error is of the order of the square
+
+
+@torch.no_grad()
+def balanced_flow(
+    start: BalancedWeights,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    p: float,
+    loss: Loss,
+    t_end: float,
+    record: Sequence[float] = (),
+    probes: Probes | None = None,
+    rtol: float | None = None,
+    step_size: float = 0.1,
+    progress: Progress = silent,
+) -> Trajectory[BalancedWeights]:
+    """The flow of a balanced pReLU network from t = 0 to t_end, whatever its scale.
+
+    p ≥ 2: adaptive order 8 with local error below `rtol` (default 1e-7); p < 2: fixed steps halved until the final
+    state moves by less than `rtol` (default 1e-3). Runs in float64 in the span of the data; recording interpolates.
+    """
+    check_points(x, y)
+    activation = PolynomialReLU(p)
+    x, y = x.double(), y.double()
+    coordinates = span_coordinates(x, start.directions.double())
+    system = _System(coordinates.points, y, start.signs.double(), p, loss)
+    initial = torch.cat(
+        [coordinates.down(start.directions.double()), start.log_norms.double().unsqueeze(1)], dim=1
+    )
+
+    def snapshot(state: Tensor) -> BalancedWeights:
+        return BalancedWeights(
+            unit_rows(coordinates.up(state[:, :-1])), state[:, -1].clone(), start.signs
+        )
+
+    def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
+        system.work = 0
+        clock = _Clock(sorted({float(t) for t in record if 0 <= t < t_end} | {float(t_end)}))
+        recorder, ended = Recorder(probes), Ended.TIME_REACHED
+
+        def keep(until: float, at: Callable[[float], Tensor]) -> None:
+            for t in clock.due(until):
+                recorder.add(t, snapshot(at(t)))
+            progress(min(1.0, until / t_end))
+
+        state = initial
+        try:
+            t, state = _while_negligible(system, initial, t_end, segments, keep)
+            if t < t_end:
+                for segment in segments(system.coupled, state.flatten(), t, t_end):
+                    keep(segment.end, _rows(segment, state.shape))
+                    state = segment.at(segment.end).reshape(state.shape)
+        except StepLimitError:
+            ended = Ended.STEP_LIMIT
+        return recorder.trajectory(ended, system.work), state
+
+    smooth = is_smooth(activation)
+    rtol = rtol or (1e-7 if smooth else 1e-3)
+    return run_with(integrate, smooth=smooth, rtol=rtol, atol=rtol / 100, step_size=step_size)
+
+
+def _rows(segment: Segment, shape: torch.Size) -> Callable[[float], Tensor]:
+    return lambda t: segment.at(t).reshape(shape)
+
+
+@dataclass
+class _Clock:
+    """Times still to be recorded, in order."""
+
+    times: list[float]
+
+    def due(self, until: float) -> list[float]:
+        """The times up to `until`, handed out once."""
+        count = sum(t <= until for t in self.times)
+        handed, self.times = self.times[:count], self.times[count:]
+        return handed
+
+
+@dataclass
+class _System:
+    """The two fields: all neurons coupled through f, and single neurons while f is negligible."""
+
+    x: Float[Tensor, "n r"]
+    y: Float[Tensor, " n"]
+    signs: Float[Tensor, " h"]
+    p: float
+    loss: Loss
+    work: int = 0
+    log_bound: float = field(init=False)  # |f(x_i)| ≤ exp(log_bound) Σ_j exp(2ρ_j) on the data
+
+    def __post_init__(self) -> None:
+        self.log_bound = self.p * float(row_norms(self.x).max().clamp_min(1e-300).log())
+
+    def velocity(
+        self, state: Float[Tensor, "m q"], signs: Float[Tensor, " m"], coupled: bool
+    ) -> Float[Tensor, "m q"]:
+        """(du/dt, dρ/dt) as rows; uncoupled means f = 0."""
+        self.work += 1
+        u = unit_rows(state[:, :-1])
+        z = self.x @ u.T  # (n, m)
+        slope = relu_power(z, self.p - 1)
+        power = slope * z.clamp_min(0)
+        if coupled:
+            f = power @ (signs * (2 * state[:, -1]).exp())
+        else:
+            f = torch.zeros_like(self.y)
+        g = self.loss.residual(f, self.y)
+        pull = (slope * g.unsqueeze(1)).T @ self.x  # (m, r)
+        tangent = pull - (pull * u).sum(dim=1, keepdim=True) * u
+        growth = (g @ power).unsqueeze(1)
+        return -signs.unsqueeze(1) * torch.cat([self.p * tangent, growth], dim=1)
+
+    def coupled(self, flat: Tensor) -> Tensor:
+        """The full flow."""
+        return self.velocity(flat.reshape(len(self.signs), -1), self.signs, True).flatten()
+
+    def is_negligible(self, log_norms: Tensor) -> bool:
+        """Whether f is certainly too small to matter on every point."""
+        log_f = self.log_bound + float(torch.logsumexp(2 * log_norms, dim=0))
+        return log_f < torch.log(torch.tensor(NEGLIGIBLE)).item()
+
+
+def _while_negligible(
+    system: _System,
+    state: Float[Tensor, "h q"],
+    t_end: float,
+    segments: Segments,
+    keep: Callable[[float, Callable[[float], Tensor]], None],
+) -> tuple[float, Float[Tensor, "h q"]]:
+    """Run until f begins to count or t_end; returns that time and the state there."""
+    keep(0.0, lambda _: state)
+    t, moving = 0.0, torch.ones(len(state), dtype=torch.bool)
+    rates = torch.zeros(len(state), dtype=state.dtype)
+
+    def whole(moved: Callable[[float], Tensor], since: float, base: Tensor, at: float) -> Tensor:
+        """Every neuron at one time: the settled in closed form, the moving from the integrator."""
+        result = base.clone()
+        result[:, -1] += rates * (at - since)
+        result[moving] = moved(at)
+        return result
+
+    while t < t_end and system.is_negligible(state[:, -1]):
+        if not bool(moving.any()):
+            end = _first_time(lambda s: _grown(state, rates, s - t), system, t, t_end)
+            keep(end, lambda s, base=state, since=t: _grown(base, rates, s - since))
+            return end, _grown(state, rates, end - t)
+        signs, shape = system.signs[moving], state[moving].shape
+        base, since = state, t
+
+        def uncoupled(flat: Tensor, signs=signs, shape=shape) -> Tensor:
+            return system.velocity(flat.reshape(shape), signs, False).flatten()
+
+        speed = torch.full((shape[0],), torch.inf, dtype=state.dtype)
+        for segment in segments(uncoupled, state[moving].flatten(), t, t_end):
+            moved = _rows(segment, shape)
+
+            def at(s: float, moved=moved, since=since, base=base) -> Tensor:
+                return whole(moved, since, base, s)
+
+            state, t = at(segment.end), segment.end
+            if not system.is_negligible(state[:, -1]):
+                t = _first_time(at, system, segment.start, segment.end)
+                keep(t, at)
+                return t, at(t)
+            keep(segment.end, at)
+            velocity = system.velocity(state[moving], signs, False)
+            slower, speed = settled(velocity[:, :-1], speed)
+            if bool(slower.all()) or int(slower.sum()) * 4 >= len(slower):
+                index = moving.nonzero()[:, 0][slower]
+                rates[index] = velocity[slower, -1]
+                moving = moving.clone()
+                moving[index] = False
+                break
+    return t, state
+
+
+def settled(
+    direction_velocity: Float[Tensor, "m r"], previous: Float[Tensor, " m"]
+) -> tuple[Bool[Tensor, " m"], Float[Tensor, " m"]]:
+    """Which directions have stopped, and all speeds: slow and slowing, so not leaving a saddle."""
+    speed = row_norms(direction_velocity)
+    return (speed < SETTLED) & (speed <= previous) & torch.isfinite(previous), speed
+
+
+def _grown(state: Tensor, rates: Tensor, duration: float) -> Tensor:
+    """All directions settled: only the log-norms move, linearly."""
+    result = state.clone()
+    result[:, -1] += rates * duration
+    return result
+
+
+def _first_time(at: Callable[[float], Tensor], system: _System, low: float, high: float) -> float:
+    """When f stops being negligible between two times (or the later one), by bisection."""
+    if system.is_negligible(at(high)[:, -1]):
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2
+        if system.is_negligible(at(middle)[:, -1]):
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,113 @@
+"""Gradient descent: full batch with closed gradients for (stacks of) two-layer networks, SGD for any module."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.training.losses import Loss
+
+Probes = Mapping[str, Callable[[Any], Any]]
+
+
+@torch.no_grad()
+def gradient_descent(
+    net: TwoLayerNet,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    loss: Loss,
+    step_size: float,
+    steps: int,
+    record: Sequence[int] = (),
+    probes: Probes | None = None,
+    progress: Progress = silent,
+) -> Trajectory[TwoLayerNet]:
+    """θ ← θ - step_size ∇L(θ) on all parameters, `steps` times; the given network is left alone.
+
+    A stack of networks shares every matrix product. Times are step counts; step 0 is the start, and the last
+    step is always recorded. Runs in the precision of the network.
+    """
+    check_points(x, y)
+    x, y = x.to(net.W.dtype), y.to(net.W.dtype)
+    parameters = [p.detach().clone() for p in (net.W, net.a, *([] if net.b is None else [net.b]))]
+    wanted, recorder = set(record) | {steps}, Recorder(probes)
+    ended = Ended.TIME_REACHED
+    for step in range(steps + 1):
+        if step in wanted:
+            recorder.add(step, TwoLayerNet(*parameters, activation=net.activation))
+        if step == steps:
+            break
+        W, a, *b = parameters
+        f, gradient = parameter_gradient(
+            W, a, b[0] if b else None, net.activation, x, lambda f: loss.residual(f, y)
+        )
+        if not bool(torch.isfinite(f.sum())):
+            ended = Ended.DIVERGED
+            break
+        for parameter, slope in zip(parameters, gradient, strict=False):
+            parameter.sub_(slope, alpha=step_size)
+        progress((step + 1) / steps)
+    return recorder.trajectory(ended, work=step)
+
+
+class Recorder:
+    """Collects snapshots and what the probes say of them."""
+
+    def __init__(self, probes: Probes | None) -> None:
+        self.probes = dict(probes or {})
+        self.times: list[float] = []
+        self.snapshots: list[Any] = []
+        self.measured: dict[str, list[Any]] = {name: [] for name in self.probes}
+
+    def add(self, time: float, snapshot: Any) -> None:
+        """Keep one snapshot."""
+        self.times.append(time)
+        self.snapshots.append(snapshot)
+        for name, probe in self.probes.items():
+            self.measured[name].append(probe(snapshot))
+
+    def trajectory(self, ended: Ended, work: int, error: float = float("nan")) -> Trajectory:
+        """Everything collected, as a record."""
+        return Trajectory(self.times, self.snapshots, ended, self.measured, work, error)
+
+
+def stochastic_descent(
+    net: nn.Module,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    loss: Loss,
+    step_size: float,
+    batch_size: int,
+    epochs: int,
+    generator: torch.Generator,
+    momentum: float = 0.0,
+    target_loss: float = 0.0,
+    progress: Progress = silent,
+) -> Ended:
+    """SGD with momentum on any module, in place; each epoch is one shuffled pass over the data.
+
+    `loss` should be "mean": it is taken over the batch. Stops early once the mean loss over an epoch is below
+    `target_loss`.
+    """
+    check_points(x, y)
+    optimiser = torch.optim.SGD(net.parameters(), lr=step_size, momentum=momentum)
+    for epoch in range(epochs):
+        total = 0.0
+        for batch in torch.randperm(len(x), generator=generator).split(batch_size):
+            optimiser.zero_grad()
+            value = loss.value(net(x[batch]), y[batch])
+            value.backward()
+            optimiser.step()
+            total += float(value.detach()) * len(batch)
+        if not total < float("inf"):
+            return Ended.DIVERGED
+        if total / len(x) < target_loss:
+            return Ended.LOSS_BELOW_TARGET
+        progress((epoch + 1) / epochs)
+    return Ended.TIME_REACHED

@@ -1,0 +1,129 @@
+"""Gradient flow of two-layer networks in their weights, for any start and activation.
+
+For balanced pReLU starts at scales that no float holds, see `balanced_flow`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.networks.activations import Activation, Tanh
+from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.training.descent import Probes, Recorder
+from featureprism.training.integrators import (
+    Field,
+    Segment,
+    StepLimitError,
+    adaptive_segments,
+    fixed_segments,
+)
+from featureprism.training.losses import Loss
+
+MAX_HALVINGS = 8  # the fixed step may shrink by 2^8 before the run is called not converged
+Segments = Callable[[Field, Tensor, float, float], Iterator[Segment]]
+
+
+def is_smooth(activation: Activation) -> bool:
+    """Whether the flow's field is continuous: φ' is, for Tanh and for powers p ≥ 2."""
+    return isinstance(activation, Tanh) or activation.p >= 2
+
+
+def run_with(
+    integrate: Callable[[Segments], tuple[Trajectory, Tensor]],
+    *,
+    smooth: bool,
+    rtol: float,
+    atol: float,
+    step_size: float,
+) -> Trajectory:
+    """One adaptive run for a smooth field; else fixed steps, halved until the end moves by less than rtol.
+
+    `integrate(segments)` returns a trajectory and its final state.
+    """
+    if smooth:
+        return integrate(partial(adaptive_segments, rtol=rtol, atol=atol))[0]
+    trajectory, final = integrate(partial(fixed_segments, step_size=step_size))
+    work = trajectory.work
+    for halving in range(1, MAX_HALVINGS + 1):
+        finer, finer_final = integrate(partial(fixed_segments, step_size=step_size / 2**halving))
+        work += finer.work
+        error = float(torch.linalg.vector_norm(finer_final - final) / torch.linalg.vector_norm(final))
+        trajectory, final = finer, finer_final
+        if error < rtol:
+            return Trajectory(
+                finer.times, finer.snapshots, finer.ended, finer.probes, work, error
+            )
+    return Trajectory(
+        trajectory.times, trajectory.snapshots, Ended.NOT_CONVERGED, trajectory.probes, work, error
+    )
+
+
+@torch.no_grad()
+def gradient_flow(
+    net: TwoLayerNet,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    loss: Loss,
+    t_end: float,
+    record: Sequence[float] = (),
+    probes: Probes | None = None,
+    rtol: float | None = None,
+    step_size: float = 0.1,
+    progress: Progress = silent,
+) -> Trajectory[TwoLayerNet]:
+    """dθ/dt = -∇L(θ) for all parameters, in float64, from t = 0 to t_end.
+
+    Smooth fields (Tanh, powers p ≥ 2): adaptive order 8, local error below `rtol` (default 1e-7). Kinks (ReLU,
+    p < 2), where φ'(0) = 0: Runge-Kutta steps from `step_size` halved until the final parameters move by less than
+    `rtol` (default 1e-3) in norm; the trajectory's `error` says by how much. Recording interpolates, so it does
+    not change the run.
+    """
+    check_points(x, y)
+    x, y = x.double(), y.double()
+    shapes = [p.shape for p in net.parameters()]
+    start = torch.cat([p.detach().double().flatten() for p in net.parameters()])
+
+    def unpack(state: Tensor) -> list[Tensor]:
+        parts = state.split([s.numel() for s in shapes])
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    def snapshot(state: Tensor) -> TwoLayerNet:
+        return TwoLayerNet(*unpack(state), activation=net.activation)
+
+    def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
+        work = 0
+
+        def velocity(state: Tensor) -> Tensor:
+            nonlocal work
+            work += 1
+            W, a, *b = unpack(state)
+            _, gradient = parameter_gradient(
+                W, a, b[0] if b else None, net.activation, x, lambda f: loss.residual(f, y)
+            )
+            return -torch.cat([g.flatten() for g in gradient if g is not None])
+
+        recorder, ended, state = Recorder(probes), Ended.TIME_REACHED, start
+        times = sorted({float(t) for t in record if 0 <= t < t_end} | {float(t_end)})
+        if times[0] == 0:
+            recorder.add(times.pop(0), snapshot(start))
+        try:
+            for segment in segments(velocity, start, 0.0, t_end):
+                while times and times[0] <= segment.end:
+                    recorder.add(times[0], snapshot(segment.at(times.pop(0))))
+                state = segment.at(segment.end)
+                progress(segment.end / t_end)
+        except StepLimitError:
+            ended = Ended.STEP_LIMIT
+        return recorder.trajectory(ended, work), state
+
+    smooth = is_smooth(net.activation)
+    rtol = rtol or (1e-7 if smooth else 1e-3)
+    typical = float(start.abs().mean())  # an absolute tolerance that fits weights of any size
+    return run_with(
+        integrate, smooth=smooth, rtol=rtol, atol=rtol * typical, step_size=step_size
+    )
