@@ -64,9 +64,7 @@ def verified(
     return AttackOutcome(delta, flipped, zero_gradient_share)
 
 
-def _prepare(
-    net: Any, x: Tensor, y: Tensor, ball: LpBall
-) -> tuple[Any, Tensor, Tensor, Tensor | None]:
+def _prepare(net: Any, x: Tensor, y: Tensor, ball: LpBall) -> tuple[Any, Tensor, Tensor, Tensor | None]:
     check_points(x, y)
     if ball.p == 2:
         small, z, basis = to_span(net, x)
@@ -81,9 +79,7 @@ def _finish(
     return verified(deepcopy(net).double(), x.double(), y.double(), ball, ball.project(full), share)
 
 
-def fgm(
-    net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
-) -> AttackOutcome:
+def fgm(net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> AttackOutcome:
     """One step to the edge of the ball against the gradient of the margin: δ = -steepest(∇ y f(x))."""
     small, z, signs, basis = _prepare(net, x, y, ball)
     _, gradient = margin_gradient(small, z, signs)

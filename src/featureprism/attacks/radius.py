@@ -44,7 +44,7 @@ class _Given:
 
     known: Tensor
 
-    def deltas(self, x: Tensor, y: Tensor, ball: LpBall) -> Tensor:  # noqa: ARG002
+    def deltas(self, x: Tensor, y: Tensor, ball: LpBall) -> Tensor:
         return ball.steepest(self.known)
 
     def in_coordinates(self, basis: Tensor) -> "_Given":
@@ -95,9 +95,7 @@ def minimal_radius(
     return _checked(net, x, y, full, torch.isfinite(radius), share)
 
 
-def _checked(
-    net: Any, x: Tensor, y: Tensor, delta: Tensor, found: Tensor, share: float
-) -> AttackedRadius:
+def _checked(net: Any, x: Tensor, y: Tensor, delta: Tensor, found: Tensor, share: float) -> AttackedRadius:
     """Radii measured again on the original network: what does not flip there is not a witness."""
     length = torch.linalg.vector_norm(delta, dim=1)
     outcome = verified(deepcopy(net).double(), x.double(), y.double(), LpBall(2, length), delta, share)

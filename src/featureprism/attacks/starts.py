@@ -19,9 +19,7 @@ SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direct
 class Start(Protocol):
     """A family of first perturbations."""
 
-    def deltas(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
-    ) -> Float[Tensor, "s n d"]:
+    def deltas(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> Float[Tensor, "s n d"]:
         """s perturbations of every point, inside the ball."""
         ...
 
@@ -37,9 +35,7 @@ class Towards:
     targets: Float[Tensor, "k d"]
     labels: Float[Tensor, " k"]
 
-    def deltas(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
-    ) -> Float[Tensor, "s n d"]:
+    def deltas(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> Float[Tensor, "s n d"]:
         """eps · (target - x)/‖target - x‖, targets of the shorter class repeated."""
         choices = torch.zeros(len(x), 0, dtype=torch.long)
         groups = {sign: torch.nonzero(self.labels == -sign)[:, 0] for sign in (1.0, -1.0)}
@@ -61,9 +57,7 @@ class Along:
 
     direction: Float[Tensor, " d"]
 
-    def deltas(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
-    ) -> Float[Tensor, "s n d"]:
+    def deltas(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> Float[Tensor, "s n d"]:
         """-y · eps · direction/‖direction‖."""
         return ball.steepest(-y.unsqueeze(1) * self.direction.expand_as(x)).unsqueeze(0)
 
@@ -83,14 +77,10 @@ class AtRandom:
     generator: torch.Generator
     basis: Float[Tensor, "d r"] | None = None
 
-    def deltas(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
-    ) -> Float[Tensor, "s n d"]:
+    def deltas(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> Float[Tensor, "s n d"]:
         """`num` independent draws for every point."""
         dim = x.shape[1] if self.basis is None else self.basis.shape[0]
-        unit = LpBall(ball.p, 1.0).sample(
-            self.num * len(x), dim, generator=self.generator, dtype=x.dtype
-        )
+        unit = LpBall(ball.p, 1.0).sample(self.num * len(x), dim, generator=self.generator, dtype=x.dtype)
         draws = (unit if self.basis is None else unit @ self.basis).reshape(self.num, *x.shape)
         return draws * torch.as_tensor(ball.eps, dtype=x.dtype).unsqueeze(-1)
 
@@ -99,9 +89,7 @@ class AtRandom:
         return AtRandom(self.num, self.generator, basis)
 
 
-def neuron_groups(
-    net: TwoLayerNet, limit: int = 24
-) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
+def neuron_groups(net: TwoLayerNet, limit: int = 24) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:
     """Directions of the strongest neurons, near-parallel ones of one sign counted once, with their signs."""
     U, signs = unit_rows(net.W.detach().double()), torch.sign(net.a.detach().double())
     strength = net.a.detach().abs().double() * row_norms(net.W.detach().double())

@@ -115,9 +115,7 @@ def _around(
     return Dataset(x, distribution.labels[cluster], cluster, distribution.mu)
 
 
-def sample(
-    distribution: GaussianClusters, num_points: int, *, generator: torch.Generator
-) -> Dataset:
+def sample(distribution: GaussianClusters, num_points: int, *, generator: torch.Generator) -> Dataset:
     """Independent draws: cluster sizes are random."""
     cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
     return _around(distribution, cluster, generator)

@@ -29,8 +29,6 @@ class BalancedWeights:
         return TwoLayerNet(W, self.signs * norms, activation=activation)
 
 
-def balanced(
-    shape: Float[Tensor, "h d"], signs: Float[Tensor, " h"], log_scale: float
-) -> BalancedWeights:
+def balanced(shape: Float[Tensor, "h d"], signs: Float[Tensor, " h"], log_scale: float) -> BalancedWeights:
     """w_j = ε w_j0, |a_j| = ‖w_j‖ with the shape w_j0 and log ε = log_scale."""
     return BalancedWeights(unit_rows(shape), log_scale + row_norms(shape).log(), signs)

@@ -1,12 +1,13 @@
 """Where training starts: Gaussian entries, shapes for balanced starts, nudges towards centres."""
 
+from itertools import pairwise
 from math import sqrt
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.geometry import unit_rows
+from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import Activation
 from featureprism.networks.plain import MLP
 from featureprism.networks.two_layer import TwoLayerNet
@@ -29,7 +30,7 @@ def gaussian_mlp(dim: int, width: int, depth: int, gain: float, *, generator: to
     return MLP(
         [
             gain / sqrt(m) * torch.randn(n, m, generator=generator, dtype=torch.float64)
-            for m, n in zip(sizes[:-1], sizes[1:], strict=True)
+            for m, n in pairwise(sizes)
         ]
     )
 
@@ -68,9 +69,13 @@ def nudge_to_own_class(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "h d"]:
-    """The nudge on a unit-norm shape, towards a centre of the neuron's own class."""
+    """The nudge on the unit-norm shape, towards a centre of the neuron's own class; norms are kept.
+
+    With u = w/‖w‖: w ← ‖w‖ v/‖v‖, v = u + δ(μ/‖μ‖ - u).
+    """
     target = own_class_targets(signs, labels, generator=generator)
-    return _towards(unit_rows(shape), unit_rows(centres)[target], strength)
+    turned = unit_rows(_towards(unit_rows(shape), unit_rows(centres)[target], strength))
+    return turned * row_norms(shape).unsqueeze(-1)
 
 
 def own_class_targets(

@@ -29,9 +29,7 @@ class LinearClassifier(nn.Module):
         """The rows whose span holds everything the network can see."""
         return self.w.detach().unsqueeze(0)
 
-    def exact_radius(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
+    def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Distance to the decision boundary, 0 where misclassified: max(0, y f(x))/‖w‖."""
         with torch.no_grad():
             return (y * self(x)).clamp_min(0) / torch.linalg.vector_norm(self.w)

@@ -37,9 +37,7 @@ class _ScoreClassifier(nn.Module):
         """The rows whose span holds everything the classifier can see."""
         return self.directions
 
-    def scores(
-        self, x: Float[Tensor, "n d"]
-    ) -> tuple[Float[Tensor, "n kp"], Float[Tensor, "n kn"]]:
+    def scores(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "n kp"], Float[Tensor, "n kn"]]:
         """Scores with the positive and with the negative centres."""
         a = x @ self.directions.T
         return a[:, self.labels > 0], a[:, self.labels < 0]
@@ -66,9 +64,7 @@ class NearestCluster(_ScoreClassifier):
         """The same function of z = basisᵀ x."""
         return NearestCluster(self.directions @ basis, self.labels)
 
-    def exact_radius(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
+    def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Least ‖δ‖ with y f(x + δ) ≤ 0, in closed form (see `pooled_radius`)."""
         own, other = self.own_and_other(x, y)
         return pooled_radius(own, other.amax(dim=1))
@@ -81,9 +77,7 @@ class BayesClassifier(_ScoreClassifier):
     Proposition 2.
     """
 
-    def __init__(
-        self, centres: Float[Tensor, "k d"], labels: Float[Tensor, " k"], noise_std: float
-    ) -> None:
+    def __init__(self, centres: Float[Tensor, "k d"], labels: Float[Tensor, " k"], noise_std: float) -> None:
         super().__init__(centres, labels)
         self.temperature = noise_std**2 / float(row_norms(centres)[0])
         if not self.temperature > 0:
@@ -101,9 +95,7 @@ class BayesClassifier(_ScoreClassifier):
         reduced.temperature = self.temperature
         return reduced
 
-    def radius_bracket(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
-    ) -> RadiusBracket:
+    def radius_bracket(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> RadiusBracket:
         """max ≤ t·LSE(·/t) ≤ max + t log k, so shifted nearest-cluster radii enclose the true one."""
         own, other = self.own_and_other(x, y)
         num_own = torch.isfinite(own).sum(dim=1)
@@ -117,9 +109,7 @@ class BayesClassifier(_ScoreClassifier):
 class PolynomialClassifier(_ScoreClassifier):
     """F^(p)(x) = Σ_{k positive} [a_k]₊^p - Σ_{k negative} [a_k]₊^p. Source: gmm-flow, eq. (9)."""
 
-    def __init__(
-        self, centres: Float[Tensor, "k d"], labels: Float[Tensor, " k"], p: float
-    ) -> None:
+    def __init__(self, centres: Float[Tensor, "k d"], labels: Float[Tensor, " k"], p: float) -> None:
         super().__init__(centres, labels)
         if not p >= 1:
             raise ValueError(f"The power p must be at least 1, got {p}.")
@@ -130,9 +120,7 @@ class PolynomialClassifier(_ScoreClassifier):
         return relu_power(x @ self.directions.T, self.p) @ self.labels
 
     @torch.no_grad()
-    def input_gradient(
-        self, x: Float[Tensor, "n d"]
-    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """F^(p)(x) and its gradient."""
         a = x @ self.directions.T
         slope = self.p * relu_power(a, self.p - 1) * self.labels
@@ -142,17 +130,13 @@ class PolynomialClassifier(_ScoreClassifier):
         """The same function of z = basisᵀ x."""
         return PolynomialClassifier(self.directions @ basis, self.labels, self.p)
 
-    def exact_radius(
-        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
-    ) -> Float[Tensor, " n"]:
+    def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Least ‖δ‖ with y F(x + δ) ≤ 0 for p > 2 (see `separable_radius`)."""
         own, other = self.own_and_other(x, y)
         return separable_radius(own, other, self.p)
 
 
-def pooled_radius(
-    own: Float[Tensor, "n k"], rival: Float[Tensor, " n"]
-) -> Float[Tensor, " n"]:
+def pooled_radius(own: Float[Tensor, "n k"], rival: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Least ‖δ‖ that brings the largest own score down to one rival score, which may rise.
 
     With own scores sorted, the r largest and the rival meet at their mean t, for the r with
@@ -171,9 +155,7 @@ def pooled_radius(
     return torch.where(rival >= ordered[:, 0], torch.zeros_like(radius), radius)
 
 
-def separable_radius(
-    own: Float[Tensor, "n k"], other: Float[Tensor, "n k"], p: float
-) -> Float[Tensor, " n"]:
+def separable_radius(own: Float[Tensor, "n k"], other: Float[Tensor, "n k"], p: float) -> Float[Tensor, " n"]:
     """Least ‖δ‖ with Σ [own + δ]₊^p ≤ Σ [other + δ]₊^p, p > 2, from its stationarity conditions.
 
     With multiplier m ≥ 0 own scores move to the root of c + m c^(p-1) = own, other scores to a root of
@@ -210,9 +192,7 @@ def separable_radius(
     return torch.where(flipped, torch.zeros_like(best), best)
 
 
-def _gap_and_cost(
-    own: Tensor, rest: Tensor, rival: Tensor, c: Tensor, p: float
-) -> tuple[Tensor, Tensor]:
+def _gap_and_cost(own: Tensor, rest: Tensor, rival: Tensor, c: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Σ own^p - Σ other^p and ‖δ‖² on the stationary curve where the rival score stands at c."""
     m = ((c - rival) / c.clamp_min(1e-300) ** (p - 1)).unsqueeze(1)
     low, high = _root_below(own, m, p), _smaller_root_above(rest, m, p)

@@ -30,9 +30,7 @@ class TwoLayerNet(nn.Module):
     a: Tensor
     b: Tensor | None
 
-    def __init__(
-        self, W: Tensor, a: Tensor, b: Tensor | None = None, *, activation: Activation
-    ) -> None:
+    def __init__(self, W: Tensor, a: Tensor, b: Tensor | None = None, *, activation: Activation) -> None:
         super().__init__()
         if W.ndim not in (2, 3) or a.shape != W.shape[:-1]:
             raise ValueError(
@@ -75,9 +73,7 @@ class TwoLayerNet(nn.Module):
         return self.W.detach().reshape(-1, self.W.shape[-1])
 
     @torch.no_grad()
-    def input_gradient(
-        self, x: Float[Tensor, "n d"]
-    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """f(x) and ∇f(x): two matrix products. For PolynomialReLU ∇f = Σ_j a_j φ'(z_j/‖w_j‖) w_j."""
         z, rescale = pre_activations(self.W, self.b, self.activation, x)
         value = (self.activation.value(z) * rescale) @ self.a

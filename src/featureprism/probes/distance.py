@@ -28,9 +28,7 @@ class SphereDistance:
 
 
 @torch.no_grad()
-def sphere_distance(
-    f: Smooth, F: Smooth, *, best_scale: bool = False, steps: int = 80
-) -> SphereDistance:
+def sphere_distance(f: Smooth, F: Smooth, *, best_scale: bool = False, steps: int = 30) -> SphereDistance:
     """sup over the unit sphere of |c f - F|, c = 1 or the c > 0 that makes it least.
 
     Normalised ascent in span(f, F) from ±(every direction of F), the most promising directions of f and points

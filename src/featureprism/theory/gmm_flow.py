@@ -58,9 +58,7 @@ def proposition_2_premises(dim: int, alpha: float, num_clusters: int, nu: float)
     ]
 
 
-def proposition_3(
-    dim: int, alpha: float, num_clusters: int, p: float, nu: float
-) -> RobustnessBound:
+def proposition_3(dim: int, alpha: float, num_clusters: int, p: float, nu: float) -> RobustnessBound:
     """A classifier within ν of F^(p): P ≥ 1 - 2K exp(-Dν^(2/p)/(2K²α²)) - 4 exp(-3/(8α²)) at (√2 - 8ν^(1/p))/2.
 
     Printed for functions of degree 1 in x, which neither F^(p) nor a pReLU network is; the same bound holds for degree p
@@ -85,9 +83,7 @@ def assumption_1(log_norms: Float[Tensor, " h"], a: Float[Tensor, " h"]) -> list
     return [Premise("max_j |log|a_j| - log‖w_j‖|", float(gap), "<=", 1e-6, "Assumption 1")]
 
 
-def assumption_2(
-    margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int
-) -> list[Premise]:
+def assumption_2(margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int) -> list[Premise]:
     """Non-degenerate shape: every region has a neuron and the gap Δ = 1 - √(1 - m²) is positive.
 
     The paper calls the cosine margin m and the gap Δ by one name; Δ ≈ m²/2, so both are listed. "Θ(1)" is read as
@@ -186,7 +182,11 @@ def good_event(data: Dataset, alpha: float, failure: float = 0.05) -> list[Premi
             "Lemma 4 (2)",
         ),
         Premise(
-            "max_k ‖Σ ε_i‖", largest_sum, "<=", math.sqrt(2 * printed) * alpha * root_n, "Lemma 4 (3), printed"
+            "max_k ‖Σ ε_i‖",
+            largest_sum,
+            "<=",
+            math.sqrt(2 * printed) * alpha * root_n,
+            "Lemma 4 (3), printed",
         ),
         Premise(
             "max_k ‖Σ ε_i‖", largest_sum, "<=", math.sqrt(8 * few) * alpha * root_n, "Lemma 4 (3), corrected"

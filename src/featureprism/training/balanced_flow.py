@@ -13,6 +13,8 @@ f begins to count. Source: gmm-flow, Appendix E.1, (E.3) and (E.4).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from math import log
 
 import torch
 from jaxtyping import Bool, Float
@@ -30,6 +32,10 @@ from featureprism.training.span import span_coordinates
 
 NEGLIGIBLE = 1e-9  # |f| below this leaves the residual at its value for f = 0
 SETTLED = 1e-6  # direction speed; dρ/dt is stationary there, so its error is of the order of the square
+
+Keep = Callable[
+    [float, Callable[[float], Tensor]], None
+]  # record what is due up to a time, from an interpolant
 
 
 @torch.no_grad()
@@ -62,9 +68,7 @@ def balanced_flow(
     )
 
     def snapshot(state: Tensor) -> BalancedWeights:
-        return BalancedWeights(
-            unit_rows(coordinates.up(state[:, :-1])), state[:, -1].clone(), start.signs
-        )
+        return BalancedWeights(unit_rows(coordinates.up(state[:, :-1])), state[:, -1].clone(), start.signs)
 
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
         system.work = 0
@@ -133,10 +137,7 @@ class _System:
         z = self.x @ u.T  # (n, m)
         slope = relu_power(z, self.p - 1)
         power = slope * z.clamp_min(0)
-        if coupled:
-            f = power @ (signs * (2 * state[:, -1]).exp())
-        else:
-            f = torch.zeros_like(self.y)
+        f = power @ (signs * (2 * state[:, -1]).exp()) if coupled else torch.zeros_like(self.y)
         g = self.loss.residual(f, self.y)
         pull = (slope * g.unsqueeze(1)).T @ self.x  # (m, r)
         tangent = pull - (pull * u).sum(dim=1, keepdim=True) * u
@@ -150,61 +151,81 @@ class _System:
     def is_negligible(self, log_norms: Tensor) -> bool:
         """Whether f is certainly too small to matter on every point."""
         log_f = self.log_bound + float(torch.logsumexp(2 * log_norms, dim=0))
-        return log_f < torch.log(torch.tensor(NEGLIGIBLE)).item()
+        return log_f < log(NEGLIGIBLE)
+
+
+@dataclass(frozen=True)
+class _Crowd:
+    """All neurons at one time: the settled go on in closed form, the moving need the integrator."""
+
+    state: Float[Tensor, "h q"]
+    since: float
+    moving: Bool[Tensor, " h"]
+    rates: Float[Tensor, " h"]  # dρ/dt of the settled, 0 for the moving
+
+    def at_rest(self, t: float) -> Float[Tensor, "h q"]:
+        """Every settled neuron at a later time: the direction stays, ρ grows linearly."""
+        state = self.state.clone()
+        state[:, -1] += self.rates * (t - self.since)
+        return state
+
+    def along(self, segment: Segment, t: float) -> Float[Tensor, "h q"]:
+        """Every neuron at a time within a step of the moving ones."""
+        state = self.at_rest(t)
+        state[self.moving] = segment.at(t).reshape(-1, state.shape[1])
+        return state
+
+    def settle(self, state: Tensor, t: float, which: Tensor, growth: Tensor) -> "_Crowd":
+        """The crowd at time t, `which` of its moving neurons now settled at these rates."""
+        index = self.moving.nonzero()[:, 0][which]
+        moving, rates = self.moving.clone(), self.rates.clone()
+        moving[index], rates[index] = False, growth[which]
+        return _Crowd(state, t, moving, rates)
 
 
 def _while_negligible(
-    system: _System,
-    state: Float[Tensor, "h q"],
-    t_end: float,
-    segments: Segments,
-    keep: Callable[[float, Callable[[float], Tensor]], None],
+    system: _System, state: Float[Tensor, "h q"], t_end: float, segments: Segments, keep: Keep
 ) -> tuple[float, Float[Tensor, "h q"]]:
     """Run until f begins to count or t_end; returns that time and the state there."""
     keep(0.0, lambda _: state)
-    t, moving = 0.0, torch.ones(len(state), dtype=torch.bool)
-    rates = torch.zeros(len(state), dtype=state.dtype)
+    everyone = torch.ones(len(state), dtype=torch.bool)
+    crowd = _Crowd(state, 0.0, everyone, torch.zeros_like(state[:, 0]))
+    while crowd.since < t_end and system.is_negligible(crowd.state[:, -1]):
+        if not bool(crowd.moving.any()):
+            return _leave(system, crowd.at_rest, crowd.since, t_end, keep)
+        crowd = _follow(system, crowd, t_end, segments, keep)
+    return crowd.since, crowd.state
 
-    def whole(moved: Callable[[float], Tensor], since: float, base: Tensor, at: float) -> Tensor:
-        """Every neuron at one time: the settled in closed form, the moving from the integrator."""
-        result = base.clone()
-        result[:, -1] += rates * (at - since)
-        result[moving] = moved(at)
-        return result
 
-    while t < t_end and system.is_negligible(state[:, -1]):
-        if not bool(moving.any()):
-            end = _first_time(lambda s: _grown(state, rates, s - t), system, t, t_end)
-            keep(end, lambda s, base=state, since=t: _grown(base, rates, s - since))
-            return end, _grown(state, rates, end - t)
-        signs, shape = system.signs[moving], state[moving].shape
-        base, since = state, t
+def _follow(system: _System, crowd: _Crowd, t_end: float, segments: Segments, keep: Keep) -> _Crowd:
+    """Integrate the moving neurons until a quarter of them settle, f begins to count, or t_end."""
+    signs, start = system.signs[crowd.moving], crowd.state[crowd.moving]
 
-        def uncoupled(flat: Tensor, signs=signs, shape=shape) -> Tensor:
-            return system.velocity(flat.reshape(shape), signs, False).flatten()
+    def alone(flat: Tensor) -> Tensor:
+        return system.velocity(flat.reshape(start.shape), signs, False).flatten()
 
-        speed = torch.full((shape[0],), torch.inf, dtype=state.dtype)
-        for segment in segments(uncoupled, state[moving].flatten(), t, t_end):
-            moved = _rows(segment, shape)
+    speed, state = torch.full_like(signs, torch.inf), crowd.state
+    for segment in segments(alone, start.flatten(), crowd.since, t_end):
+        at = partial(crowd.along, segment)
+        state = at(segment.end)
+        if not system.is_negligible(state[:, -1]):
+            t, state = _leave(system, at, segment.start, segment.end, keep)
+            return _Crowd(state, t, crowd.moving, crowd.rates)
+        keep(segment.end, at)
+        velocity = system.velocity(state[crowd.moving], signs, False)
+        stopped, speed = settled(velocity[:, :-1], speed)
+        if 4 * int(stopped.sum()) >= len(stopped):
+            return crowd.settle(state, segment.end, stopped, velocity[:, -1])
+    return _Crowd(state, t_end, crowd.moving, crowd.rates)
 
-            def at(s: float, moved=moved, since=since, base=base) -> Tensor:
-                return whole(moved, since, base, s)
 
-            state, t = at(segment.end), segment.end
-            if not system.is_negligible(state[:, -1]):
-                t = _first_time(at, system, segment.start, segment.end)
-                keep(t, at)
-                return t, at(t)
-            keep(segment.end, at)
-            velocity = system.velocity(state[moving], signs, False)
-            slower, speed = settled(velocity[:, :-1], speed)
-            if bool(slower.all()) or int(slower.sum()) * 4 >= len(slower):
-                index = moving.nonzero()[:, 0][slower]
-                rates[index] = velocity[slower, -1]
-                moving = moving.clone()
-                moving[index] = False
-                break
-    return t, state
+def _leave(
+    system: _System, at: Callable[[float], Tensor], low: float, high: float, keep: Keep
+) -> tuple[float, Tensor]:
+    """The time in [low, high] at which f begins to count (else high) and the state there."""
+    t = _first_time(at, system, low, high)
+    keep(t, at)
+    return t, at(t)
 
 
 def settled(
@@ -213,13 +234,6 @@ def settled(
     """Which directions have stopped, and all speeds: slow and slowing, so not leaving a saddle."""
     speed = row_norms(direction_velocity)
     return (speed < SETTLED) & (speed <= previous) & torch.isfinite(previous), speed
-
-
-def _grown(state: Tensor, rates: Tensor, duration: float) -> Tensor:
-    """All directions settled: only the log-norms move, linearly."""
-    result = state.clone()
-    result[:, -1] += rates * duration
-    return result
 
 
 def _first_time(at: Callable[[float], Tensor], system: _System, low: float, high: float) -> float:

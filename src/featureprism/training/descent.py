@@ -1,4 +1,4 @@
-"""Gradient descent: full batch with closed gradients for (stacks of) two-layer networks, SGD for any module."""
+"""Gradient descent: full batch for (stacks of) two-layer networks, SGD with momentum for any module."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ def gradient_descent(
     x, y = x.to(net.W.dtype), y.to(net.W.dtype)
     parameters = [p.detach().clone() for p in (net.W, net.a, *([] if net.b is None else [net.b]))]
     wanted, recorder = set(record) | {steps}, Recorder(probes)
-    ended = Ended.TIME_REACHED
+    ended, step = Ended.TIME_REACHED, 0
     for step in range(steps + 1):
         if step in wanted:
             recorder.add(step, TwoLayerNet(*parameters, activation=net.activation))
@@ -50,6 +50,7 @@ def gradient_descent(
             ended = Ended.DIVERGED
             break
         for parameter, slope in zip(parameters, gradient, strict=False):
+            assert slope is not None  # the bias comes last, and both lists have it or neither does
             parameter.sub_(slope, alpha=step_size)
         progress((step + 1) / steps)
     return recorder.trajectory(ended, work=step)
@@ -92,6 +93,8 @@ def stochastic_descent(
 ) -> Ended:
     """SGD with momentum on any module, in place; each epoch is one shuffled pass over the data.
 
+    Two-layer networks use their closed gradient, other modules autograd.
+
     `loss` should be "mean": it is taken over the batch. Stops early once the mean loss over an epoch is below
     `target_loss`.
     """
@@ -100,14 +103,27 @@ def stochastic_descent(
     for epoch in range(epochs):
         total = 0.0
         for batch in torch.randperm(len(x), generator=generator).split(batch_size):
-            optimiser.zero_grad()
-            value = loss.value(net(x[batch]), y[batch])
-            value.backward()
+            total += len(batch) * _fill_gradients(net, x[batch], y[batch], loss)
             optimiser.step()
-            total += float(value.detach()) * len(batch)
         if not total < float("inf"):
             return Ended.DIVERGED
         if total / len(x) < target_loss:
             return Ended.LOSS_BELOW_TARGET
         progress((epoch + 1) / epochs)
     return Ended.TIME_REACHED
+
+
+def _fill_gradients(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> float:
+    """Set .grad of every parameter for one batch; returns the loss."""
+    if isinstance(net, TwoLayerNet):
+        with torch.no_grad():
+            f, gradient = parameter_gradient(
+                net.W, net.a, net.b, net.activation, x, lambda f: loss.residual(f, y)
+            )
+            for parameter, slope in zip(net.parameters(), gradient, strict=False):
+                parameter.grad = slope
+            return float(loss.value(f, y))
+    net.zero_grad()
+    value = loss.value(net(x), y)
+    value.backward()
+    return float(value.detach())

@@ -3,11 +3,13 @@
 For balanced pReLU starts at scales that no float holds, see `balanced_flow`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
 from jaxtyping import Float
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.networks.activations import Activation, Tanh
@@ -45,21 +47,21 @@ def run_with(
     `integrate(segments)` returns a trajectory and its final state.
     """
     if smooth:
-        return integrate(partial(adaptive_segments, rtol=rtol, atol=atol))[0]
-    trajectory, final = integrate(partial(fixed_segments, step_size=step_size))
-    work = trajectory.work
+        # numpy's BLAS threads would wait on the same cores as torch's and slow both down severalfold
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            return integrate(partial(adaptive_segments, rtol=rtol, atol=atol))[0]
+    run, final = integrate(partial(fixed_segments, step_size=step_size))
+    work, error = run.work, math.inf
     for halving in range(1, MAX_HALVINGS + 1):
         finer, finer_final = integrate(partial(fixed_segments, step_size=step_size / 2**halving))
         work += finer.work
-        error = float(torch.linalg.vector_norm(finer_final - final) / torch.linalg.vector_norm(final))
-        trajectory, final = finer, finer_final
+        moved = torch.linalg.vector_norm(finer_final - final)
+        error = float(moved / torch.linalg.vector_norm(final))
+        run, final = finer, finer_final
         if error < rtol:
-            return Trajectory(
-                finer.times, finer.snapshots, finer.ended, finer.probes, work, error
-            )
-    return Trajectory(
-        trajectory.times, trajectory.snapshots, Ended.NOT_CONVERGED, trajectory.probes, work, error
-    )
+            break
+    ended = run.ended if error < rtol else Ended.NOT_CONVERGED
+    return Trajectory(run.times, run.snapshots, ended, run.probes, work, error)
 
 
 @torch.no_grad()
@@ -124,6 +126,4 @@ def gradient_flow(
     smooth = is_smooth(net.activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)
     typical = float(start.abs().mean())  # an absolute tolerance that fits weights of any size
-    return run_with(
-        integrate, smooth=smooth, rtol=rtol, atol=rtol * typical, step_size=step_size
-    )
+    return run_with(integrate, smooth=smooth, rtol=rtol, atol=rtol * typical, step_size=step_size)

@@ -36,10 +36,11 @@ def adaptive_segments(
 
     solver = DOP853(velocity, start, state.numpy().copy(), end, rtol=rtol, atol=atol)
     while solver.status == "running":
+        before = float(solver.t)
         solver.step()
         if solver.status == "failed" or not np.isfinite(solver.y).all():
             raise StepLimitError(f"No step at t = {solver.t:.6g} meets rtol = {rtol:g}.")
-        yield Segment(float(solver.t_old), float(solver.t), _dense(solver))
+        yield Segment(before, float(solver.t), _dense(solver))
 
 
 def _dense(solver: DOP853) -> Callable[[float], Tensor]:

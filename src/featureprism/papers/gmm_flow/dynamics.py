@@ -67,7 +67,7 @@ def measure_descent(setting: Row, seed: int, progress: Progress) -> list[Row]:
         loss=Loss("square", "per-cluster", clusters.num_clusters),
         step_size=STEP_SIZE,
         steps=setting["steps"],
-        record=range(0, setting["steps"], 2),
+        record=[*range(0, 100, 2), *range(100, setting["steps"], 10)],
         progress=lambda done: progress(0.6 * done),
     )
     F = PolynomialClassifier(clusters.mu, clusters.labels, P)
@@ -109,7 +109,7 @@ def _premises(data: Mixture, setting: Row, start, shape, signs) -> list[Row]:
             setting["per_cluster"],
             len(mu),
             P,
-            float(start.log_norms.max()),
+            log(EPSILON),
         ),
         *theory.assumption_1(start.log_norms, start.to_net(PolynomialReLU(P)).a.detach()),
         *theory.assumption_2(margin, region, len(mu)),
@@ -220,6 +220,7 @@ def measure_flow(setting: Row, seed: int, progress: Progress) -> list[Row]:
     start = balanced(shape, signs, log(EPSILON))
     region = voronoi_region(shape, signs, mu, labels)
     t_end = log(1 / EPSILON) + 12
+    early = torch.linspace(0, 5, setting["num_times"]).tolist()  # while neurons align
     trajectory = balanced_flow(
         start,
         data.train.x,
@@ -227,7 +228,7 @@ def measure_flow(setting: Row, seed: int, progress: Progress) -> list[Row]:
         p=P,
         loss=Loss("square", "per-cluster", k),
         t_end=t_end,
-        record=torch.linspace(0, t_end, setting["num_times"]).tolist(),
+        record=early + torch.linspace(5, t_end, 2 * setting["num_times"]).tolist(),
         progress=progress,
     )
     rows: list[Row] = []
@@ -239,8 +240,7 @@ def measure_flow(setting: Row, seed: int, progress: Progress) -> list[Row]:
             if r >= 0
         ]
         rows += [
-            {"kind": "mass", "time": t, "cluster": i, "mass": float(m)}
-            for i, m in enumerate(masses.tolist())
+            {"kind": "mass", "time": t, "cluster": i, "mass": float(m)} for i, m in enumerate(masses.tolist())
         ]
     margin = nondegeneracy_margin(shape, signs, mu, labels)
     premises = theory.assumption_2(margin, region, k)
@@ -289,7 +289,7 @@ def _claims_4(rows: list[Row]) -> list[Claim]:
 
 _MIX = {"positive": 5, "negative": 5, "alpha": ALPHA, "test_points": 1}  # Appendix B.1
 _SIZES = {
-    "quick": {"dim": 500, "per_cluster": 200, "width": 100, "steps": 250, "distance_every": 10},
+    "quick": {"dim": 500, "per_cluster": 200, "width": 100, "steps": 200, "distance_every": 10},
     "standard": {"dim": 1000, "per_cluster": 500, "width": 100, "steps": 250, "distance_every": 10},
     "paper": {"dim": 1000, "per_cluster": 500, "width": 200, "steps": 1000, "distance_every": 20},
 }
@@ -299,9 +299,9 @@ FIGURE_4 = Experiment(
     source="Min & Vidal 2025, Figure 4",
     title="Alignment first, then growth: a real trajectory",
     scales={
-        "quick": [{**_MIX, "dim": 400, "per_cluster": 50, "width": 30, "nudge": 0.3, "num_times": 121}],
-        "standard": [{**_MIX, "dim": 1000, "per_cluster": 200, "width": 60, "nudge": 0.3, "num_times": 161}],
-        "paper": [{**_MIX, "dim": 1000, "per_cluster": 500, "width": 100, "nudge": 0.3, "num_times": 161}],
+        "quick": [{**_MIX, "dim": 400, "per_cluster": 50, "width": 30, "nudge": 0.15, "num_times": 61}],
+        "standard": [{**_MIX, "dim": 1000, "per_cluster": 200, "width": 60, "nudge": 0.15, "num_times": 81}],
+        "paper": [{**_MIX, "dim": 1000, "per_cluster": 500, "width": 100, "nudge": 0.15, "num_times": 81}],
     },
     measure=measure_flow,
     claims=_claims_4,
@@ -329,8 +329,7 @@ FIGURE_6 = Experiment(
     source="Min & Vidal 2025, Figure 6",
     title="A non-degenerate start skips the burn-in",
     scales={
-        s: [{**_MIX, **size, "starts": "random, nudged as printed, nudged"}]
-        for s, size in _SIZES.items()
+        s: [{**_MIX, **size, "starts": "random, nudged as printed, nudged"}] for s, size in _SIZES.items()
     },
     measure=measure_descent,
     claims=_claims_6,

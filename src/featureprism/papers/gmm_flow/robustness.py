@@ -31,7 +31,7 @@ BATCH_SIZE = 100  # not stated
 TARGET_LOSS = 1e-3  # mean ½(y-f)²; the paper trains "until perfect training accuracy"
 SMALL_STD, LARGE_STD = 1e-2, 0.5  # Appendix B.2 gives the variances 1e-4 and 0.25
 UPPER = 1.0  # largest radius attacked
-CURVE = torch.linspace(0, 0.85, 35, dtype=torch.float64)
+CURVE = torch.linspace(0, 0.85, 86, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ RECIPES: dict[str, Recipe] = {
     "logistic": Recipe(_linear, step_size=1.0, loss=Loss("logistic", "mean")),
     "prelu": Recipe(partial(_two_layer, PolynomialReLU(P), 1e-3), step_size=0.5),
     "prelu small": Recipe(partial(_two_layer, PolynomialReLU(P), SMALL_STD), step_size=0.5),
-    "polynomial small": Recipe(partial(_two_layer, PowerReLU(P), SMALL_STD), step_size=0.5),
+    "polynomial small": Recipe(partial(_two_layer, PowerReLU(P), SMALL_STD), step_size=1.0),
     "prelu large": Recipe(partial(_two_layer, PolynomialReLU(P), LARGE_STD), step_size=1.0),
     "polynomial large": Recipe(partial(_two_layer, PowerReLU(P), LARGE_STD), step_size=0.05),
 }
@@ -127,14 +127,12 @@ def half_radii(rows: list[Row], model: str) -> list[float]:
 
 def _scales(models: Sequence[str]) -> dict[str, list[Row]]:
     sizes = {
-        "quick": {"dim": 400, "per_cluster": 50, "test_points": 80, "epochs": 300},
+        "quick": {"dim": 400, "per_cluster": 50, "test_points": 80, "epochs": 200},
         "standard": {"dim": 1000, "per_cluster": 200, "test_points": 300, "epochs": 200},
         "paper": {"dim": 2000, "per_cluster": 1000, "test_points": 1000, "epochs": 100},
     }
     mix = {"positive": 12, "negative": 8, "alpha": ALPHA, "width": 200}  # caption of Figure 2
-    return {
-        scale: [{"model": model, **mix, **size} for model in models] for scale, size in sizes.items()
-    }
+    return {scale: [{"model": model, **mix, **size} for model in models] for scale, size in sizes.items()}
 
 
 def _claims_2(rows: list[Row]) -> list[Claim]:
@@ -154,9 +152,7 @@ def _claims_2(rows: list[Row]) -> list[Claim]:
 def _claims_7(rows: list[Row]) -> list[Claim]:
     large = [
         max(pair)
-        for pair in zip(
-            half_radii(rows, "prelu large"), half_radii(rows, "polynomial large"), strict=True
-        )
+        for pair in zip(half_radii(rows, "prelu large"), half_radii(rows, "polynomial large"), strict=True)
     ]
     return [
         judge(

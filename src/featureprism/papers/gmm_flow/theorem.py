@@ -4,6 +4,7 @@ from math import log, sqrt
 
 import torch
 
+from featureprism.geometry import unit_rows
 from featureprism.networks import (
     PolynomialClassifier,
     PolynomialReLU,
@@ -36,14 +37,16 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
     data, alpha = mixture(setting, seed), setting["alpha"]
     mu, labels, k = data.clusters.mu, data.clusters.labels, data.clusters.num_clusters
     signs = labels.repeat(setting["neurons_per_cluster"])
-    shape = gaussian_shape(len(signs), setting["dim"], generator=generator_for("shape", seed))
+    shape = unit_rows(gaussian_shape(len(signs), setting["dim"], generator=generator_for("shape", seed)))
     nudge = generator_for("nudge", seed)
     shape = nudge_to_own_class(shape, signs, mu, labels, NUDGE, generator=nudge)
     log_eps = 8 * k * log(alpha)
     start = balanced(shape, signs, log_eps)
     region = voronoi_region(shape, signs, mu, labels)
     margin = nondegeneracy_margin(shape, signs, mu, labels)
-    least_mass = float(torch.stack([torch.logsumexp(2 * start.log_norms[region == i], 0) for i in range(k)]).min())
+    least_mass = float(
+        torch.stack([torch.logsumexp(2 * start.log_norms[region == i], 0) for i in range(k)]).min()
+    )
     t_learn = theory.learning_time(least_mass, float(alignment(shape, mu).min()), P)
     t_end = t_learn + AFTER
     trajectory = balanced_flow(
@@ -78,9 +81,7 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
         progress(0.7 + 0.3 * (index + 1) / len(trajectory.times))
     best = min(rows, key=lambda r: r["distance"])
     sharp = theory.theorem_1(setting["dim"], alpha, setting["per_cluster"], P)
-    printed, corrected = theory.lemma_17(
-        k, P, best["alignment_gap"], best["mass_error"], best["void_mass"]
-    )
+    printed, corrected = theory.lemma_17(k, P, best["alignment_gap"], best["mass_error"], best["void_mass"])
     summary = {
         **best,
         "kind": "summary",
@@ -170,7 +171,9 @@ def _lemma_17_note(summaries: list[Row]) -> str:
 def _settings(dim: int, masses: Row, num_times: int) -> list[Row]:
     small = {"dim": dim, "positive": 2, "negative": 2, "neurons_per_cluster": 2}
     rest = {"test_points": 1, "num_times": num_times}
-    scaled = [{"series": "scaled N", **small, "alpha": a, "per_cluster": round(a**-2), **rest} for a in ALPHAS]
+    scaled = [
+        {"series": "scaled N", **small, "alpha": a, "per_cluster": round(a**-2), **rest} for a in ALPHAS
+    ]
     fixed = [{"series": "fixed N", **small, "alpha": a, "per_cluster": FIXED_N, **rest} for a in ALPHAS]
     return [{"series": "masses", **masses, "alpha": ALPHA, **rest}, *scaled, *fixed]
 
@@ -181,13 +184,17 @@ THEOREM_1 = Experiment(
     title="Gradient flow at the scale the theorem asks for",
     scales={
         "quick": _settings(
-            400, {"dim": 400, "positive": 5, "negative": 5, "per_cluster": 100, "neurons_per_cluster": 3}, 21
+            400, {"dim": 400, "positive": 5, "negative": 5, "per_cluster": 100, "neurons_per_cluster": 3}, 16
         ),
         "standard": _settings(
-            1000, {"dim": 1000, "positive": 5, "negative": 5, "per_cluster": 200, "neurons_per_cluster": 6}, 41
+            1000,
+            {"dim": 1000, "positive": 5, "negative": 5, "per_cluster": 200, "neurons_per_cluster": 6},
+            41,
         ),
         "paper": _settings(
-            2000, {"dim": 1000, "positive": 5, "negative": 5, "per_cluster": 500, "neurons_per_cluster": 10}, 81
+            2000,
+            {"dim": 1000, "positive": 5, "negative": 5, "per_cluster": 500, "neurons_per_cluster": 10},
+            81,
         ),
     },
     measure=measure,

@@ -1,0 +1,85 @@
+"""What people see in the terminal: progress bars and tables of claims."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from featureprism.records import Claim
+from featureprism.records import Progress as Tick
+
+
+class Tracker(Protocol):
+    """Gives the progress callback of unit `index` out of `total`."""
+
+    def __call__(self, index: int, total: int) -> Tick: ...
+
+
+@contextmanager
+def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Tracker]:
+    """A bar on stderr over the units of a run, moving within a unit too.
+
+    One long call: `with progress_bar("training") as track: gradient_descent(..., progress=track(0, 1))`.
+    """
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console or Console(stderr=True),
+    )
+    with bars:
+        task = bars.add_task(title, total=1)
+
+        def track(index: int, total: int) -> Tick:
+            bars.update(task, total=total)
+            return lambda done: bars.update(task, completed=round(index + min(1.0, done), 2))
+
+        yield track
+
+
+def show(value: float) -> str:
+    """A number as a reader wants it: five significant digits."""
+    return "unknown" if math.isnan(value) else f"{value:.5g}"
+
+
+def expectation(claim: Claim) -> str:
+    """The bound of a claim in words."""
+    if isinstance(claim.bound, tuple):
+        return f"{claim.bound[0]:g} to {claim.bound[1]:g}"
+    return f"{claim.relation} {claim.bound:g}"
+
+
+def verdict(holds: bool | None) -> str:
+    """Yes, no or unknown."""
+    return {True: "holds", False: "fails", None: "unknown"}[holds]
+
+
+def claims_table(title: str, claims: list[Claim]) -> Table:
+    """What the paper says, what was measured, whether it holds."""
+    table = Table(title=title, title_justify="left", expand=False)
+    for column in ("claim", "the paper says", "measured", "expected", ""):
+        table.add_column(column, overflow="fold", no_wrap=column == "claim")
+    colours = {True: "green", False: "red", None: "yellow"}
+    for claim in claims:
+        spread = "" if math.isnan(claim.spread) else f" ± {claim.spread:.2g}"
+        table.add_row(
+            claim.id,
+            claim.statement,
+            show(claim.measured) + spread,
+            expectation(claim),
+            f"[{colours[claim.holds]}]{verdict(claim.holds)}[/]",
+        )
+    return table
