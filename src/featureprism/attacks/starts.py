@@ -4,7 +4,7 @@ Gradients of these networks vanish on the way to the other clusters, so starting
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from featureprism.networks.two_layer import TwoLayerNet
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
 
 
+@runtime_checkable
 class Start(Protocol):
     """A family of first perturbations."""
 

@@ -7,7 +7,7 @@ from featureprism.networks.activations import (
     ReLU,
     Tanh,
 )
-from featureprism.networks.balanced import BalancedWeights, balanced
+from featureprism.networks.balanced_weights import BalancedWeights, balanced
 from featureprism.networks.initial import (
     gaussian_mlp,
     gaussian_shape,

@@ -99,13 +99,15 @@ def pre_activations(
 ) -> tuple[Tensor, Tensor | float]:
     """(z, rescale), z (n, *s, h) what φ is applied to, rescale what φ(z) is multiplied by.
 
-    PolynomialReLU: z = ⟨x, w⟩/‖w‖ + b/‖w‖ and rescale = ‖w‖; otherwise z = ⟨x, w⟩ + b and 1.
+    PolynomialReLU: z = ⟨x, w⟩/‖w‖ + b/‖w‖ and rescale = ‖w‖, a zero neuron giving 0; otherwise z = ⟨x, w⟩ + b and 1.
     """
     rows, rescale = (unit_rows(W), row_norms(W)) if activation.weight_normalised else (W, 1.0)
     z = (x @ rows.reshape(-1, W.shape[-1]).T).reshape(x.shape[0], *W.shape[:-1])
-    if b is not None:
-        z = z + (b / rescale.clamp_min(torch.finfo(b.dtype).tiny) if isinstance(rescale, Tensor) else b)
-    return z, rescale
+    if b is None:
+        return z, rescale
+    if isinstance(rescale, Tensor):
+        b = torch.where(rescale > 0, b / rescale, torch.zeros_like(b))
+    return z + b, rescale
 
 
 def outputs(

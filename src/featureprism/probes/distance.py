@@ -1,7 +1,7 @@
 """The largest difference between two classifiers on the unit sphere."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from torch import Tensor
 from featureprism.geometry import span_basis, unit_rows
 
 
+@runtime_checkable
 class Smooth(Protocol):
     """A classifier with a closed gradient and known directions."""
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.progress import (
@@ -20,6 +20,7 @@ from featureprism.records import Claim
 from featureprism.records import Progress as Tick
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """Gives the progress callback of unit `index` out of `total`."""
 

@@ -1,6 +1,6 @@
 """How weights move: descent and flow."""
 
-from featureprism.training.balanced_flow import balanced_flow
+from featureprism.training.any_scale import balanced_flow
 from featureprism.training.descent import gradient_descent, stochastic_descent
 from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss

@@ -11,15 +11,14 @@ K clusters of N points each, n = KN:
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-Kind = Literal["square", "exponential", "logistic"]
-Normalisation = Literal["sum", "per-cluster", "mean"]
+KINDS = ("square", "exponential", "logistic")
+NORMALISATIONS = ("sum", "per-cluster", "mean")
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,14 @@ class Loss:
     square: ½(y - f)²; exponential: e^(-yf); logistic: ln(1 + e^(-yf)).
     """
 
-    kind: Kind = "square"
-    normalisation: Normalisation = "mean"
+    kind: str = "square"
+    normalisation: str = "mean"
     num_clusters: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind not in ("square", "exponential", "logistic"):
+        if self.kind not in KINDS:
             raise ValueError(f"Unknown loss {self.kind!r}; use square, exponential or logistic.")
-        if self.normalisation not in ("sum", "per-cluster", "mean"):
+        if self.normalisation not in NORMALISATIONS:
             raise ValueError(f"Unknown normalisation {self.normalisation!r}; use sum, per-cluster, mean.")
         if self.normalisation == "per-cluster" and not self.num_clusters:
             raise ValueError("The per-cluster loss needs num_clusters.")

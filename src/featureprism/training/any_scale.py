@@ -22,7 +22,7 @@ from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import PolynomialReLU, relu_power
-from featureprism.networks.balanced import BalancedWeights
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.flow import Segments, is_smooth, run_with

@@ -1,0 +1,63 @@
+from math import sqrt
+
+import pytest
+import torch
+
+from featureprism.data import (
+    GaussianClusters,
+    equicorrelated_centres,
+    orthogonal_clusters,
+    orthonormal_clusters,
+    sample,
+    sample_balanced,
+    sphere_centres,
+)
+
+
+def test_orthonormal_clusters_have_unit_centres_and_noise_of_norm_alpha(generator):
+    clusters = orthonormal_clusters(500, 3, 2, 0.2, generator=generator)
+    torch.testing.assert_close(clusters.mu @ clusters.mu.T, torch.eye(5).double())
+    data = sample_balanced(clusters, 50, generator=generator)
+    noise = (data.x - clusters.mu[data.cluster]).norm(dim=1)
+    assert float(noise.mean()) == pytest.approx(0.2, rel=0.01)
+
+
+def test_orthogonal_clusters_are_orthonormal_ones_times_root_d(generator):
+    clusters = orthogonal_clusters(400, 2, 2, 1.0, generator=generator)
+    torch.testing.assert_close(clusters.mu @ clusters.mu.T, 400 * torch.eye(4).double())
+    assert clusters.noise_std == 1.0
+
+
+@pytest.mark.parametrize("cosine", [-0.2, 0.0, 1e-3, 0.5])
+def test_equicorrelated_centres_have_that_cosine(cosine, generator):
+    mu = equicorrelated_centres(5, 40, sqrt(40), cosine, generator=generator)
+    expected = torch.full((5, 5), cosine).double()
+    expected.fill_diagonal_(1)
+    torch.testing.assert_close(mu @ mu.T / 40, expected)
+
+
+def test_sphere_centres_lie_on_the_sphere(generator):
+    assert torch.allclose(sphere_centres(9, 30, 2.5, generator=generator).norm(dim=1), torch.tensor(2.5).double())
+
+
+def test_balanced_samples_are_sorted_and_equal_and_iid_ones_are_not(clusters, generator):
+    balanced = sample_balanced(clusters, 7, generator=generator)
+    assert torch.bincount(balanced.cluster).tolist() == [7] * 5
+    assert balanced.cluster.tolist() == sorted(balanced.cluster.tolist())
+    assert torch.equal(balanced.y, clusters.labels[balanced.cluster])
+    loose = sample(clusters, 5000, generator=generator)
+    assert torch.bincount(loose.cluster).float().std() > 0
+    assert torch.bincount(loose.cluster).min() > 900
+
+
+def test_impossible_mixtures_are_refused(generator):
+    with pytest.raises(ValueError, match="do not fit"):
+        orthonormal_clusters(4, 3, 2, 0.1, generator=generator)
+    with pytest.raises(ValueError, match="cannot all have"):
+        equicorrelated_centres(3, 9, 1.0, -0.9, generator=generator)
+    with pytest.raises(ValueError, match="needs a cluster"):
+        orthonormal_clusters(9, 3, 0, 0.1, generator=generator)
+    with pytest.raises(ValueError, match=r"-1 or \+1"):
+        GaussianClusters(torch.eye(2), torch.tensor([0.0, 1.0]), 0.1)
+    with pytest.raises(ValueError, match="noise_std"):
+        GaussianClusters(torch.eye(2), torch.tensor([-1.0, 1.0]), -0.1)

@@ -1,0 +1,98 @@
+import math
+
+import pytest
+import torch
+
+from featureprism.data import orthonormal_clusters, sample_balanced
+from featureprism.seeds import generator_for
+from featureprism.theory import gmm_flow as theory
+
+
+def test_lemma_1_holds_for_every_matrix(generator):
+    for _ in range(500):
+        rows, columns = torch.randint(1, 6, (2,), generator=generator).tolist()
+        values = torch.randn(rows, columns, generator=generator) + 2 * torch.randn(1, generator=generator)
+        values[torch.rand(rows, columns, generator=generator) < 0.1] = 0
+        assert theory.lemma_1_count(values) >= min(rows, columns)
+    assert theory.lemma_1_count(torch.ones(2, 5)) == 5
+    assert theory.lemma_1_count(-torch.ones(2, 5)) == 2
+
+
+def test_proposition_1_is_the_share_of_the_smaller_class():
+    assert theory.proposition_1(12, 8) == 0.4
+
+
+def test_proposition_2_is_vacuous_exactly_below_its_critical_nu():
+    critical = 8 * 0.1 * math.sqrt(math.log(40) / 2000)
+    assert theory.proposition_2(2000, 0.1, 20, 0.999 * critical).is_vacuous
+    bound = theory.proposition_2(2000, 0.1, 20, 2 * critical)
+    assert not bound.is_vacuous
+    assert bound.probability == pytest.approx(1 - 40 * 40.0**-4)
+    assert bound.radius == pytest.approx((math.sqrt(2) - 2 * critical) / 2)
+
+
+def test_proposition_3_needs_closeness_and_says_so():
+    assert theory.proposition_3(400, 0.05, 4, 3.0, 0.003).radius == pytest.approx((math.sqrt(2) - 8 * 0.003 ** (1 / 3)) / 2)
+    assert all(p.holds for p in theory.proposition_3_premises(3.0, 0.003))
+    assert not all(p.holds for p in theory.proposition_3_premises(3.0, 0.006))
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
+def test_kappa_is_the_largest_difference_per_unit_tilt(p):
+    tilt, phi = 1e-6, torch.linspace(-math.pi / 2, math.pi / 2, 200_001).double()
+    gap = (torch.cos(phi - tilt).clamp_min(0) ** p - torch.cos(phi).clamp_min(0) ** p).abs().max() / tilt
+    assert theory.kappa(p) == pytest.approx(float(gap), rel=1e-4)
+
+
+def test_nominal_mass_solves_its_equation():
+    S0, t, h = 0.003, 2.0, 1e-5
+    S = theory.nominal_mass(S0, t)
+    slope = (theory.nominal_mass(S0, t + h) - theory.nominal_mass(S0, t - h)) / (2 * h)
+    assert slope == pytest.approx(2 * S * (1 - S), rel=1e-6)
+    assert theory.nominal_mass(S0, 0.0) == pytest.approx(S0)
+
+
+def test_one_target_cluster_aligns_as_the_single_equation_says():
+    c = torch.tensor([[0.3]]).double()
+    field = theory.nominal_alignment_field(c, torch.ones(1).double(), torch.ones(1).double(), 3.0)
+    assert float(field) == pytest.approx(3 * 0.3**2 * (1 - 0.3**2))
+    # a cluster of the other class repels
+    both = torch.tensor([[0.3, 0.2]]).double()
+    field = theory.nominal_alignment_field(both, torch.ones(1).double(), torch.tensor([1.0, -1.0]).double(), 3.0)
+    assert float(field[0, 1]) < 0
+
+
+def test_lemma_17_corrected_bounds_a_tilted_network_and_the_printed_one_does_not():
+    # one neuron of norm 1, tilted by a small angle: distance κ·angle, 1 - c = angle²/2
+    angle = 0.01
+    printed, corrected = theory.lemma_17(1, 3.0, angle**2 / 2, 0.0, 0.0)
+    assert printed < theory.kappa(3.0) * angle <= corrected
+
+
+def test_the_good_event_holds_on_a_good_sample_and_fails_on_a_bad_one():
+    clusters = orthonormal_clusters(200, 2, 2, 0.1, generator=generator_for("centres", 1))
+    data = sample_balanced(clusters, 50, generator=generator_for("train", 1))
+    assert all(premise.holds for premise in theory.good_event(data, 0.1))
+    assert not any(premise.holds for premise in theory.good_event(data, 0.01))
+
+
+def test_theorem_1_premises_read_their_orders():
+    good = theory.theorem_1_premises(400, 0.1, 100, 10, 3.0, math.log(1e-80))
+    assert [p.holds for p in good] == [True] * 5
+    paper = theory.theorem_1_premises(1000, 0.1, 500, 10, 3.0, math.log(1e-7))
+    assert [p.holds for p in paper] == [True, True, True, True, False]  # no experiment reaches 1e-80
+    assert theory.theorem_1(1000, 0.1, 500, 3.0).mean_square == pytest.approx(9e-5)
+
+
+def test_assumptions_are_checked_on_a_start():
+    margin, region = torch.tensor([0.3, 0.2, 0.5]).double(), torch.tensor([0, 1, 0])
+    assert [p.holds for p in theory.assumption_2(margin, region, 2)] == [True, True, True]
+    assert theory.assumption_2(margin, region, 3)[0].holds is False
+    a = torch.tensor([0.5, -2.0]).double()
+    assert theory.assumption_1(a.abs().log(), a)[0].holds
+    assert not theory.assumption_1(a.abs().log() + 1e-3, a)[0].holds
+
+
+def test_times_add_up():
+    assert theory.alignment_time(0.1, 3.0) == pytest.approx(10 / 3)
+    assert theory.learning_time(-20.0, 0.1, 3.0) == pytest.approx(10 / 3 + 10)
