@@ -36,7 +36,9 @@ def networks(clusters):
         "bayes": BayesClassifier(mu, labels, clusters.noise_std),
         "nearest": NearestCluster(mu, labels),
         "polynomial": PolynomialClassifier(mu, labels, 3.0),
-        "any module": torch.nn.Sequential(torch.nn.Linear(60, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1), torch.nn.Flatten(0)),
+        "any module": torch.nn.Sequential(
+            torch.nn.Linear(60, 5), torch.nn.ReLU(), torch.nn.Linear(5, 1), torch.nn.Flatten(0)
+        ),
     }
 
 
@@ -81,11 +83,14 @@ def test_fgm_and_pgd_are_exact_on_a_linear_classifier(p, dual, clusters, test_se
 def test_more_radius_never_saves_a_point(clusters, test_set):
     net = gaussian_start(8, 60, 1.0, PolynomialReLU(3.0), generator=generator_for("networks", 0))
     starts = structured_starts(net, clusters.mu, clusters.labels)
-    shares = [float(pgd(net, test_set.x, test_set.y, LpBall(2, e), starts=starts).flipped.double().mean()) for e in (0, 0.1, 0.3, 1)]
+    shares = [
+        float(pgd(net, test_set.x, test_set.y, LpBall(2, e), starts=starts).flipped.double().mean())
+        for e in (0, 0.1, 0.3, 1)
+    ]
     assert shares == sorted(shares)
 
 
-def test_the_span_loses_nothing(clusters, test_set):
+def test_the_span_loses_nothing(test_set):
     # hiding `input_directions` sends the same attack through all 60 dimensions
     net = gaussian_start(8, 60, 1.0, Tanh(), generator=generator_for("networks", 0))
     inside = pgd(net, test_set.x, test_set.y, LpBall(2, 0.2), steps=15)
@@ -99,14 +104,16 @@ def test_an_attack_that_leaves_its_ball_is_an_error(clusters, test_set):
         verified(net, test_set.x, test_set.y, LpBall(2, 0.1), torch.ones_like(test_set.x), 0.0)
 
 
-def test_strongest_of_keeps_whatever_flips(clusters, test_set):
+def test_strongest_of_keeps_whatever_flips(test_set):
     n = len(test_set.x)
     odd = torch.arange(n) % 2 == 1
 
     def only(mask):
         return lambda _net, x, _y, _ball: AttackOutcome(torch.zeros_like(x) + mask.unsqueeze(1), mask, 0.0)
 
-    outcome = strongest_of(only(odd), only(~odd))(MLP([torch.ones(1, 60)]), test_set.x, test_set.y, LpBall(2, 1.0))
+    outcome = strongest_of(only(odd), only(~odd))(
+        MLP([torch.ones(1, 60)]), test_set.x, test_set.y, LpBall(2, 1.0)
+    )
     assert bool(outcome.flipped.all())
     assert torch.equal(outcome.delta[:, 0], torch.ones(n).double())
 

@@ -66,5 +66,9 @@ def test_the_self_test_passes_structured_attacks_and_fails_plain_ones():
     assert plain.accuracy_at_break > 0.5  # plain PGD would call F^(3) robust where nothing can be
     with pytest.raises(ValueError, match="positive"):
         minimal_radius(
-            LinearClassifier(torch.ones(2).double()), torch.ones(1, 2).double(), torch.ones(1).double(), starts=(), upper=0.0
+            LinearClassifier(torch.ones(2).double()),
+            torch.ones(1, 2).double(),
+            torch.ones(1).double(),
+            starts=(),
+            upper=0.0,
         )

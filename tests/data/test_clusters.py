@@ -37,7 +37,9 @@ def test_equicorrelated_centres_have_that_cosine(cosine, generator):
 
 
 def test_sphere_centres_lie_on_the_sphere(generator):
-    assert torch.allclose(sphere_centres(9, 30, 2.5, generator=generator).norm(dim=1), torch.tensor(2.5).double())
+    assert torch.allclose(
+        sphere_centres(9, 30, 2.5, generator=generator).norm(dim=1), torch.tensor(2.5).double()
+    )
 
 
 def test_balanced_samples_are_sorted_and_equal_and_iid_ones_are_not(clusters, generator):

@@ -47,27 +47,39 @@ def test_exact_radius_against_brute_force(kind, split, generator):
 
 def test_radius_of_clean_centres_is_half_the_distance_between_them(clusters):
     expected = torch.full((5,), 0.5**0.5, dtype=torch.float64)
-    for net in (NearestCluster(clusters.mu, clusters.labels), PolynomialClassifier(clusters.mu, clusters.labels, 3.0)):
-        torch.testing.assert_close(net.exact_radius(clusters.mu, clusters.labels), expected, atol=1e-9, rtol=0)
+    for net in (
+        NearestCluster(clusters.mu, clusters.labels),
+        PolynomialClassifier(clusters.mu, clusters.labels, 3.0),
+    ):
+        torch.testing.assert_close(
+            net.exact_radius(clusters.mu, clusters.labels), expected, atol=1e-9, rtol=0
+        )
 
 
 def test_misclassified_points_have_radius_zero(clusters, test_set):
-    for net in (NearestCluster(clusters.mu, clusters.labels), PolynomialClassifier(clusters.mu, clusters.labels, 3.0)):
+    for net in (
+        NearestCluster(clusters.mu, clusters.labels),
+        PolynomialClassifier(clusters.mu, clusters.labels, 3.0),
+    ):
         assert float(net.exact_radius(test_set.x, -test_set.y).max()) == 0
     assert float(LinearClassifier(clusters.mu[0]).exact_radius(clusters.mu[:1], -torch.ones(1).double())) == 0
 
 
 def test_radii_do_not_depend_on_the_scale_of_centres(clusters, test_set):
     big = PolynomialClassifier(7 * clusters.mu, clusters.labels, 3.0).exact_radius(test_set.x, test_set.y)
-    torch.testing.assert_close(big, PolynomialClassifier(clusters.mu, clusters.labels, 3.0).exact_radius(test_set.x, test_set.y))
+    torch.testing.assert_close(
+        big, PolynomialClassifier(clusters.mu, clusters.labels, 3.0).exact_radius(test_set.x, test_set.y)
+    )
 
 
 def test_bayes_is_the_log_likelihood_ratio(clusters, test_set):
     # densities summed over clusters, in the plain way that only works for a wide noise
     sigma = 0.5
+
     def evidence(sign):
         mu = clusters.mu[clusters.labels == sign]
         return torch.exp(-((test_set.x.unsqueeze(1) - mu) ** 2).sum(dim=2) / (2 * sigma**2)).sum(dim=1)
+
     net = BayesClassifier(clusters.mu, clusters.labels, sigma)
     torch.testing.assert_close(net(test_set.x) / sigma**2, evidence(1.0).log() - evidence(-1.0).log())
 

@@ -5,7 +5,15 @@ from featureprism.geometry import span_basis
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, Tanh, TwoLayerNet, stack
 from featureprism.networks.two_layer import parameter_gradient
 
-ACTIVATIONS = [ReLU(), PowerReLU(3.0), PowerReLU(1.5), PolynomialReLU(1.0), PolynomialReLU(3.0), PolynomialReLU(2.7), Tanh()]
+ACTIVATIONS = [
+    ReLU(),
+    PowerReLU(3.0),
+    PowerReLU(1.5),
+    PolynomialReLU(1.0),
+    PolynomialReLU(3.0),
+    PolynomialReLU(2.7),
+    Tanh(),
+]
 
 
 def make(activation, generator, *, bias, width=5, dim=4):
@@ -49,7 +57,7 @@ def test_closed_gradients_match_autograd(activation, bias, generator):
     x.requires_grad_()
     (g * net(x)).sum().backward()
     f, gradient = parameter_gradient(net.W, net.a, net.b, activation, x, lambda _: g)
-    torch.testing.assert_close(f, net(x))
+    torch.testing.assert_close(f, net(x).detach())
     for parameter, closed in zip(net.parameters(), gradient, strict=False):
         torch.testing.assert_close(closed, parameter.grad)
     value, slope = net.input_gradient(x.detach())

@@ -87,7 +87,9 @@ def test_distance_against_many_random_points_and_the_best_scale(clusters, genera
     mixed = mixed / mixed.norm(dim=1, keepdim=True)
     with torch.no_grad():
         gap = (f(mixed) - F(mixed)).abs()
-        assert float((f(found.point.unsqueeze(0)) - F(found.point.unsqueeze(0))).abs()) == pytest.approx(found.value)
+        assert float((f(found.point.unsqueeze(0)) - F(found.point.unsqueeze(0))).abs()) == pytest.approx(
+            found.value
+        )
     assert float(gap.max()) <= found.value
     assert scaled.value < found.value
     for c in (0.9 * scaled.scale, 1.1 * scaled.scale):

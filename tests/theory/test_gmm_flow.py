@@ -32,7 +32,9 @@ def test_proposition_2_is_vacuous_exactly_below_its_critical_nu():
 
 
 def test_proposition_3_needs_closeness_and_says_so():
-    assert theory.proposition_3(400, 0.05, 4, 3.0, 0.003).radius == pytest.approx((math.sqrt(2) - 8 * 0.003 ** (1 / 3)) / 2)
+    assert theory.proposition_3(400, 0.05, 4, 3.0, 0.003).radius == pytest.approx(
+        (math.sqrt(2) - 8 * 0.003 ** (1 / 3)) / 2
+    )
     assert all(p.holds for p in theory.proposition_3_premises(3.0, 0.003))
     assert not all(p.holds for p in theory.proposition_3_premises(3.0, 0.006))
 
@@ -58,7 +60,9 @@ def test_one_target_cluster_aligns_as_the_single_equation_says():
     assert float(field) == pytest.approx(3 * 0.3**2 * (1 - 0.3**2))
     # a cluster of the other class repels
     both = torch.tensor([[0.3, 0.2]]).double()
-    field = theory.nominal_alignment_field(both, torch.ones(1).double(), torch.tensor([1.0, -1.0]).double(), 3.0)
+    field = theory.nominal_alignment_field(
+        both, torch.ones(1).double(), torch.tensor([1.0, -1.0]).double(), 3.0
+    )
     assert float(field[0, 1]) < 0
 
 

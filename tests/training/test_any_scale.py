@@ -25,7 +25,9 @@ def start_at(clusters, log_scale, *, nudge=0.5, width=10, seed=0):
 
 
 @pytest.mark.parametrize("kind", ["square", "logistic", "exponential"])
-@pytest.mark.parametrize(("p", "rtol"), [(3.0, 1e-4), (2.5, 1e-4), pytest.param(1.0, 5e-3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("p", "rtol"), [(3.0, 1e-4), (2.5, 1e-4), pytest.param(1.0, 5e-3, marks=pytest.mark.slow)]
+)
 def test_it_agrees_with_the_flow_of_the_weights(p, rtol, kind, clusters, train_set):
     # ε = 1e-2 times a unit-norm shape, with and without the nudge's help
     start, loss = start_at(clusters, math.log(1e-2 / 8), nudge=0.2), Loss(kind, "per-cluster", 5)
@@ -54,7 +56,9 @@ def test_any_scale_is_an_ordinary_run(log10_epsilon, clusters, train_set):
 def test_a_scale_far_below_the_smallest_float_is_only_a_longer_jump(clusters, train_set):
     # clusters grow at rates that differ by their noise, so they are learned far apart; look before the first
     start = start_at(clusters, -20_000.0)
-    run = balanced_flow(start, train_set.x, train_set.y, p=3.0, loss=LOSS, t_end=15_000.0, record=[5_000.0, 10_000.0])
+    run = balanced_flow(
+        start, train_set.x, train_set.y, p=3.0, loss=LOSS, t_end=15_000.0, record=[5_000.0, 10_000.0]
+    )
     a, b, c = (weights.log_norms for weights in run.snapshots)
     assert run.work < 2500
     torch.testing.assert_close(b - a, c - b)  # linear growth, in closed form
@@ -101,7 +105,9 @@ def test_without_noise_the_masses_follow_the_logistic_law(clusters):
     run = balanced_flow(start, x, y, p=3.0, loss=LOSS, t_end=6.0, record=times)
     for t, weights in zip(run.times, run.snapshots, strict=True):
         masses = (2 * weights.log_norms).exp()
-        torch.testing.assert_close(masses, torch.full_like(masses, nominal_mass(0.05**2, t)), rtol=1e-5, atol=0)
+        torch.testing.assert_close(
+            masses, torch.full_like(masses, nominal_mass(0.05**2, t)), rtol=1e-5, atol=0
+        )
 
 
 def test_without_noise_the_cosines_follow_the_nominal_field(clusters):

@@ -1,7 +1,15 @@
 import pytest
 import torch
 
-from featureprism.networks import LinearClassifier, PolynomialReLU, ReLU, Tanh, TwoLayerNet, gaussian_start, stack
+from featureprism.networks import (
+    LinearClassifier,
+    PolynomialReLU,
+    ReLU,
+    Tanh,
+    TwoLayerNet,
+    gaussian_start,
+    stack,
+)
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent, stochastic_descent
@@ -15,7 +23,9 @@ def autograd_descent(net, x, y, loss, step_size, steps):
     for _ in range(steps):
         value = loss.value(TwoLayerNet.forward(_with(net, parameters), x), y)
         slopes = torch.autograd.grad(value, parameters)
-        parameters = [(p - step_size * g).detach().requires_grad_() for p, g in zip(parameters, slopes, strict=True)]
+        parameters = [
+            (p - step_size * g).detach().requires_grad_() for p, g in zip(parameters, slopes, strict=True)
+        ]
     return parameters
 
 
@@ -53,7 +63,12 @@ def test_recording_and_probing_change_nothing(train_set, generator):
     options = {"loss": LOSS, "step_size": 0.5, "steps": 20}
     plain = gradient_descent(net, train_set.x, train_set.y, **options)
     seen = gradient_descent(
-        net, train_set.x, train_set.y, record=[0, 7, 13], probes={"norm": lambda n: float(n.W.detach().norm())}, **options
+        net,
+        train_set.x,
+        train_set.y,
+        record=[0, 7, 13],
+        probes={"norm": lambda n: float(n.W.detach().norm())},
+        **options,
     )
     assert seen.times == [0, 7, 13, 20]
     assert torch.equal(plain.last.W, seen.last.W)
@@ -62,7 +77,9 @@ def test_recording_and_probing_change_nothing(train_set, generator):
 
 def test_divergence_is_said_not_hidden(train_set, generator):
     net = gaussian_start(6, 60, 1.0, PolynomialReLU(3.0), generator=generator)
-    run = gradient_descent(net, train_set.x, train_set.y, loss=Loss("square", "sum"), step_size=100.0, steps=300)
+    run = gradient_descent(
+        net, train_set.x, train_set.y, loss=Loss("square", "sum"), step_size=100.0, steps=300
+    )
     assert run.ended is Ended.DIVERGED
     assert not run.ended.is_complete
     with pytest.raises(ValueError, match="Labels"):
@@ -75,7 +92,14 @@ def test_sgd_with_one_batch_and_no_momentum_is_descent(closed, train_set, genera
     expected = gradient_descent(start, train_set.x, train_set.y, loss=LOSS, step_size=0.3, steps=10).last
     module = start if closed else torch.nn.Sequential(start)  # a wrapped network goes through autograd
     stochastic_descent(
-        module, train_set.x, train_set.y, loss=LOSS, step_size=0.3, batch_size=1000, epochs=10, generator=generator
+        module,
+        train_set.x,
+        train_set.y,
+        loss=LOSS,
+        step_size=0.3,
+        batch_size=1000,
+        epochs=10,
+        generator=generator,
     )
     torch.testing.assert_close(start.W, expected.W)
 

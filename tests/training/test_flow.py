@@ -3,7 +3,15 @@ import math
 import pytest
 import torch
 
-from featureprism.networks import PolynomialReLU, ReLU, Tanh, balanced, gaussian_shape, gaussian_start, random_signs
+from featureprism.networks import (
+    PolynomialReLU,
+    ReLU,
+    Tanh,
+    balanced,
+    gaussian_shape,
+    gaussian_start,
+    random_signs,
+)
 from featureprism.probes import balancedness
 from featureprism.records import Ended
 from featureprism.training import Loss, gradient_descent, gradient_flow
@@ -21,7 +29,10 @@ def final(segments):
 def test_the_error_of_fixed_steps_falls_as_the_fourth_power():
     # dy/dt = -y², y(0) = 1: y(t) = 1/(1+t)
     start = torch.ones(1).double()
-    errors = [abs(float(final(fixed_segments(lambda y: -(y**2), start, 0.0, 2.0, step_size=h))) - 1 / 3) for h in (0.2, 0.1)]
+    errors = [
+        abs(float(final(fixed_segments(lambda y: -(y**2), start, 0.0, 2.0, step_size=h))) - 1 / 3)
+        for h in (0.2, 0.1)
+    ]
     assert math.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.3)
 
 
@@ -30,12 +41,18 @@ def test_adaptive_steps_meet_their_tolerance_and_interpolate():
     turn = lambda s: torch.stack([-s[1], s[0]])  # noqa: E731
     for segment in adaptive_segments(turn, start, 0.0, 6.0, rtol=1e-9, atol=1e-12):
         middle = (segment.start + segment.end) / 2
-        torch.testing.assert_close(segment.at(middle), torch.tensor([math.cos(middle), math.sin(middle)]).double())
+        torch.testing.assert_close(
+            segment.at(middle), torch.tensor([math.cos(middle), math.sin(middle)]).double()
+        )
     assert segment.end == 6.0
 
 
 @pytest.mark.parametrize(
-    "segments", [lambda f, y: fixed_segments(f, y, 0.0, 2.0, step_size=0.1), lambda f, y: adaptive_segments(f, y, 0.0, 2.0, rtol=1e-6, atol=1e-9)]
+    "segments",
+    [
+        lambda f, y: fixed_segments(f, y, 0.0, 2.0, step_size=0.1),
+        lambda f, y: adaptive_segments(f, y, 0.0, 2.0, rtol=1e-6, atol=1e-9),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_blow_up_is_an_error(segments):
@@ -74,7 +91,9 @@ def test_relu_flow_halves_its_step_until_it_settles(train_set, generator):
 
 def test_recording_does_not_change_the_flow(train_set, generator):
     signs = random_signs(6, generator=generator)
-    net = balanced(gaussian_shape(6, 60, generator=generator), signs, math.log(1e-2)).to_net(PolynomialReLU(3.0))
+    net = balanced(gaussian_shape(6, 60, generator=generator), signs, math.log(1e-2)).to_net(
+        PolynomialReLU(3.0)
+    )
     plain = gradient_flow(net, train_set.x, train_set.y, loss=LOSS, t_end=4.0)
     seen = gradient_flow(net, train_set.x, train_set.y, loss=LOSS, t_end=4.0, record=[0.3, 1.1, 3.9])
     assert torch.equal(plain.last.W, seen.last.W)

@@ -3,7 +3,9 @@ import torch
 
 from featureprism.training import Loss
 
-LOSSES = [Loss(k, n, 4) for k in ("square", "exponential", "logistic") for n in ("sum", "per-cluster", "mean")]
+LOSSES = [
+    Loss(k, n, 4) for k in ("square", "exponential", "logistic") for n in ("sum", "per-cluster", "mean")
+]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

@@ -1,5 +1,6 @@
 """Activations φ with their derivatives; PolynomialReLU divides by the neuron's norm."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -75,6 +76,7 @@ class Tanh:
     """φ(z) = tanh z."""
 
     weight_normalised = False
+    p = math.nan  # not a power
 
     def value(self, z: Tensor) -> Tensor:
         """φ(z)."""

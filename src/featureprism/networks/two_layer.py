@@ -118,6 +118,7 @@ def outputs(
     return torch.einsum("n...h,...h->...n", activation.value(z), a * rescale)
 
 
+@torch.no_grad()
 def parameter_gradient(
     W: Tensor,
     a: Tensor,
@@ -128,19 +129,17 @@ def parameter_gradient(
 ) -> tuple[Float[Tensor, "*s n"], Gradient]:
     """f(x) and ∂/∂(W, a, b) Σ_i g_i f(x_i), where g = residual(f(x)) (shape of f): two matrix products.
 
-    With c_ij = g_i a_j φ'(z_ij): ∂W_j = Σ_i c_ij x_i, ∂b_j = Σ_i c_ij, ∂a_j = Σ_i g_i φ(z_ij).
-    PolynomialReLU adds u_j a_j Σ_i g_i (φ - z φ')(z_ij) to ∂W_j = (1-p) u_j a_j Σ_i g_i φ(z_ij), and ‖w_j‖
-    to ∂a_j. Source: gmm-flow, (E.2).
+    With c_ij = g_i φ'(z_ij): ∂W_j = a_j Σ_i c_ij x_i, ∂b_j = a_j Σ_i c_ij, ∂a_j = Σ_i g_i φ(z_ij). PolynomialReLU
+    multiplies ∂a_j by ‖w_j‖ and adds (1-p) a_j Σ_i g_i φ(z_ij) u_j to ∂W_j. Source: gmm-flow, (E.2).
     """
     z, rescale = pre_activations(W, b, activation, x)
-    phi, slope = activation.value(z), activation.derivative(z)  # (n, *s, h)
+    phi, c = activation.value(z), activation.derivative(z)  # (n, *s, h)
     f = torch.einsum("n...h,...h->...n", phi, a * rescale)
     g = residual(f)
     g_phi = torch.einsum("...n,n...h->...h", g, phi)
-    weights = slope * g.movedim(-1, 0).unsqueeze(-1) * a
-    dW = (weights.reshape(x.shape[0], -1).T @ x).reshape(W.shape)
-    db = None if b is None else weights.sum(dim=0)
+    c.mul_(g.movedim(-1, 0).unsqueeze(-1))
+    dW = (c.reshape(x.shape[0], -1).T @ x).reshape(W.shape)
     if activation.weight_normalised:
-        pull = a * (g_phi - torch.einsum("...n,n...h->...h", g, z * slope))
-        dW = dW + pull.unsqueeze(-1) * unit_rows(W)
-    return f, Gradient(dW, g_phi * rescale, db)
+        dW += ((1 - activation.p) * g_phi).unsqueeze(-1) * unit_rows(W)
+    dW *= a.unsqueeze(-1)
+    return f, Gradient(dW, g_phi * rescale, None if b is None else a * c.sum(dim=0))

@@ -1,6 +1,5 @@
 """One look for all figures."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import matplotlib
@@ -65,7 +64,7 @@ def guide(axes: Axes, value: float, text: str, *, along: str = "x") -> None:
 
 def band(
     axes: Axes,
-    x: Iterable[float],
+    x: Any,
     low: Any,
     middle: Any,
     high: Any,
@@ -74,6 +73,5 @@ def band(
     dashed: bool = False,
 ) -> None:
     """A line with a band from low to high; dashed where lines cover each other."""
-    x = list(x)
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(x, middle, color=colour, label=label, linestyle=(0, (4, 2)) if dashed else "-")

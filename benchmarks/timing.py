@@ -1,0 +1,26 @@
+"""Timing that a busy machine disturbs little: interleaved repeats, the median of each."""
+
+import time
+from collections.abc import Callable
+from statistics import median
+
+
+def medians(*calls: Callable[[], object], repeats: int = 15) -> list[float]:
+    """Median seconds of each call; the calls take turns, so that a slow moment hits all alike."""
+    for call in calls:
+        call()
+    seconds: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for record, call in zip(seconds, calls, strict=True):
+            began = time.perf_counter()
+            call()
+            record.append(time.perf_counter() - began)
+    return [median(record) for record in seconds]
+
+
+def line(name: str, ratio: float, bound: float, *, at_most: bool = True) -> str:
+    """One row of the benchmark's output."""
+    good = ratio <= bound if at_most else ratio >= bound
+    return (
+        f"{'ok  ' if good else 'SLOW'} {name}: {ratio:.2f} ({'at most' if at_most else 'at least'} {bound:g})"
+    )

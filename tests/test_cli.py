@@ -1,0 +1,139 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import featureprism.cli as cli
+from featureprism.papers import PAPERS
+from featureprism.records import Experiment, judge
+
+
+def toy(holds):
+    return Experiment(
+        "gmm-flow/figure-5",
+        "a source",
+        "a title",
+        {"quick": [{"dim": 3}]},
+        lambda setting, seed, _progress: [
+            {"kind": "v", "value": setting["dim"] + seed},
+            {
+                "kind": "premise",
+                "name": "n",
+                "measured": 1.0,
+                "relation": ">=",
+                "required": 0.5,
+                "holds": True,
+                "slack": 0.5,
+                "source": "s",
+            },
+        ],
+        lambda rows: [
+            judge(
+                "figure-5.x",
+                "s",
+                "t <b>",
+                [r["value"] for r in rows if r["kind"] == "v"],
+                ">",
+                0.0 if holds else 99.0,
+            ),
+            judge("figure-5.y", "s", "t", [float("nan")], ">", 0.0),
+        ],
+    )
+
+
+@pytest.fixture
+def with_toy(monkeypatch):
+    from featureprism.report import figures
+    from featureprism.report.style import panels
+
+    monkeypatch.setitem(cli.PAPERS, "gmm-flow", (toy(True),))
+    monkeypatch.setitem(figures.DRAWINGS, "gmm-flow/figure-5", lambda _rows: panels(1)[0])
+
+
+def test_list_names_every_experiment(capsys):
+    assert cli.main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert all(e.id in out for e in PAPERS["gmm-flow"])
+    assert cli.main(["list", "--json"]) == 0
+    assert [r["id"] for r in json.loads(capsys.readouterr().out)] == [e.id for e in PAPERS["gmm-flow"]]
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_json_is_one_object_and_nothing_else_is_on_stdout(tmp_path, capsys):
+    assert (
+        cli.main(["reproduce", "gmm-flow", "--json", "--out", str(tmp_path), "--seed", "4", "--seeds", "2"])
+        == 0
+    )
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["seeds"] == [4, 5]
+    assert printed["claims"][0]["measured"] == 7.5
+    assert printed["claims"][1]["measured"] is None
+    assert printed["claims"][1]["holds"] is None
+    assert len(printed["items"][0]["premises"]) == 2
+    files = {p.name for p in (tmp_path / "gmm-flow/figure-5").iterdir()}
+    assert {"rows.jsonl", "claims.json", "run.json", "figure.png", "figure.svg"} <= files
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_strict_tells_of_failed_claims(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(cli.PAPERS, "gmm-flow", (toy(False),))
+    arguments = ["reproduce", "gmm-flow/figure-5", "--out", str(tmp_path)]
+    assert cli.main(arguments) == 0
+    assert cli.main([*arguments, "--strict"]) == 3
+    assert "figure-5.x" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
+    cli.main(["reproduce", "all", "--out", str(tmp_path)])
+    assert cli.main(["report", str(tmp_path)]) == 0
+    path = capsys.readouterr().out.strip().splitlines()[-1]
+    html = Path(path).read_text()
+    assert path.endswith("index.html")
+    assert "data:image/svg+xml;base64," in html
+    assert "figure-5.x" in html
+    assert "t &lt;b&gt;" in html
+    assert "1 holds" in html
+    assert not re.search(r'(src|href)="(?!data:|#)', html)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["reproduce", "gmm-flwo"], "Did you mean 'gmm-flow'"),
+        (["reproduce", "gmm-flow/figure-55"], "Did you mean 'gmm-flow/figure-5'"),
+        (["reproduce", "gmm-flow", "--seeds", "0"], "at least 1"),
+        (["report", "no-such-folder"], "No results"),
+        (["reproduce", "gmm-flow", "--out", "/proc/none"], "Cannot write"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_exit_code_2(arguments, said, capsys):
+    assert cli.main(arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_unknown_options_exit_with_2(capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["reproduce", "gmm-flow", "--scale", "huge"])
+    assert stop.value.code == 2
+    assert "quick" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("with_toy")
+def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def stop(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "run", stop)
+    assert cli.main(["reproduce", "gmm-flow", "--out", str(tmp_path)]) == 130
+    assert "same command" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["list", "reproduce", "report"])
+def test_every_help_text_has_an_example(command, capsys):
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    assert "Example: featureprism" in capsys.readouterr().out
