@@ -299,9 +299,9 @@ FIGURE_4 = Experiment(
     source="Min & Vidal 2025, Figure 4",
     title="Alignment first, then growth: a real trajectory",
     scales={
-        "quick": [{**_MIX, "dim": 400, "per_cluster": 50, "width": 30, "nudge": 0.15, "num_times": 61}],
-        "standard": [{**_MIX, "dim": 1000, "per_cluster": 200, "width": 60, "nudge": 0.15, "num_times": 81}],
-        "paper": [{**_MIX, "dim": 1000, "per_cluster": 500, "width": 100, "nudge": 0.15, "num_times": 81}],
+        "quick": [{**_MIX, "dim": 400, "per_cluster": 50, "width": 30, "nudge": 0.3, "num_times": 61}],
+        "standard": [{**_MIX, "dim": 1000, "per_cluster": 200, "width": 60, "nudge": 0.3, "num_times": 81}],
+        "paper": [{**_MIX, "dim": 1000, "per_cluster": 500, "width": 100, "nudge": 0.3, "num_times": 81}],
     },
     measure=measure_flow,
     claims=_claims_4,

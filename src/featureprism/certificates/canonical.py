@@ -1,0 +1,41 @@
+"""Two-layer networks in the one form that certificates speak of: f(x) = Σ_j s_j A_j [⟨w_j, x⟩ + b_j]₊^p."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.geometry import row_norms, unit_rows
+from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
+
+
+@dataclass(frozen=True)
+class PowerForm:
+    """Neurons, offsets and signed weights of Σ_j weight_j [⟨w_j, x⟩ + b_j]₊^p, in float64."""
+
+    W: Float[Tensor, "h d"]
+    b: Float[Tensor, " h"]
+    weight: Float[Tensor, " h"]
+    p: float
+
+    @property
+    def gram(self) -> Float[Tensor, "h h"]:
+        """⟨w_i, w_j⟩: all that an ℓ2 certificate needs to know of the neurons."""
+        return self.W @ self.W.T
+
+
+def power_form(net: TwoLayerNet) -> PowerForm | None:
+    """The form of a ReLU, pReLU or polynomial network; None for Tanh.
+
+    pReLU: unit directions, offsets b_j/‖w_j‖, weights a_j ‖w_j‖. Neurons that add nothing are dropped.
+    """
+    if not isinstance(net.activation, ReLU | PowerReLU | PolynomialReLU):
+        return None
+    W, a = net.W.detach().double(), net.a.detach().double()
+    b = torch.zeros_like(a) if net.b is None else net.b.detach().double()
+    if isinstance(net.activation, PolynomialReLU):
+        norms = row_norms(W)
+        W, b, a = unit_rows(W), b / torch.where(norms > 0, norms, torch.ones_like(norms)), a * norms
+    useful = a != 0
+    return PowerForm(W[useful], b[useful], a[useful], net.activation.p)
