@@ -1,8 +1,11 @@
 """What features gradient descent finds, and how far the networks that use them are from breaking."""
 
 from featureprism.attacks import (
+    Along,
+    AtRandom,
     AttackedRadius,
     AttackOutcome,
+    Towards,
     fgm,
     minimal_radius,
     pgd,
@@ -10,12 +13,16 @@ from featureprism.attacks import (
     strongest_of,
     structured_starts,
 )
+from featureprism.certificates import Certificate, check, robust_radius
 from featureprism.data import (
     GaussianClusters,
+    equicorrelated_centres,
+    orthogonal_centres,
     orthogonal_clusters,
     orthonormal_clusters,
     sample,
     sample_balanced,
+    sphere_centres,
     to_signs,
 )
 from featureprism.geometry import LpBall
@@ -40,7 +47,18 @@ from featureprism.networks import (
     random_signs,
     stack,
 )
-from featureprism.probes import alignment, cluster_masses, sphere_distance, voronoi_region
+from featureprism.probes import (
+    alignment,
+    alive,
+    balancedness,
+    cluster_masses,
+    cosines,
+    nondegeneracy_gap,
+    nondegeneracy_margin,
+    quartiles,
+    sphere_distance,
+    voronoi_region,
+)
 from featureprism.records import Claim, Dataset, Experiment, Premise, RadiusBracket, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.training import (
@@ -53,10 +71,13 @@ from featureprism.training import (
 
 __all__ = [
     "MLP",
+    "Along",
+    "AtRandom",
     "AttackOutcome",
     "AttackedRadius",
     "BalancedWeights",
     "BayesClassifier",
+    "Certificate",
     "Claim",
     "Dataset",
     "Experiment",
@@ -72,12 +93,18 @@ __all__ = [
     "RadiusBracket",
     "ReLU",
     "Tanh",
+    "Towards",
     "Trajectory",
     "TwoLayerNet",
     "alignment",
+    "alive",
     "balanced",
     "balanced_flow",
+    "balancedness",
+    "check",
     "cluster_masses",
+    "cosines",
+    "equicorrelated_centres",
     "fgm",
     "gaussian_mlp",
     "gaussian_shape",
@@ -86,15 +113,21 @@ __all__ = [
     "gradient_descent",
     "gradient_flow",
     "minimal_radius",
+    "nondegeneracy_gap",
+    "nondegeneracy_margin",
     "nudge_as_printed",
     "nudge_to_own_class",
+    "orthogonal_centres",
     "orthogonal_clusters",
     "orthonormal_clusters",
     "pgd",
+    "quartiles",
     "random_signs",
+    "robust_radius",
     "sample",
     "sample_balanced",
     "self_test",
+    "sphere_centres",
     "sphere_distance",
     "stack",
     "stochastic_descent",

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,7 +14,7 @@ from rich.console import Console
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment
 from featureprism.report import claims_table, progress_bar, save_figure, write_report
-from featureprism.sweep import Result, run
+from featureprism.sweep import Result, run, strict
 
 SCALES = ("quick", "standard", "paper")
 BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
@@ -97,15 +96,6 @@ def as_object(args: argparse.Namespace, results: list[Result]) -> dict[str, Any]
     }
 
 
-def strict(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {k: strict(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
     top = argparse.ArgumentParser(
@@ -153,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return reproduce(args)
         else:
             print(write_report(args.folder).resolve())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"featureprism: {error}", file=sys.stderr)
         return BAD_USAGE
     except KeyboardInterrupt:

@@ -7,8 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-RANK_TOLERANCE = 1e-12  # a direction shorter than this share of the longest row is not in the span
-
 
 @dataclass(frozen=True)
 class LpBall:
@@ -47,6 +45,11 @@ class LpBall:
             return self._column(gradient) * gradient.sign()
         return self._column(gradient) * unit_rows(gradient)
 
+    def stretch(self, delta: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+        """δ scaled to the edge of the ball, its direction kept; zero stays zero."""
+        length = self.norm(delta).unsqueeze(-1)
+        return delta * (self._column(delta) / torch.where(length > 0, length, torch.ones_like(length)))
+
     def sample(
         self, num_points: int, dim: int, *, generator: torch.Generator, dtype=torch.float64
     ) -> Float[Tensor, "n d"]:
@@ -82,7 +85,7 @@ def span_basis(W: Float[Tensor, "h d"]) -> Float[Tensor, "d r"]:
     dimensions exactly. QR with zero rows dropped; nearly dependent rows cost a column, never accuracy.
     """
     rows = unit_rows(W)
-    rows = rows[torch.linalg.vector_norm(rows, dim=1) > RANK_TOLERANCE]
+    rows = rows[rows.abs().amax(dim=1) > 0]
     if rows.shape[0] >= rows.shape[1]:
         return torch.eye(W.shape[1], dtype=W.dtype, device=W.device)
     return torch.linalg.qr(rows.T, mode="reduced").Q

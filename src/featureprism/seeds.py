@@ -8,7 +8,7 @@ import torch
 def generator_for(purpose: str, seed: int) -> torch.Generator:
     """A fresh generator that depends on (purpose, seed) and on nothing else that runs.
 
-    The state is the first 63 bits of SHA-256("purpose/seed"): "data" and "init" with the same seed are
+    Seeded by SHA-256("purpose/seed"), of which torch's CPU generator uses 32 bits: "data" and "init" with the same seed are
     independent streams, and drawing more from one never shifts the other.
     """
     digest = hashlib.sha256(f"{purpose}/{seed}".encode()).digest()

@@ -1,5 +1,7 @@
 """Every item at a tiny size: the rows are complete, the claims judge them, the figure can be drawn."""
 
+import math
+
 import pytest
 
 from featureprism.papers import PAPERS
@@ -13,12 +15,12 @@ from featureprism.theory.gmm_flow import nominal_mass
 
 EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["gmm-flow"]}
 TINY = {
-    "figure-2": {"dim": 80, "per_cluster": 10, "test_points": 10, "epochs": 20, "width": 60},
+    "figure-2": {"dim": 80, "per_cluster": 10, "test_points": 6, "epochs": 20, "width": 60},
     "figure-4": {"dim": 60, "per_cluster": 10, "width": 20, "num_times": 11},
     "figure-5": {"dim": 100, "per_cluster": 20, "width": 60, "steps": 120, "distance_every": 20},
     "figure-6": {"dim": 100, "per_cluster": 20, "width": 60, "steps": 120, "distance_every": 20},
-    "figure-7": {"dim": 80, "per_cluster": 10, "test_points": 10, "epochs": 20, "width": 60},
-    "theorem-1": {"dim": 60, "num_times": 5},
+    "figure-7": {"dim": 80, "per_cluster": 10, "test_points": 6, "epochs": 20, "width": 60},
+    "theorem-1": {"dim": 60, "num_times": 5, "test_points": 3},
     "propositions": {"dim": 60, "exact_points": 50, "noise_draws": 2, "test_points": 10},
 }
 EXPECTED = {
@@ -27,7 +29,7 @@ EXPECTED = {
     "figure-5": {"alignment", "loss-floor", "distance"},
     "figure-6": {"faster", "faster-as-printed", "distance"},
     "figure-7": {"polynomial", "large-init", "prelu"},
-    "theorem-1": {"masses", "exponent", "exponent-fixed-n", "distance", "lemma-17"},
+    "theorem-1": {"masses", "exponent", "exponent-fixed-n", "distance", "lemma-17", "corollary-1"},
     "propositions": {"bound-1", "lemma-1", "bound-2", "bound-3"},
 }
 
@@ -65,8 +67,16 @@ def test_a_unit_depends_on_its_setting_and_seed_alone():
 
 
 def test_radii_are_withheld_when_the_attack_fails_its_self_test():
-    row = {"kind": "summary", "model": "relu", "half_radius": 0.3, "self_test_passed": False}
-    assert half_radii([row], "relu") != half_radii([{**row, "self_test_passed": True}], "relu") == [0.3]
+    good = {
+        "kind": "summary",
+        "model": "relu",
+        "half_radius": 0.3,
+        "self_test_passed": True,
+        "train_accuracy": 1.0,
+    }
+    assert half_radii([good], "relu") == [0.3]
+    for flaw in ({"self_test_passed": False}, {"train_accuracy": 0.99}):
+        assert math.isnan(half_radii([good | flaw], "relu")[0])
 
 
 def test_the_helpers_of_claims_recover_known_laws():

@@ -81,7 +81,7 @@ def test_the_good_event_holds_on_a_good_sample_and_fails_on_a_bad_one():
 
 
 def test_theorem_1_premises_read_their_orders():
-    good = theory.theorem_1_premises(400, 0.1, 100, 10, 3.0, math.log(1e-80))
+    good = theory.theorem_1_premises(400, 0.1, 100, 10, 3.0, 8 * 10 * math.log(0.1))
     assert [p.holds for p in good] == [True] * 5
     paper = theory.theorem_1_premises(1000, 0.1, 500, 10, 3.0, math.log(1e-7))
     assert [p.holds for p in paper] == [True, True, True, True, False]  # no experiment reaches 1e-80
@@ -93,8 +93,9 @@ def test_assumptions_are_checked_on_a_start():
     assert [p.holds for p in theory.assumption_2(margin, region, 2)] == [True, True, True]
     assert theory.assumption_2(margin, region, 3)[0].holds is False
     a = torch.tensor([0.5, -2.0]).double()
-    assert theory.assumption_1(a.abs().log(), a)[0].holds
-    assert not theory.assumption_1(a.abs().log() + 1e-3, a)[0].holds
+    W = torch.tensor([[0.3, 0.4], [2.0, 0.0]]).double()
+    assert theory.assumption_1(W, a)[0].holds
+    assert not theory.assumption_1(1.001 * W, a)[0].holds
 
 
 def test_times_add_up():

@@ -82,6 +82,13 @@ def test_divergence_is_said_not_hidden(train_set, generator):
     )
     assert run.ended is Ended.DIVERGED
     assert not run.ended.is_complete
+    assert bool(torch.isfinite(run.last(train_set.x)).all())  # the last finite network
+    sudden = gradient_descent(
+        net, train_set.x, train_set.y, loss=Loss("square", "sum"), step_size=1e200, steps=1
+    )
+    assert sudden.ended is Ended.DIVERGED  # although only the last step did it
+    with pytest.raises(ValueError, match="steps"):
+        gradient_descent(net, train_set.x, train_set.y, loss=LOSS, step_size=0.1, steps=-1)
     with pytest.raises(ValueError, match="Labels"):
         gradient_descent(net, train_set.x, 0 * train_set.y, loss=LOSS, step_size=0.1, steps=1)
 
@@ -107,7 +114,7 @@ def test_sgd_with_one_batch_and_no_momentum_is_descent(closed, train_set, genera
 def test_sgd_stops_at_its_target_and_repeats_itself(train_set):
     def run():
         net = LinearClassifier(torch.zeros(60).double())
-        ended = stochastic_descent(
+        run = stochastic_descent(
             net,
             train_set.x,
             train_set.y,
@@ -117,9 +124,12 @@ def test_sgd_stops_at_its_target_and_repeats_itself(train_set):
             epochs=200,
             momentum=0.9,
             target_loss=0.01,
+            record=[0, 1],
             generator=generator_for("batches", 0),
         )
-        return net.w.detach(), ended
+        assert run.times[:2] == [0, 1]
+        assert run.last is net
+        return net.w.detach(), run.ended
 
     (first, ended), (second, _) = run(), run()
     assert ended is Ended.LOSS_BELOW_TARGET

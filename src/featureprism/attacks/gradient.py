@@ -37,6 +37,8 @@ def to_span(net: Any, x: Float[Tensor, "n d"]) -> tuple[Any, Tensor, Tensor | No
     if not hasattr(net, "input_directions"):
         return deepcopy(net).double(), x.double(), None
     basis = span_basis(net.input_directions().double())
+    if not basis.shape[1]:  # a network of zeros sees nothing; any one direction will do
+        basis = torch.eye(x.shape[1], dtype=torch.float64)[:, :1]
     return net.in_coordinates(basis), x.double() @ basis, basis
 
 
@@ -120,6 +122,8 @@ def descend(
         return margin.reshape(num, n), gradient.reshape(num, n, d)
 
     margin, gradient = look(delta)
+    if bool(torch.isnan(margin).any()):
+        raise ValueError("The network gives NaN on these points; nothing can be said about its robustness.")
     share = zero_share(gradient)
     best, best_margin = delta.clone(), margin.clone()
     for _ in range(steps):

@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from featureprism.attacks.gradient import descend, margin_gradient, to_span, verified
 from featureprism.attacks.starts import Start
-from featureprism.geometry import LpBall
+from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.networks.two_layer import TwoLayerNet, pre_activations
 from featureprism.records import check_points
 
-RAY_STEPS = 32  # where the first flip of a ray is looked for
+RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
 HALVINGS = 40  # of the interval that holds the flip
-KEPT_RAYS = 6  # per point, the shortest ones go on to PGD
+KEPT_RAYS = 10  # per point, the shortest ones go on to PGD
+SLIDES = 30  # steps along the boundary
 SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
 
 
@@ -27,6 +29,9 @@ class AttackedRadius:
     radius: Float[Tensor, " n"]
     delta: Float[Tensor, "n d"]
     zero_gradient_share: float
+    blind_share: (
+        float  # of the flipped points, those that PGD from zero misses even at 1.1 times their radius
+    )
 
     @property
     def half(self) -> float:
@@ -45,7 +50,7 @@ class _Given:
     known: Tensor
 
     def deltas(self, x: Tensor, y: Tensor, ball: LpBall) -> Tensor:
-        return ball.steepest(self.known)
+        return ball.stretch(self.known)
 
     def in_coordinates(self, basis: Tensor) -> "_Given":
         return _Given(self.known @ basis)
@@ -59,60 +64,78 @@ def minimal_radius(
     *,
     starts: Sequence[Start],
     upper: float,
+    norm: float = 2,
     steps: int = 20,
     rounds: int = 8,
 ) -> AttackedRadius:
-    """Smallest ℓ2 perturbation found: rays along every start, then PGD at bisected radii.
+    """Smallest perturbation found: rays along every start, PGD at bisected radii, and for ℓ2 a descent along the boundary.
 
     First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
     zero, the shortest rays and the best witness attacks halfway between the largest radius that held and the
-    smallest that did not; a success is shortened along its ray to the boundary. The result is an upper bound of the
-    robust radius with a witness for every point, verified on the given network.
+    smallest that did not; a success is shortened along its ray to the boundary. Last, ℓ2 witnesses slide along the boundary
+    towards the point (see `slide`). The result is an upper bound of the robust radius with a witness for every point,
+    verified on the given network.
     """
     check_points(x, y)
     if not upper > 0:
         raise ValueError(f"The largest radius to try must be positive, got {upper}.")
-    small, z, basis = to_span(net, x)
+    small, z, basis = to_span(net, x) if norm == 2 else (deepcopy(net).double(), x.double(), None)
     signs = y.double()
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]
-    lengths, rays = _first_flips(small, z, signs, local, upper)
+    lengths, rays = _first_flips(small, z, signs, local, LpBall(norm, upper))
     radius, shortest = lengths.min(dim=0)
     delta = rays[shortest, torch.arange(len(z))]
     low, share = 0.5 * radius.clamp_max(upper), 0.0
     for _ in range(rounds):
-        ball = LpBall(2, (low + radius.clamp_max(upper)) / 2)
+        ball = LpBall(norm, (low + radius.clamp_max(upper)) / 2)
         known = [_Given(rays), _Given(delta.unsqueeze(0))]
         found, margin, zero = descend(small, z, signs, ball, known, steps)
         share = max(share, zero)
         shorter = shortened(small, z, signs, found)
-        length = torch.linalg.vector_norm(shorter, dim=1)
+        length = ball.norm(shorter)
         better = (margin <= 0) & (length < radius)
         radius = torch.where(better, length, radius)
         delta = torch.where(better.unsqueeze(1), shorter, delta)
         # a failure raises the floor; a success may open new room below it
         low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(ball.eps))
+    if norm == 2:
+        delta = slide(small, z, signs, delta)
+    blind = _blind_share(
+        small, z, signs, LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta)), torch.isfinite(radius)
+    )
     full = delta if basis is None else delta @ basis.T
-    return _checked(net, x, y, full, torch.isfinite(radius), share)
+    return _checked(net, x, y, full, torch.isfinite(radius), share, blind, norm)
 
 
-def _checked(net: Any, x: Tensor, y: Tensor, delta: Tensor, found: Tensor, share: float) -> AttackedRadius:
+def _checked(
+    net: Any, x: Tensor, y: Tensor, delta: Tensor, found: Tensor, share: float, blind: float, norm: float
+) -> AttackedRadius:
     """Radii measured again on the original network: what does not flip there is not a witness."""
-    length = torch.linalg.vector_norm(delta, dim=1)
-    outcome = verified(deepcopy(net).double(), x.double(), y.double(), LpBall(2, length), delta, share)
+    length = torch.linalg.vector_norm(delta, ord=norm, dim=1)
+    outcome = verified(deepcopy(net).double(), x.double(), y.double(), LpBall(norm, length), delta, share)
     radius = torch.where(found & outcome.flipped, length, torch.full_like(length, torch.inf))
-    return AttackedRadius(radius, delta, share)
+    return AttackedRadius(radius, delta, share, blind)
+
+
+def _blind_share(net: Any, z: Tensor, y: Tensor, ball: LpBall, found: Tensor) -> float:
+    """Share of the flipped points on which plain PGD, without starts, fails at a radius beyond the witness."""
+    wrong_by_attack = found & (ball.norm(torch.zeros_like(z)) < torch.as_tensor(ball.eps))
+    if not bool(wrong_by_attack.any()):
+        return 0.0
+    _, margin, _ = descend(net, z, y, ball, (), 40)
+    return float((margin > 0)[wrong_by_attack].double().mean())
 
 
 def _first_flips(
-    net: Any, z: Tensor, y: Tensor, starts: Sequence[Start], upper: float
+    net: Any, z: Tensor, y: Tensor, starts: Sequence[Start], ball: LpBall
 ) -> tuple[Float[Tensor, "s n"], Float[Tensor, "s n d"]]:
     """The few shortest flips among the gradient and all starts: norms (inf: none) and perturbations."""
-    ball = LpBall(2, upper)
     _, gradient = margin_gradient(net, z, y)
     rays = torch.cat([ball.steepest(-gradient).unsqueeze(0), *(s.deltas(z, y, ball) for s in starts)])
     num, (n, r) = len(rays), z.shape
     first = torch.full((num, n), torch.inf, dtype=z.dtype)
-    for share in torch.linspace(1, 0, RAY_STEPS + 1, dtype=z.dtype):
+    shares = torch.logspace(0, -RAY_DECADES, RAY_STEPS + 1, dtype=z.dtype)  # from the edge inwards
+    for share in (*shares, torch.zeros_like(shares[0])):
         margin = y.repeat(num) * net((z + share * rays).reshape(num * n, r))
         first = torch.where(margin.reshape(num, n) <= 0, share, first)
     first, kept = first.sort(dim=0)
@@ -120,10 +143,9 @@ def _first_flips(
     rays = rays[kept, torch.arange(n)]  # (s, n, r)
     reach = torch.where(torch.isfinite(first), first, torch.ones_like(first)).unsqueeze(-1) * rays
     many = len(rays)
-    flat = shortened(net, z.repeat(many, 1), y.repeat(many), reach.reshape(many * n, r), 1 - 2 / RAY_STEPS)
+    flat = shortened(net, z.repeat(many, 1), y.repeat(many), reach.reshape(many * n, r), float(shares[1]))
     witnesses = flat.reshape(many, n, r)
-    length = torch.linalg.vector_norm(witnesses, dim=-1)
-    return torch.where(torch.isfinite(first), length, first), witnesses
+    return torch.where(torch.isfinite(first), ball.norm(witnesses), first), witnesses
 
 
 def shortened(
@@ -139,3 +161,43 @@ def shortened(
         low, high = torch.where(holds, middle, low), torch.where(holds, high, middle)
     high = (high * (1 + SAFETY)).clamp_max(1)
     return torch.where((y * net(z) <= 0).unsqueeze(1), torch.zeros_like(high), high) * delta
+
+
+def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """Witnesses moved along the decision boundary towards the point; never longer than before.
+
+    Each step goes to the point nearest to 0 of the linearised boundary, δ ← g(⟨g, δ⟩ - m)/‖g‖² for margin m and gradient g
+    (Hasofer & Lind 1974), halved, and shortened along its ray. The kinks of own ReLUs, on which minima like to lie, are
+    rounded over a width that shrinks from step to step, so that their fractional slopes can be found.
+    """
+    best = delta.clone()
+    length = torch.linalg.vector_norm(best, dim=1)
+    current, scale = delta, float(length[torch.isfinite(length)].mean()) if len(length) else 1.0
+    for step in range(SLIDES):
+        width = scale * 10 ** (-1 - 4 * step / SLIDES)
+        margin, gradient = _rounded_margin(net, z + current, y, width)
+        square = (gradient**2).sum(dim=1).clamp_min(torch.finfo(z.dtype).tiny)
+        reach = ((gradient * current).sum(dim=1) - margin) / square
+        current = (current + reach.unsqueeze(1) * gradient) / 2
+        trial = shortened(net, z, y, 1.3 * current, 0.5)
+        trial_length = torch.linalg.vector_norm(trial, dim=1)
+        better = (trial_length < length) & (y * net(z + trial) <= 0)
+        best, length = (
+            torch.where(better.unsqueeze(1), trial, best),
+            torch.where(better, trial_length, length),
+        )
+    return best
+
+
+def _rounded_margin(net: Any, z: Tensor, y: Tensor, width: float) -> tuple[Tensor, Tensor]:
+    """y f and its gradient, own ReLUs replaced by (t + √(t² + width²‖w‖²))/2."""
+    if not (isinstance(net, TwoLayerNet) and net.activation.p == 1):
+        return margin_gradient(net, z, y)
+    t, _ = pre_activations(net.W, net.b, net.activation, z)
+    weight = y.unsqueeze(1) * net.a * (row_norms(net.W) if net.activation.weight_normalised else 1.0)
+    W = unit_rows(net.W) if net.activation.weight_normalised else net.W
+    root = (t**2 + (width * row_norms(W)) ** 2).sqrt().clamp_min(1e-300)
+    own = weight > 0
+    value = torch.where(own, (t + root) / 2, t.clamp_min(0))
+    slope = torch.where(own, (1 + t / root) / 2, (t > 0).to(t.dtype))
+    return (weight * value).sum(dim=1), (weight * slope) @ W

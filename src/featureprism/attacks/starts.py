@@ -38,7 +38,6 @@ class Towards:
 
     def deltas(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> Float[Tensor, "s n d"]:
         """eps · (target - x)/‖target - x‖, targets of the shorter class repeated."""
-        choices = torch.zeros(len(x), 0, dtype=torch.long)
         groups = {sign: torch.nonzero(self.labels == -sign)[:, 0] for sign in (1.0, -1.0)}
         count = max(len(g) for g in groups.values())
         choices = torch.zeros(count, len(x), dtype=torch.long)
@@ -118,5 +117,11 @@ def structured_starts(
         starts += [Towards(centres.double(), labels.double()), Along(labels.double() @ centres.double())]
     if isinstance(net, TwoLayerNet):
         groups, signs = neuron_groups(net)
-        starts += [Towards(groups, signs), Along((net.a.detach() @ net.W.detach()).double())]
+        if centres is not None and labels is not None:  # a neuron on a centre is the same start once more
+            same = (groups @ unit_rows(centres.double()).T) * (
+                signs.unsqueeze(1) == labels.double()
+            ) > SAME_GROUP
+            groups, signs = groups[~same.any(dim=1)], signs[~same.any(dim=1)]
+        starts.append(Along((net.a.detach() @ net.W.detach()).double()))
+        starts += [Towards(groups, signs)] if len(groups) else []
     return tuple(starts)

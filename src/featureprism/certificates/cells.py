@@ -246,7 +246,10 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     for step in range(1, steps + 1):
         unfinished = best.bound[going] < goal[going]
         if not bool(unfinished.all()):  # drop the rows that are done
-            going, problem, cells, proof = going[unfinished], *(v.rows(unfinished) for v in (problem, cells, proof))
+            going, problem, cells, proof = (
+                going[unfinished],
+                *(v.rows(unfinished) for v in (problem, cells, proof)),
+            )
             moments = {name: (a[unfinished], b[unfinished]) for name, (a, b) in moments.items()}
             has_floor, has_ceiling = torch.isfinite(cells.floor), torch.isfinite(cells.ceiling)
         if not len(going):
@@ -257,7 +260,9 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         move_tau = torch.where(broken.squeeze(1), -0.3, adam("tau", margin, rate, step))
         scale = (proof.tau * problem.size.mean()).unsqueeze(1)
         up_floor = adam("floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step)
-        up_ceiling = adam("ceiling", torch.where(has_ceiling, t - cells.ceiling, torch.zeros_like(t)), rate, step)
+        up_ceiling = adam(
+            "ceiling", torch.where(has_ceiling, t - cells.ceiling, torch.zeros_like(t)), rate, step
+        )
         if problem.p == 1:
             slope = (proof.slope + adam("slope", t, rate, step)).clamp(0, 1)
         else:

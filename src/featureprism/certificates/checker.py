@@ -30,7 +30,11 @@ def proven_radius(tree, reach, W, b, weight, p, x, y) -> float:
         legal = tau >= 0 and (nu_floor >= 0).all() and (nu_ceiling >= 0).all() and (slope[own] >= 0).all()
         if not legal or (p == 1 and (slope[own] > 1).any()) or not np.isfinite([tau, *slope[own]]).all():
             return 0.0
-        line = np.zeros_like(slope) if p == 1 else (p - 1) * (np.maximum(slope, 0) / p) ** (p / (p - 1)) * (1 + eps)
+        line = (
+            np.zeros_like(slope)
+            if p == 1
+            else (p - 1) * (np.maximum(slope, 0) / p) ** (p / (p - 1)) * (1 + eps)
+        )
         q0, q1, q2 = above(centre, kappa, low, high, p, eps)
         e = np.where(own, 0.0, tau * size * q2)
         gamma = tau * size * np.where(own, slope, -q1) - nu_floor + nu_ceiling
@@ -57,7 +61,11 @@ def proven_radius(tree, reach, W, b, weight, p, x, y) -> float:
         kappa = gram[j] / max(norm[j] ** 2, 1e-300)
         rest = np.sqrt(np.maximum(norm**2 - kappa**2 * norm[j] ** 2, 0) + eps * norm**2)
         at = (v - c[j]) / max(norm[j], 1e-300)
-        half = rest * math.sqrt(max(reach**2 - at**2, 0.0) + eps * reach**2) + slack + eps * np.abs(kappa * (v - c[j]))
+        half = (
+            rest * math.sqrt(max(reach**2 - at**2, 0.0) + eps * reach**2)
+            + slack
+            + eps * np.abs(kappa * (v - c[j]))
+        )
         middle, peak = c + kappa * (v - c[j]), kappa * norm[j] / np.maximum(norm, 1e-300) * reach
         results = []
         for side, child in ((-1.0, node["below"]), (1.0, node["above"])):
@@ -75,20 +83,59 @@ def proven_radius(tree, reach, W, b, weight, p, x, y) -> float:
     return min(walk(tree, c - span, c + span, -free, free), reach)
 
 
+def lipschitz_radius(W, b, weight, p, x, y) -> float:
+    """y f(x)/L for p = 1, L² = Σ max(weight_i weight_j ⟨w_i, w_j⟩, 0), rounded down."""
+    eps = 8 * (W.shape[1] + len(W) ** 2) * UNIT
+    terms = weight * np.maximum(W @ x + b, 0)
+    norm = np.abs(weight) * np.linalg.norm(W, axis=1)
+    L = math.sqrt(np.maximum(weight[:, None] * (W @ W.T) * weight, 0).sum() + eps * norm.sum() ** 2)
+    margin = y * terms.sum() - eps * np.abs(weight) @ (np.abs(W) @ np.abs(x) + np.abs(b))
+    return max(0.0, margin / L * (1 - eps)) if p == 1 and L > 0 else 0.0
+
+
+def crown_proves(radius, dual, W, b, weight, p, x, y) -> bool:
+    """Whether lines below own neurons and chords above the others keep y f > 0 on the ball (dual norm 2 for ℓ2, 1 for ℓ∞)."""
+    eps = 8 * (W.shape[1] + len(W) + 16) * UNIT
+    t, vote = W @ x + b, y * weight
+    r = radius * np.linalg.norm(W, ord=dual, axis=1) * (1 + eps) + eps * (np.abs(W) @ np.abs(x) + np.abs(b))
+    low, high, phi = t - r, t + r, lambda t: np.maximum(t, 0) ** p
+    chord = (phi(high) - phi(low)) / np.maximum(high - low, 1e-300)
+    below = np.where((high > -low) | (low >= 0), 1.0, 0.0) if p == 1 else p * np.maximum(t, 0) ** (p - 1)
+    offset = 0 * t if p == 1 else -(p - 1) * np.maximum(t, 0) ** p
+    slope, offset = np.where(vote > 0, below, chord), np.where(vote > 0, offset, phi(low) - chord * low)
+    least = vote @ (slope * t + offset) - radius * np.linalg.norm((vote * slope) @ W, ord=dual)
+    sizes = np.abs(vote) @ (slope * (np.abs(t) + r) + np.abs(offset) + phi(high)) + radius * np.abs(
+        vote * slope
+    ) @ np.abs(W).sum(axis=1)
+    return bool(least > eps * sizes)
+
+
 def above(centre, kappa, low, high, p, eps):
     """Coefficients of a quadratic above [t]₊^p on [low, high]: tangent at `centre`, or with `kappa` through both ends (centre NaN)."""
-    phi, slope = lambda t: np.maximum(t, 0) ** p, lambda t: p * np.where(t > 0, np.maximum(t, 1e-300) ** (p - 1), 0.0)
+    phi, slope = (
+        lambda t: np.maximum(t, 0) ** p,
+        lambda t: p * np.where(t > 0, np.maximum(t, 1e-300) ** (p - 1), 0.0),
+    )
     curve = lambda t: p * (p - 1) * np.maximum(t, 1e-300) ** (p - 2)  # noqa: E731
     c = np.maximum(np.minimum(np.nan_to_num(centre, nan=1.0), high), 1e-12)
     worst = high if p > 2 else np.clip((1 - 2 / p) * c, low, high)
     gap, far = worst - c, np.abs(worst - c) > 1e-3 * c
     safe = np.where(far, gap, 1.0)
-    mean = 2 * (phi(worst) - phi(c) - slope(c) * gap) / safe**2 + 1e-9 * (phi(worst) + phi(c) + slope(c) * np.abs(gap)) / safe**2
-    near = curve(np.maximum(worst, c)) if p > 2 else curve(np.minimum(worst, c))  # φ'' rises for p > 2, falls for p < 2
+    mean = (
+        2 * (phi(worst) - phi(c) - slope(c) * gap) / safe**2
+        + 1e-9 * (phi(worst) + phi(c) + slope(c) * np.abs(gap)) / safe**2
+    )
+    near = (
+        curve(np.maximum(worst, c)) if p > 2 else curve(np.minimum(worst, c))
+    )  # φ'' rises for p > 2, falls for p < 2
     k = np.maximum(np.where(far, mean, near), 0) * (1 + eps)
     tangent = phi(c) - slope(c) * c + k * c**2 / 2, slope(c) - k * c, k
     width = np.maximum(high - low, 1e-12)
-    limit = np.maximum(2 * (phi(high) - phi(low) - slope(low) * width) / width**2, 0) * (1 - 1e-9) if p >= 2 else 0 * low
+    limit = (
+        np.maximum(2 * (phi(high) - phi(low) - slope(low) * width) / width**2, 0) * (1 - 1e-9)
+        if p >= 2
+        else 0 * low
+    )
     k = np.minimum(np.maximum(kappa, 0), limit)
     chord = (phi(high) - phi(low)) / width
     ends = phi(low) - chord * low + k * low * high / 2, chord - k * (low + high) / 2, k
@@ -103,11 +150,12 @@ def _times(nu, bound):
 
 
 def _least_eigenvalue(S, rounding) -> float:
-    """A number below every eigenvalue of S: the largest tried shift after which Cholesky succeeds, less its rounding."""
-    for mu in (0.5, 0.2, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5):
-        try:
-            np.linalg.cholesky(S - (mu + rounding) * np.eye(len(S)))
-        except np.linalg.LinAlgError:
-            continue
-        return mu
-    return 0.0
+    """A number below every eigenvalue of S: a guess, granted if Cholesky succeeds after subtracting it and the rounding; else 0."""
+    if not len(S) or not np.isfinite(S).all():
+        return float(not len(S))
+    mu = 0.5 * float(np.linalg.eigvalsh(S)[0])
+    try:
+        np.linalg.cholesky(S - (mu + rounding) * np.eye(len(S)))
+    except np.linalg.LinAlgError:
+        return 0.0
+    return mu

@@ -1,30 +1,34 @@
 """A certificate: a small plain record that anyone can check."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.certificates.canonical import PowerForm, power_form
-from featureprism.certificates.checker import proven_radius
+from featureprism.certificates.checker import crown_proves, lipschitz_radius, proven_radius
 from featureprism.certificates.search import Node
 from featureprism.networks import TwoLayerNet
 
+THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
 ARRAYS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """No perturbation below `radius` flips the point: a tree of cuts {cut, value, below, above} whose leaves carry the multipliers.
+    """No perturbation below `radius` flips the point: which bound, and its parameters.
 
-    `reach` bounds the perturbations the cells speak of; radius ≤ reach.
+    kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach`;
+    "lipschitz" and "crown" need no parameters. `norm` is 2 or inf (CROWN only).
     """
 
     radius: float
-    reach: float
-    tree: dict[str, Any]
+    kind: str
+    norm: float = 2
+    reach: float = 0.0
+    tree: dict[str, Any] = field(default_factory=dict)
 
 
 def tree_of(node: Node) -> dict[str, Any]:
@@ -40,24 +44,32 @@ def tree_of(node: Node) -> dict[str, Any]:
     return {"tau": float(node.proof.tau), **arrays}
 
 
-def certificate_of(node: Node, form: PowerForm, reach: float, x: Tensor, y: float) -> Certificate:
+def cells_certificate(node: Node, form: PowerForm, reach: float, x: Tensor, y: float) -> Certificate:
     """The certificate of a tree, claiming exactly what the checker grants it."""
     tree = tree_of(node)
-    return Certificate(_proven(tree, reach, form, x, y), reach, tree)
+    return Certificate(
+        proven(Certificate(reach, "cells", 2, reach, tree), form, x, y), "cells", 2, reach, tree
+    )
 
 
 def check(certificate: Certificate, net: TwoLayerNet, x: Tensor, y: float) -> bool:
     """Whether the checker, from the definition of the network alone, grants the certificate its radius."""
     form = power_form(net)
     if form is None:
-        raise ValueError("Certificates of cells exist for ReLU, pReLU and polynomial networks only.")
-    return _proven(certificate.tree, certificate.reach, form, x, y) >= certificate.radius
+        raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")
+    return proven(certificate, form, x, y) >= certificate.radius
 
 
-def _proven(tree: dict[str, Any], reach: float, form: PowerForm, x: Tensor, y: float) -> float:
-    arrays = (form.W, form.b, form.weight)
-    with np.errstate(all="ignore"), torch.no_grad():
-        radius = proven_radius(
-            tree, reach, *(v.numpy() for v in arrays), form.p, x.double().numpy(), float(y)
-        )
+def proven(certificate: Certificate, form: PowerForm, x: Tensor, y: float) -> float:
+    """The radius the checker grants, 0 where a computation fails."""
+    network = (form.W.numpy(), form.b.numpy(), form.weight.numpy(), form.p)
+    point = (x.detach().double().numpy(), float(y))
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        if certificate.kind == "lipschitz":
+            radius = lipschitz_radius(*network, *point)
+        elif certificate.kind == "crown":
+            dual = 2 if certificate.norm == 2 else 1
+            radius = certificate.radius if crown_proves(certificate.radius, dual, *network, *point) else 0.0
+        else:
+            radius = proven_radius(certificate.tree, certificate.reach, *network, *point)
     return radius if np.isfinite(radius) else 0.0

@@ -1,6 +1,8 @@
 """Branch and bound: cells are cut at the neuron whose quadratic is worst until the proven radius meets the attacked one."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -45,6 +47,18 @@ class Node:
         return min(float(leaf.proof.bound) for leaf in self.leaves())
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one core: batches of small factorisations gain nothing from two, and waiting for each other costs much."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def prove(
     problem: Problem,
     t: Float[Tensor, "m h"],
@@ -98,8 +112,12 @@ def _bound(leaf: Node) -> float:
 def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor) -> None:
     """Cut each leaf at its worst neuron and prove the two halves."""
     part = problem.rows(index)
-    cells = Cells(*(torch.cat([getattr(leaf.cells, n) for leaf in leaves]) for n in Cells.__dataclass_fields__))
-    proof = Proof(**{n: torch.cat([getattr(leaf.proof, n) for leaf in leaves]) for n in Proof.__dataclass_fields__})
+    cells = Cells(
+        *(torch.cat([getattr(leaf.cells, n) for leaf in leaves]) for n in Cells.__dataclass_fields__)
+    )
+    proof = Proof(
+        **{n: torch.cat([getattr(leaf.proof, n) for leaf in leaves]) for n in Proof.__dataclass_fields__}
+    )
     neuron = overestimate(part, cells, proof).argmax(dim=1)
     rows = torch.arange(len(leaves))
     low, high = cells.low[rows, neuron], cells.high[rows, neuron]

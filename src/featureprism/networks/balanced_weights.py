@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -21,6 +22,12 @@ class BalancedWeights:
     directions: Float[Tensor, "h d"]
     log_norms: Float[Tensor, " h"]
     signs: Float[Tensor, " h"]
+
+    def __post_init__(self) -> None:
+        if not bool((self.signs.abs() == 1).all()):
+            raise ValueError("The signs of the neurons must be -1 or +1.")
+        if not bool(torch.isfinite(self.directions).all() and torch.isfinite(self.log_norms).all()):
+            raise ValueError("Directions and log-norms must be finite; a zero neuron has no direction.")
 
     def to_net(self, activation: Activation) -> TwoLayerNet:
         """The network with these weights."""

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.networks.activations import relu_power
+from featureprism.records import check_points
 
 
 class LinearClassifier(nn.Module):
@@ -14,6 +15,8 @@ class LinearClassifier(nn.Module):
 
     def __init__(self, w: Float[Tensor, " d"], bias: float = 0.0) -> None:
         super().__init__()
+        if not bool(torch.isfinite(w).all()):
+            raise ValueError("w contains NaN or infinite values.")
         self.w = nn.Parameter(w.detach().clone())
         self.bias = bias
 
@@ -31,6 +34,7 @@ class LinearClassifier(nn.Module):
 
     def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Distance to the decision boundary, 0 where misclassified: max(0, y f(x))/‖w‖."""
+        check_points(x, y)
         with torch.no_grad():
             return (y * self(x)).clamp_min(0) / torch.linalg.vector_norm(self.w)
 
@@ -42,6 +46,8 @@ class MLP(nn.Module):
         super().__init__()
         if weights[-1].shape[0] != 1:
             raise ValueError(f"The last layer needs one output, got {weights[-1].shape[0]}.")
+        if not all(bool(torch.isfinite(w).all()) for w in weights):
+            raise ValueError("The weights contain NaN or infinite values.")
         self.weights = nn.ParameterList(nn.Parameter(w.detach().clone()) for w in weights)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

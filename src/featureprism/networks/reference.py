@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import relu_power
-from featureprism.records import RadiusBracket
+from featureprism.records import RadiusBracket, check_points
 
-ORTHOGONALITY_TOLERANCE = 1e-8  # largest cosine between two centres still called orthogonal
+ORTHOGONALITY_TOLERANCE = (
+    1e-6  # largest cosine between two centres still called orthogonal (float32 QR: 2e-7)
+)
 ROUNDING = 1e-12  # float64 scores of size ~1, a handful of sums
 NEWTON_STEPS = 40  # quadratic convergence from the safe side; 40 covers a flat start
 MULTIPLIER_GRID = 257  # points of the one-dimensional root search for F^(p)
@@ -28,6 +30,7 @@ class _ScoreClassifier(nn.Module):
         norms = row_norms(centres)
         if float(cosines.abs().max()) > ORTHOGONALITY_TOLERANCE or not torch.allclose(norms, norms[:1]):
             raise ValueError("Reference classifiers need orthogonal centres of one norm.")
+        check_points(centres, labels)
         self.register_buffer("directions", directions)
         self.register_buffer("labels", labels)
         self.directions: Tensor
@@ -62,10 +65,11 @@ class NearestCluster(_ScoreClassifier):
 
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "NearestCluster":
         """The same function of z = basisᵀ x."""
-        return NearestCluster(self.directions @ basis, self.labels)
+        return NearestCluster(self.directions.to(basis.dtype) @ basis, self.labels.to(basis.dtype))
 
     def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Least ‖δ‖ with y f(x + δ) ≤ 0, in closed form (see `pooled_radius`)."""
+        check_points(x, y)
         own, other = self.own_and_other(x, y)
         return pooled_radius(own, other.amax(dim=1))
 
@@ -91,12 +95,13 @@ class BayesClassifier(_ScoreClassifier):
 
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "BayesClassifier":
         """The same function of z = basisᵀ x."""
-        reduced = BayesClassifier(self.directions @ basis, self.labels, 1.0)
+        reduced = BayesClassifier(self.directions.to(basis.dtype) @ basis, self.labels.to(basis.dtype), 1.0)
         reduced.temperature = self.temperature
         return reduced
 
     def radius_bracket(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> RadiusBracket:
         """max ≤ t·LSE(·/t) ≤ max + t log k, so shifted nearest-cluster radii enclose the true one."""
+        check_points(x, y)
         own, other = self.own_and_other(x, y)
         num_own = torch.isfinite(own).sum(dim=1)
         rival = other.amax(dim=1)
@@ -128,10 +133,13 @@ class PolynomialClassifier(_ScoreClassifier):
 
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "PolynomialClassifier":
         """The same function of z = basisᵀ x."""
-        return PolynomialClassifier(self.directions @ basis, self.labels, self.p)
+        return PolynomialClassifier(
+            self.directions.to(basis.dtype) @ basis, self.labels.to(basis.dtype), self.p
+        )
 
     def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Least ‖δ‖ with y F(x + δ) ≤ 0 for p > 2 (see `separable_radius`)."""
+        check_points(x, y)
         own, other = self.own_and_other(x, y)
         return separable_radius(own, other, self.p)
 
@@ -172,12 +180,16 @@ def separable_radius(own: Float[Tensor, "n k"], other: Float[Tensor, "n k"], p: 
     rest = torch.where(torch.isfinite(rest), rest, torch.zeros_like(rest)).clamp_min(0)
     lowest, erase = rival.clamp_min(0), torch.linalg.vector_norm(own, dim=1)
 
-    share = torch.linspace(0, 1, MULTIPLIER_GRID, dtype=own.dtype)[1:]
-    top = lowest + erase + rest.amax(dim=1) + 1e-9  # beyond it erasing the own scores is cheaper
+    # c from its lowest value (no multiplier, so not flipped) to where erasing the own scores is cheaper; fine near both ends
+    share = torch.linspace(0, 1, MULTIPLIER_GRID, dtype=own.dtype)
+    share = torch.cat([torch.logspace(-14, -3, 45, dtype=own.dtype), share[1:]]).sort().values
+    top = lowest + erase + rest.amax(dim=1) + 1e-9
     grid = lowest.unsqueeze(1) + (top - lowest).unsqueeze(1) * share  # (n, g)
     points = torch.arange(len(own)).repeat_interleave(len(share))
     gap, _ = _gap_and_cost(own[points], rest[points], rival[points], grid.flatten(), p)
-    above = gap.reshape(grid.shape) > 0
+    start = lowest.unsqueeze(1)
+    grid = torch.cat([start, grid], dim=1)
+    above = torch.cat([torch.ones_like(start, dtype=torch.bool), gap.reshape(len(own), -1) > 0], dim=1)
 
     point, column = (above[:, :-1] != above[:, 1:]).nonzero(as_tuple=True)
     left, right, sign = grid[point, column], grid[point, column + 1], above[point, column]

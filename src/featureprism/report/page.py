@@ -69,11 +69,8 @@ def _section(item: Path) -> tuple[str, list[Claim]]:
     claims = [_claim(row) for row in json.loads((item / "claims.json").read_text())]
     stored = finished_rows(item / "rows.jsonl")
     rows = [row for unit in about["units"] for row in stored.get(unit, [])]
-    seconds = sum(about["unit_seconds"].get(unit, 0.0) for unit in about["units"])
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    facts = (
-        f"scale {about['scale']} · seeds {', '.join(map(str, about['seeds']))} · {seconds:.0f} s · {versions}"
-    )
+    facts = f"scale {about['scale']} · seeds {', '.join(map(str, about['seeds']))} · {about['seconds']:.0f} s · {versions}"
     html = (
         f'<section id="{_anchor(item)}"><h2>{escape(about["title"])}</h2>'
         f"<p class=soft>{escape(about['source'])} · <code>{escape(about['id'])}</code></p>"

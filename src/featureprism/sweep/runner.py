@@ -1,11 +1,13 @@
 """Run an experiment unit by unit (setting × seed), keeping each as soon as it is done.
 
-rows.jsonl is append-only: every row names its unit and how many rows the unit has, so that a run killed at any moment
-is picked up where it stopped, and units of other scales or versions stay untouched.
+Every row of rows.jsonl names its unit, its place in it and how many rows the unit has, so that a run killed at any moment is
+picked up where it stopped, and finished units of other scales or versions stay. run.json, claims.json and the figure speak of
+the last run that was finished; timings.json of every unit.
 """
 
 import hashlib
 import json
+import math
 import os
 import platform
 import time
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from featureprism.records import Claim, Experiment, Progress, Row
 
@@ -54,15 +57,17 @@ def units(experiment: Experiment, scale: str, seeds: Sequence[int]) -> list[Unit
 
 def finished_rows(path: Path) -> dict[str, list[Row]]:
     """Rows of complete units, by key; what a kill left half-written is dropped."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, dict[int, Row]] = {}
     if path.exists():
         for line in path.read_text().splitlines():
             try:
                 row = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            found.setdefault(row["unit"], []).append(row)
-    return {key: rows for key, rows in found.items() if len(rows) == rows[0]["unit_rows"]}
+            if isinstance(row, dict) and {"unit", "unit_row", "unit_rows"} <= row.keys():
+                found.setdefault(row["unit"], {})[row["unit_row"]] = row
+    whole = {key: rows for key, rows in found.items() if len(rows) == next(iter(rows.values()))["unit_rows"]}
+    return {key: [rows[i] for i in sorted(rows)] for key, rows in whole.items()}
 
 
 def _write(path: Path, text: str) -> None:
@@ -115,21 +120,32 @@ def run(
                 file.write(_lines(rows))
             done[unit.key] = rows
             seconds[unit.key] = time.perf_counter() - began
-            _write(folder / "run.json", json.dumps(_about(experiment, scale, seeds, seconds), indent=1))
+            _write(folder / "timings.json", json.dumps(seconds, indent=1))
         progress(1.0)
     rows = [row for unit in plan for row in done[unit.key]]
     claims = experiment.claims(rows)
     spent = sum(seconds.get(unit.key, 0.0) for unit in plan)
-    _write(folder / "run.json", json.dumps(_about(experiment, scale, seeds, seconds), indent=1))
-    _write(folder / "claims.json", json.dumps([c.as_row() for c in claims], indent=1, ensure_ascii=False))
+    told = strict([c.as_row() for c in claims])
+    _write(folder / "run.json", json.dumps(_about(experiment, scale, seeds, spent), indent=1))
+    _write(folder / "claims.json", json.dumps(told, indent=1, ensure_ascii=False))
     return Result(experiment, scale, seeds, rows, claims, spent, folder)
+
+
+def strict(value: Any) -> Any:
+    """The same with null for what JSON has no number for."""
+    if isinstance(value, dict):
+        return {k: strict(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _labelled(unit: Unit, rows: list[Row]) -> Iterator[Row]:
     """Rows with their setting, seed and unit in front."""
-    for row in rows:
+    for index, row in enumerate(rows):
         yield {
             "unit": unit.key,
+            "unit_row": index,
             "unit_rows": len(rows),
             "seed": unit.seed,
             **unit.setting,
@@ -138,11 +154,11 @@ def _labelled(unit: Unit, rows: list[Row]) -> Iterator[Row]:
 
 
 def _known_seconds(folder: Path) -> dict[str, float]:
-    path = folder / "run.json"
-    return json.loads(path.read_text())["unit_seconds"] if path.exists() else {}
+    path = folder / "timings.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _about(experiment: Experiment, scale: str, seeds: Sequence[int], seconds: dict[str, float]) -> Row:
+def _about(experiment: Experiment, scale: str, seeds: Sequence[int], seconds: float) -> Row:
     """Provenance: what ran, with which versions, for how long."""
     packages = ("featureprism", "torch", "numpy", "scipy")
     return {
@@ -155,5 +171,5 @@ def _about(experiment: Experiment, scale: str, seeds: Sequence[int], seconds: di
         "settings": list(experiment.scales[scale]),
         "units": [unit.key for unit in units(experiment, scale, seeds)],
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
-        "unit_seconds": seconds,
+        "seconds": seconds,
     }

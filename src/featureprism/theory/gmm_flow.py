@@ -77,10 +77,11 @@ def proposition_3_premises(p: float, nu: float) -> list[Premise]:
     ]
 
 
-def assumption_1(log_norms: Float[Tensor, " h"], a: Float[Tensor, " h"]) -> list[Premise]:
+def assumption_1(W: Float[Tensor, "h d"], a: Float[Tensor, " h"]) -> list[Premise]:
     """Balanced: |a_j| = ‖w_j‖ for every neuron, relative to ‖w_j‖ (tolerance 1e-6)."""
-    gap = (a.abs().log() - log_norms).abs().max()
-    return [Premise("max_j |log|a_j| - log‖w_j‖|", float(gap), "<=", 1e-6, "Assumption 1")]
+    norms = row_norms(W)
+    gap = ((a.abs() - norms).abs() / norms).max()
+    return [Premise("max_j ||a_j| - ‖w_j‖|/‖w_j‖", float(gap), "<=", 1e-6, "Assumption 1")]
 
 
 def assumption_2(margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int) -> list[Premise]:
@@ -112,7 +113,9 @@ def theorem_1_premises(
         Premise("D α²", dim * alpha**2, ">=", 1.0, where),
         Premise("N α²", per_cluster * alpha**2, ">=", 1.0, where),
         Premise("α √(ln N)", alpha * math.sqrt(math.log(per_cluster)), "<=", 1.0, where),
-        Premise("log₁₀ ε", log_eps / math.log(10), "<=", 8 * num_clusters * math.log10(alpha), where),
+        Premise(
+            "log₁₀ ε", log_eps / math.log(10), "<=", 8 * num_clusters * math.log(alpha) / math.log(10), where
+        ),
     ]
 
 
@@ -122,19 +125,19 @@ class Theorem1Prediction:
 
     tilt: angle of a neuron to its centre, the norm of the mean noise of its cluster, α/√N;
     distance: sup|f - F^(p)| = κ_p·tilt with κ_p = √p ((p-1)/p)^((p-1)/2), one cluster alone;
-    mean_square: mean (y - f)² = p²α²/D; radius_loss: order α^(2/p) of Corollary 1, constant 1.
+    mean_square: mean (y - f)² = p²α²/D; radius: √2/2 - α^(2/p), the order of Corollary 1 with constant 1.
     """
 
     tilt: float
     distance: float
     mean_square: float
-    radius_loss: float
+    radius: float
 
 
 def theorem_1(dim: int, alpha: float, per_cluster: int, p: float) -> Theorem1Prediction:
     """What the flow should reach: α² shows only if N grows like α⁻², else the law is α/√N."""
     tilt = alpha / math.sqrt(per_cluster)
-    return Theorem1Prediction(tilt, kappa(p) * tilt, p**2 * alpha**2 / dim, alpha ** (2 / p))
+    return Theorem1Prediction(tilt, kappa(p) * tilt, p**2 * alpha**2 / dim, LARGEST_RADIUS - alpha ** (2 / p))
 
 
 def kappa(p: float) -> float:

@@ -14,7 +14,7 @@ f begins to count. Source: gmm-flow, Appendix E.1, (E.3) and (E.4).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import log
+from math import exp, log
 
 import torch
 from jaxtyping import Bool, Float
@@ -56,9 +56,11 @@ def balanced_flow(
     """The flow of a balanced pReLU network from t = 0 to t_end, whatever its scale.
 
     p ≥ 2: adaptive order 8 with local error below `rtol` (default 1e-7); p < 2: fixed steps halved until the final
-    state moves by less than `rtol` (default 1e-3). Runs in float64 in the span of the data; recording interpolates.
+    directions and log-norms move by less than `rtol` (default 1e-3). Runs in float64 in the span of the data; recording interpolates.
     """
     check_points(x, y)
+    if not t_end > 0:
+        raise ValueError(f"t_end must be positive, got {t_end}.")
     activation = PolynomialReLU(p)
     x, y = x.double(), y.double()
     coordinates = span_coordinates(x, start.directions.double())
@@ -93,7 +95,15 @@ def balanced_flow(
 
     smooth = is_smooth(activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)
-    return run_with(integrate, smooth=smooth, rtol=rtol, atol=rtol / 100, step_size=step_size)
+    return run_with(
+        integrate, moved=_farthest, smooth=smooth, rtol=rtol, atol=rtol / 100, step_size=step_size
+    )
+
+
+def _farthest(coarse: Tensor, fine: Tensor) -> float:
+    """Largest change of a direction or a log-norm over neurons; both are pure numbers of order 1, whatever the scale."""
+    gap = fine - coarse
+    return float(torch.maximum(row_norms(gap[:, :-1]).max(), gap[:, -1].abs().max()))
 
 
 def _rows(segment: Segment, shape: torch.Size) -> Callable[[float], Tensor]:
@@ -213,7 +223,7 @@ def _follow(system: _System, crowd: _Crowd, t_end: float, segments: Segments, ke
             return _Crowd(state, t, crowd.moving, crowd.rates)
         keep(segment.end, at)
         velocity = system.velocity(state[crowd.moving], signs, False)
-        stopped, speed = settled(velocity[:, :-1], speed)
+        stopped, speed = settled(velocity[:, :-1], speed, segment.end - segment.start)
         if 4 * int(stopped.sum()) >= len(stopped):
             return crowd.settle(state, segment.end, stopped, velocity[:, -1])
     return _Crowd(state, t_end, crowd.moving, crowd.rates)
@@ -229,11 +239,16 @@ def _leave(
 
 
 def settled(
-    direction_velocity: Float[Tensor, "m r"], previous: Float[Tensor, " m"]
+    direction_velocity: Float[Tensor, "m r"], previous: Float[Tensor, " m"], duration: float
 ) -> tuple[Bool[Tensor, " m"], Float[Tensor, " m"]]:
-    """Which directions have stopped, and all speeds: slow and slowing, so not leaving a saddle."""
+    """Which directions have stopped, and all speeds.
+
+    Stopped: not moving at all, or slow and slowing down exponentially, as near an attracting direction. A neuron that leaves a
+    saddle speeds up, and one that is repelled slows down only like 1/t²; both go on being integrated.
+    """
     speed = row_norms(direction_velocity)
-    return (speed < SETTLED) & (speed <= previous) & torch.isfinite(previous), speed
+    decaying = (speed < SETTLED) & (speed <= previous * exp(-0.2 * duration)) & torch.isfinite(previous)
+    return decaying | (speed == 0), speed
 
 
 def _first_time(at: Callable[[float], Tensor], system: _System, low: float, high: float) -> float:

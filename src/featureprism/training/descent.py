@@ -1,6 +1,7 @@
 """Gradient descent: full batch for (stacks of) two-layer networks, SGD with momentum for any module."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -29,26 +30,30 @@ def gradient_descent(
 ) -> Trajectory[TwoLayerNet]:
     """θ ← θ - step_size ∇L(θ) on all parameters, `steps` times; the given network is left alone.
 
-    A stack of networks shares every matrix product. Times are step counts; step 0 is the start, and the last
-    step is always recorded. Runs in the precision of the network.
+    A stack of networks shares every matrix product. Times are step counts; step 0 is the start, and the last step (of a
+    diverging run the last finite one) is always recorded. Runs in the precision of the network.
     """
     check_points(x, y)
+    if steps < 0 or not step_size > 0:
+        raise ValueError(f"Need steps ≥ 0 and step_size > 0, got {steps} and {step_size}.")
     x, y = x.to(net.W.dtype), y.to(net.W.dtype)
     parameters = [p.detach().clone() for p in (net.W, net.a, *([] if net.b is None else [net.b]))]
     wanted, recorder = set(record) | {steps}, Recorder(probes)
-    ended, step = Ended.TIME_REACHED, 0
+    ended, step, before = Ended.TIME_REACHED, 0, parameters
     for step in range(steps + 1):
-        if step in wanted:
-            recorder.add(step, TwoLayerNet(*parameters, activation=net.activation))
-        if step == steps:
-            break
         W, a, *b = parameters
         f, gradient = parameter_gradient(
             W, a, b[0] if b else None, net.activation, x, lambda f: loss.residual(f, y)
         )
         if not bool(torch.isfinite(f.sum())):
             ended = Ended.DIVERGED
+            recorder.add(max(0, step - 1), TwoLayerNet(*before, activation=net.activation))
             break
+        if step in wanted:
+            recorder.add(step, TwoLayerNet(*parameters, activation=net.activation))
+        if step == steps:
+            break
+        before = [parameter.clone() for parameter in parameters]
         for parameter, slope in zip(parameters, gradient, strict=False):
             assert slope is not None  # the bias comes last, and both lists have it or neither does
             parameter.sub_(slope, alpha=step_size)
@@ -89,28 +94,32 @@ def stochastic_descent(
     generator: torch.Generator,
     momentum: float = 0.0,
     target_loss: float = 0.0,
+    record: Sequence[int] = (),
+    probes: Probes | None = None,
     progress: Progress = silent,
-) -> Ended:
+) -> Trajectory[nn.Module]:
     """SGD with momentum on any module, in place; each epoch is one shuffled pass over the data.
 
-    Two-layer networks use their closed gradient, other modules autograd.
-
-    `loss` should be "mean": it is taken over the batch. Stops early once the mean loss over an epoch is below
-    `target_loss`.
+    Two-layer networks use their closed gradient, other modules autograd. `loss` should be "mean": it is taken over the batch.
+    Stops early once the mean loss over an epoch is below `target_loss`. Times are epochs; `record` keeps copies, and the last
+    snapshot is always the network itself.
     """
     check_points(x, y)
     optimiser = torch.optim.SGD(net.parameters(), lr=step_size, momentum=momentum)
+    recorder, ended, epoch = Recorder(probes), Ended.TIME_REACHED, 0
     for epoch in range(epochs):
+        if epoch in record:
+            recorder.add(epoch, deepcopy(net))
         total = 0.0
         for batch in torch.randperm(len(x), generator=generator).split(batch_size):
             total += len(batch) * _fill_gradients(net, x[batch], y[batch], loss)
             optimiser.step()
-        if not total < float("inf"):
-            return Ended.DIVERGED
-        if total / len(x) < target_loss:
-            return Ended.LOSS_BELOW_TARGET
         progress((epoch + 1) / epochs)
-    return Ended.TIME_REACHED
+        if not total < float("inf") or total / len(x) < target_loss:
+            ended = Ended.LOSS_BELOW_TARGET if total < float("inf") else Ended.DIVERGED
+            break
+    recorder.add(min(epoch + 1, epochs), net)
+    return recorder.trajectory(ended, work=min(epoch + 1, epochs) * -(-len(x) // batch_size))
 
 
 def _fill_gradients(net: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> float:

@@ -37,6 +37,7 @@ def is_smooth(activation: Activation) -> bool:
 def run_with(
     integrate: Callable[[Segments], tuple[Trajectory, Tensor]],
     *,
+    moved: Callable[[Tensor, Tensor], float],
     smooth: bool,
     rtol: float,
     atol: float,
@@ -44,7 +45,7 @@ def run_with(
 ) -> Trajectory:
     """One adaptive run for a smooth field; else fixed steps, halved until the end moves by less than rtol.
 
-    `integrate(segments)` returns a trajectory and its final state.
+    `integrate(segments)` returns a trajectory and its final state; `moved(coarse, fine)` says how far apart two such are.
     """
     if smooth:
         # numpy's BLAS threads would wait on the same cores as torch's and slow both down severalfold
@@ -55,13 +56,16 @@ def run_with(
     for halving in range(1, MAX_HALVINGS + 1):
         finer, finer_final = integrate(partial(fixed_segments, step_size=step_size / 2**halving))
         work += finer.work
-        moved = torch.linalg.vector_norm(finer_final - final)
-        error = float(moved / torch.linalg.vector_norm(final))
+        error = moved(final, finer_final)
         run, final = finer, finer_final
         if error < rtol:
             break
     ended = run.ended if error < rtol else Ended.NOT_CONVERGED
     return Trajectory(run.times, run.snapshots, ended, run.probes, work, error)
+
+
+def _relative(coarse: Tensor, fine: Tensor) -> float:
+    return float(torch.linalg.vector_norm(fine - coarse) / torch.linalg.vector_norm(coarse))
 
 
 @torch.no_grad()
@@ -86,6 +90,8 @@ def gradient_flow(
     not change the run.
     """
     check_points(x, y)
+    if not t_end > 0:
+        raise ValueError(f"t_end must be positive, got {t_end}.")
     x, y = x.double(), y.double()
     shapes = [p.shape for p in net.parameters()]
     start = torch.cat([p.detach().double().flatten() for p in net.parameters()])
@@ -126,4 +132,6 @@ def gradient_flow(
     smooth = is_smooth(net.activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)
     typical = float(start.abs().mean())  # an absolute tolerance that fits weights of any size
-    return run_with(integrate, smooth=smooth, rtol=rtol, atol=rtol * typical, step_size=step_size)
+    return run_with(
+        integrate, moved=_relative, smooth=smooth, rtol=rtol, atol=rtol * typical, step_size=step_size
+    )

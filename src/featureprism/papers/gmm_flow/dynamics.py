@@ -100,6 +100,7 @@ def _state_of_descent(net: TwoLayerNet, mu: torch.Tensor, points) -> Row:
 def _premises(data: Mixture, setting: Row, start, shape, signs) -> list[Row]:
     """Where the last start stands with respect to Theorem 1; margin and gap also as medians."""
     mu, labels = data.clusters.mu, data.clusters.labels
+    net = start.to_net(PolynomialReLU(P))
     margin = nondegeneracy_margin(shape, signs, mu, labels)
     region = voronoi_region(shape, signs, mu, labels)
     premises = [
@@ -111,7 +112,7 @@ def _premises(data: Mixture, setting: Row, start, shape, signs) -> list[Row]:
             P,
             log(EPSILON),
         ),
-        *theory.assumption_1(start.log_norms, start.to_net(PolynomialReLU(P)).a.detach()),
+        *theory.assumption_1(net.W.detach(), net.a.detach()),
         *theory.assumption_2(margin, region, len(mu)),
         *theory.good_event(data.train, setting["alpha"]),
     ]
@@ -140,7 +141,9 @@ def _relative_distance(run: list[Row]) -> float:
 
 def _claims_5(rows: list[Row]) -> list[Claim]:
     runs = _per_seed(rows, "random")
-    floor = [P**2 * run[0]["alpha"] ** 2 / run[0]["dim"] for run in runs]
+    floor = [
+        theory.theorem_1(run[0]["dim"], run[0]["alpha"], run[0]["per_cluster"], P).mean_square for run in runs
+    ]
     return [
         judge(
             "figure-5.alignment",
@@ -220,7 +223,7 @@ def measure_flow(setting: Row, seed: int, progress: Progress) -> list[Row]:
     start = balanced(shape, signs, log(EPSILON))
     region = voronoi_region(shape, signs, mu, labels)
     t_end = log(1 / EPSILON) + 12
-    early = torch.linspace(0, 5, setting["num_times"]).tolist()  # while neurons align
+    early = torch.linspace(0, 5, setting["num_times"]).double().tolist()  # while neurons align
     trajectory = balanced_flow(
         start,
         data.train.x,
@@ -228,7 +231,7 @@ def measure_flow(setting: Row, seed: int, progress: Progress) -> list[Row]:
         p=P,
         loss=Loss("square", "per-cluster", k),
         t_end=t_end,
-        record=early + torch.linspace(5, t_end, 2 * setting["num_times"]).tolist(),
+        record=early + torch.linspace(5, t_end, 2 * setting["num_times"], dtype=torch.float64).tolist(),
         progress=progress,
     )
     rows: list[Row] = []

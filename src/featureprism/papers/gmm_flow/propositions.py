@@ -5,7 +5,7 @@ from math import log, sqrt
 import torch
 from torch import nn
 
-from featureprism.attacks import minimal_radius, structured_starts
+from featureprism.attacks import minimal_radius, self_test, structured_starts
 from featureprism.data import sample
 from featureprism.geometry import unit_rows
 from featureprism.networks import (
@@ -105,13 +105,14 @@ def _robust_error(net: nn.Module, data: Mixture, setting: Row, seed: int) -> Row
     x = (mu.unsqueeze(0) + noise.unsqueeze(1)).reshape(-1, setting["dim"])
     y = labels.repeat(len(noise))
     starts = structured_starts(net, mu, labels)
-    attacked = minimal_radius(net, x, y, starts=starts, upper=theory.LARGEST_RADIUS, rounds=4)
+    attacked = minimal_radius(net, x, y, starts=starts, upper=theory.LARGEST_RADIUS)
     by_attack = attacked.radius.reshape(len(noise), k) <= theory.LARGEST_RADIUS
     return {
         "kind": "error",
         "robust_error": float((torch.stack(broken) | by_attack).double().mean()),
         "midpoint_error": sum(counts) / (len(counts) * k),
         "least_lemma_1_count": min(counts),
+        "self_test_passed": self_test(seed=seed).passed,
         "zero_gradient_share": attacked.zero_gradient_share,
     }
 

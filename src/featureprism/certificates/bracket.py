@@ -1,0 +1,171 @@
+"""robust_radius: the proven pair [certified, attacked] for any network, from cheap rungs to dear ones."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.attacks import AttackedRadius, Start, minimal_radius, structured_starts
+from featureprism.attacks.gradient import margin_gradient
+from featureprism.certificates.canonical import PowerForm, power_form
+from featureprism.certificates.cells import Problem
+from featureprism.certificates.record import Certificate, cells_certificate, proven
+from featureprism.certificates.rungs import crown_radius, lipschitz_radius
+from featureprism.certificates.search import prove
+from featureprism.networks import BayesClassifier, TwoLayerNet
+from featureprism.records import Progress, RadiusBracket, check_points, silent
+
+BATCH = 32  # points that are proven together
+JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
+EXACT_ROUNDING = 1e-9  # relative, of closed forms
+
+
+def robust_radius(
+    net: nn.Module,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    norm: float = 2,
+    gap: float = 0.01,
+    seconds_per_point: float = 1.0,
+    starts: Sequence[Start] | None = None,
+    upper: float | None = None,
+    lipschitz: float | None = None,
+    progress: Progress = silent,
+) -> RadiusBracket:
+    """Per point a proven lower and a witnessed upper bound of min{‖δ‖ : y f(x + δ) ≤ 0}.
+
+    Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
+    attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the time
+    is over; every certificate has passed the checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is
+    given, else 0, marked "not certified". `upper` limits the attack (default 4 max‖x‖); misclassified points have radius 0.
+    An interrupt keeps what is proven so far.
+    """
+    check_points(x, y)
+    if not 0 < gap < 1:
+        raise ValueError(f"The gap must be between 0 and 1, got {gap}.")
+    if norm not in (2, inf):
+        raise ValueError(f"norm must be 2 or math.inf, got {norm}.")
+    began = time.perf_counter()
+    x, y = x.double(), y.double()
+    if norm == 2 and hasattr(net, "exact_radius"):
+        bracket = _closed_form(net, x, y)
+    elif norm == 2 and isinstance(net, BayesClassifier):
+        bracket = replace(net.radius_bracket(x, y), method=("closed form",) * len(x))
+    else:
+        bracket = _searched(net, x, y, norm, gap, seconds_per_point, starts, upper, lipschitz, progress)
+    progress(1.0)
+    return replace(bracket, seconds=(time.perf_counter() - began) / max(1, len(x)))
+
+
+def _closed_form(net: Any, x: Tensor, y: Tensor) -> RadiusBracket:
+    radius = net.double().exact_radius(x, y)
+    low, high = radius * (1 - EXACT_ROUNDING), radius * (1 + EXACT_ROUNDING)
+    return RadiusBracket(low, high, ("closed form",) * len(x))
+
+
+def _searched(
+    net: Any,
+    x: Tensor,
+    y: Tensor,
+    norm: float,
+    gap: float,
+    seconds_per_point: float,
+    starts: Sequence[Start] | None,
+    upper: float | None,
+    lipschitz: float | None,
+    progress: Progress,
+) -> RadiusBracket:
+    starts = structured_starts(net) if starts is None else starts
+    reach = upper or 4 * float(torch.linalg.vector_norm(x, ord=norm, dim=1).max().clamp_min(1e-3))
+    attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm)
+    form = power_form(net) if isinstance(net, TwoLayerNet) else None
+    with torch.no_grad():
+        margin = y * net.double()(x)
+    if form is None:
+        constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
+        name = "not certified" if lipschitz is None else "given Lipschitz constant"
+        shares = attacked.zero_gradient_share, attacked.blind_share
+        return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
+    certificates = _rungs(form, x, y, margin, norm, attacked.radius)
+    if norm == 2:
+        _close(net, form, x, y, attacked, certificates, gap, seconds_per_point, progress)
+    certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
+    method = tuple("misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True))
+    shares = attacked.zero_gradient_share, attacked.blind_share
+    return RadiusBracket(certified, attacked.radius, method, attacked.delta, tuple(certificates), *shares)
+
+
+def _rungs(
+    form: PowerForm, x: Tensor, y: Tensor, margin: Tensor, norm: float, attacked: Tensor
+) -> list[Certificate]:
+    """The better of the Lipschitz bound and CROWN for every point, as granted by the checker."""
+    right = margin > 0
+    crown = crown_radius(
+        form, x, y, norm, torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
+    )
+    smooth = lipschitz_radius(form, margin) if norm == 2 else torch.zeros_like(margin)
+    certificates = []
+    for i in range(len(x)):
+        better = "lipschitz" if smooth[i] > crown[i] else "crown"
+        claim = Certificate(float(torch.maximum(smooth, crown)[i]) * (1 - 1e-9), better, norm)
+        granted = proven(claim, form, x[i], float(y[i])) if right[i] else 0.0
+        certificates.append(replace(claim, radius=min(granted, float(attacked[i]))))
+    return certificates
+
+
+def _close(
+    net: TwoLayerNet,
+    form: PowerForm,
+    x: Tensor,
+    y: Tensor,
+    attacked: AttackedRadius,
+    certificates: list[Certificate],
+    gap: float,
+    seconds_per_point: float,
+    progress: Progress,
+) -> None:
+    """Branch and bound on every point whose bracket is still open; certificates are replaced where it proves more."""
+    goal = (1 - gap) * attacked.radius
+    witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
+    is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
+    left = [i for i, still in enumerate(is_open) if still]
+    closed = len(x) - len(left)
+    try:
+        for first in range(0, len(left), BATCH):
+            index = torch.tensor(left[first : first + BATCH])
+            trees = _trees(net, form, x[index], y[index], attacked, index, goal[index], seconds_per_point)
+            for i, tree in zip(index.tolist(), trees, strict=True):
+                found = cells_certificate(tree, form, float(attacked.radius[i]), x[i], float(y[i]))
+                if found.radius > certificates[i].radius:
+                    certificates[i] = found
+                closed += 1
+                progress(closed / len(x))
+    except KeyboardInterrupt:
+        return
+
+
+def _trees(
+    net: TwoLayerNet,
+    form: PowerForm,
+    x: Tensor,
+    y: Tensor,
+    attacked: AttackedRadius,
+    index: Tensor,
+    goal: Tensor,
+    seconds_per_point: float,
+) -> list[Any]:
+    radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
+    _, gradient = margin_gradient(net, x + delta, y)
+    own = y.unsqueeze(1) * form.weight > 0
+    problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs(), own, radius, form.p)
+    tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
+    deadline = time.perf_counter() + seconds_per_point * len(x)
+    at_witness = (x + delta) @ form.W.T + form.b
+    # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
+    return prove(problem, at_witness, tau, goal * (1 + 1e-6), max_cells=500, deadline=deadline)
