@@ -1,12 +1,17 @@
+import csv
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 import featureprism.cli as cli
+from featureprism.networks import ReLU, gaussian_start, load_net, save_net
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment, judge
+from featureprism.seeds import generator_for
 
 
 def toy(holds):
@@ -132,8 +137,65 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "same command" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["list", "reproduce", "report"])
+@pytest.mark.parametrize("command", ["list", "reproduce", "radius", "report"])
 def test_every_help_text_has_an_example(command, capsys):
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
     assert "Example: featureprism" in capsys.readouterr().out
+
+
+@pytest.fixture
+def own_files(tmp_path):
+    net = gaussian_start(6, 4, 1.0, ReLU(), generator=generator_for("net", 0))
+    x = torch.randn(5, 4, generator=generator_for("points", 0)).double()
+    with torch.no_grad():
+        y = torch.where(net(x) >= 0, 1.0, -1.0)
+    save_net(tmp_path / "net.npz", net)
+    np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
+    return tmp_path
+
+
+def test_radius_brackets_a_network_from_a_file(own_files, capsys):
+    out = own_files / "radii"
+    assert (
+        cli.main(["radius", str(own_files / "net.npz"), str(own_files / "data.npz"), "--out", str(out)]) == 0
+    )
+    assert "proven" in capsys.readouterr().out
+    with (out / "brackets.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [r["index"] for r in rows] == ["0", "1", "2", "3", "4"]
+    assert list(rows[0]) == ["index", "certified", "attacked", "method", "seconds"]
+    assert all(0 < float(r["certified"]) <= float(r["attacked"]) for r in rows)
+    with np.load(out / "witnesses.npz") as witnesses, np.load(own_files / "data.npz") as data:
+        lengths = np.linalg.norm(witnesses["delta"], axis=1)
+        assert lengths == pytest.approx([float(r["attacked"]) for r in rows])
+        flipped = torch.as_tensor(data["x"] + witnesses["delta"])
+        with torch.no_grad():
+            assert bool((torch.as_tensor(data["y"]) * load_net(own_files / "net.npz")(flipped) <= 0).all())
+    assert (out / "curve.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: np.savez(f / "net.npz", W=np.ones((2, 4))), "lacks a, activation"),
+        (
+            lambda f: np.savez(f / "net.npz", W=np.ones((2, 4)), a=np.ones(2), activation="swish"),
+            "Unknown activation",
+        ),
+        (lambda f: np.savez(f / "net.npz", W=np.ones((2, 4)), a=np.ones(2), activation="prelu"), "needs p"),
+        (lambda f: np.savez(f / "data.npz", x=np.ones((2, 3)), y=np.ones(2)), "dimension 3"),
+        (lambda f: np.savez(f / "data.npz", x=np.ones((2, 4)), y=np.zeros(2)), "Labels must be"),
+        (lambda f: np.savez(f / "data.npz", x=np.full((2, 4), np.nan), y=np.ones(2)), "NaN"),
+        (lambda f: (f / "data.npz").write_text("not numpy"), "Cannot read"),
+    ],
+)
+def test_bad_files_get_one_sentence(spoil, said, own_files, capsys):
+    spoil(own_files)
+    assert (
+        cli.main(
+            ["radius", str(own_files / "net.npz"), str(own_files / "data.npz"), "--out", str(own_files / "x")]
+        )
+        == 2
+    )
+    assert said in capsys.readouterr().err

@@ -1,6 +1,7 @@
-"""The command line: list, reproduce, report."""
+"""The command line: list, reproduce, radius, report."""
 
 import argparse
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -9,13 +10,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from rich.console import Console
 
+from featureprism.certificates import robust_radius
+from featureprism.networks import load_net, load_points
 from featureprism.papers import PAPERS
-from featureprism.records import Experiment
-from featureprism.report import claims_table, progress_bar, save_figure, write_report
-from featureprism.sweep import Result, run, strict
+from featureprism.records import Experiment, RadiusBracket
+from featureprism.report import claims_table, progress_bar, save_curve, save_figure, write_report
+from featureprism.sweep import Result, prepare_folder, run, strict
 
+RADIUS_BATCH = 32  # points bracketed between two writes
 SCALES = ("quick", "standard", "paper")
 BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
 
@@ -96,6 +102,53 @@ def as_object(args: argparse.Namespace, results: list[Result]) -> dict[str, Any]
     }
 
 
+def radius(args: argparse.Namespace) -> None:
+    """Bracket the robust radius of every point of a file, in batches that are kept as they are done."""
+    net = load_net(args.net)
+    x, y = load_points(args.data, net.W.shape[1])
+    prepare_folder(args.out)
+    done: list[RadiusBracket] = []
+    with progress_bar(f"{len(x)} points") as track:
+        for first in range(0, len(x), RADIUS_BATCH):
+            part = slice(first, first + RADIUS_BATCH)
+            tick = track(first // RADIUS_BATCH, -(-len(x) // RADIUS_BATCH))
+            done.append(
+                robust_radius(
+                    net,
+                    x[part],
+                    y[part],
+                    norm=args.norm,
+                    gap=args.gap,
+                    seconds_per_point=args.seconds,
+                    progress=tick,
+                )
+            )
+            write_brackets(args.out, done)
+    certified, attacked = (torch.cat([getattr(b, side) for b in done]) for side in ("certified", "attacked"))
+    save_curve(certified, attacked, args.out)
+    print(
+        f"half of the points fall between {certified.median():.5g} (proven) and {attacked.median():.5g} (attacked)"
+    )
+    print(f"brackets.csv, witnesses.npz and curve.png are in {args.out}")
+
+
+def write_brackets(folder: Path, done: list[RadiusBracket]) -> None:
+    """brackets.csv (index, certified, attacked, method, seconds) and witnesses.npz, replaced in one motion."""
+    rows = [
+        (float(c), float(a), m, b.seconds)
+        for b in done
+        for c, a, m in zip(b.certified, b.attacked, b.method, strict=True)
+    ]
+    partial = folder / "brackets.csv.partial"
+    with partial.open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["index", "certified", "attacked", "method", "seconds"])
+        table.writerows([i, *row] for i, row in enumerate(rows))
+    partial.replace(folder / "brackets.csv")
+    witnesses = [b.witness.numpy() for b in done if b.witness is not None]
+    np.savez(folder / "witnesses.npz", delta=np.concatenate(witnesses))
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
     top = argparse.ArgumentParser(
@@ -128,6 +181,32 @@ def parser() -> argparse.ArgumentParser:
     doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
 
+    own = add(
+        "radius",
+        "Bracket the robust radius of your own two-layer network on your own points: proven below, attacked above.",
+        "radius net.npz data.npz --out radii",
+    )
+    own.add_argument(
+        "net",
+        type=Path,
+        metavar="NET.npz",
+        help="W, a, optional b, activation (relu, prelu, polynomial, tanh), p",
+    )
+    own.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
+    own.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
+    own.add_argument(
+        "--gap",
+        type=float,
+        default=0.01,
+        help="relative width at which a bracket counts as closed (default: 0.01)",
+    )
+    own.add_argument(
+        "--seconds", type=float, default=1.0, metavar="S", help="proof time per point (default: 1)"
+    )
+    own.add_argument(
+        "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
+    )
+
     page = add("report", "Write DIR/index.html from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
     return top
@@ -141,6 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             list_experiments(args.json)
         elif args.command == "reproduce":
             return reproduce(args)
+        elif args.command == "radius":
+            radius(args)
         else:
             print(write_report(args.folder).resolve())
     except (ValueError, OSError) as error:

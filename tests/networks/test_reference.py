@@ -45,6 +45,20 @@ def test_exact_radius_against_brute_force(kind, split, generator):
     assert float((brute - exact).max()) < 0.03
 
 
+def test_the_radius_of_points_next_to_the_boundary_is_small(generator):
+    # a rival score just below the own one: the crossing lies next to the end of the search curve
+    labels = labels_of((4, 4))
+    net = PolynomialClassifier(torch.eye(8).double(), labels, 3.0)
+    for gap in (1e-1, 1e-2, 1e-3, 1e-5):
+        x = 0.01 * torch.rand(20, 8, generator=generator).double()
+        x[:, 0], x[:, 5] = 1.0, 1.0 - gap
+        y = torch.ones(20).double()
+        radius = net.exact_radius(x, y)
+        _, slope = net.input_gradient(x)
+        linear = net(x) / slope.norm(dim=1)  # the first-order distance, right to second order in the gap
+        torch.testing.assert_close(radius, linear, rtol=5 * gap + 1e-6, atol=0)
+
+
 def test_radius_of_clean_centres_is_half_the_distance_between_them(clusters):
     expected = torch.full((5,), 0.5**0.5, dtype=torch.float64)
     for net in (

@@ -15,13 +15,27 @@ from featureprism.theory.gmm_flow import nominal_mass
 
 EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["gmm-flow"]}
 TINY = {
-    "figure-2": {"dim": 80, "per_cluster": 10, "test_points": 6, "epochs": 20, "width": 60},
+    "figure-2": {
+        "dim": 80,
+        "per_cluster": 10,
+        "test_points": 4,
+        "epochs": 20,
+        "width": 40,
+        "seconds_per_point": 0.01,
+    },
     "figure-4": {"dim": 60, "per_cluster": 10, "width": 20, "num_times": 11},
     "figure-5": {"dim": 100, "per_cluster": 20, "width": 60, "steps": 120, "distance_every": 20},
     "figure-6": {"dim": 100, "per_cluster": 20, "width": 60, "steps": 120, "distance_every": 20},
-    "figure-7": {"dim": 80, "per_cluster": 10, "test_points": 6, "epochs": 20, "width": 60},
+    "figure-7": {
+        "dim": 80,
+        "per_cluster": 10,
+        "test_points": 4,
+        "epochs": 20,
+        "width": 40,
+        "seconds_per_point": 0.01,
+    },
     "theorem-1": {"dim": 60, "num_times": 5, "test_points": 3},
-    "propositions": {"dim": 60, "exact_points": 50, "noise_draws": 2, "test_points": 10},
+    "propositions": {"dim": 60, "exact_points": 50, "noise_draws": 1, "test_points": 5},
 }
 EXPECTED = {
     "figure-2": {"prelu", "relu", "tanh", "mlp", "logistic", "bayes"},
@@ -37,7 +51,7 @@ EXPECTED = {
 def shrunk(experiment, item):
     settings = [{**s, **TINY[item]} for s in experiment.scales["quick"]]
     if item == "theorem-1":
-        settings = [{**s, "per_cluster": min(s["per_cluster"], 40)} for s in settings]
+        settings = [{**s, "per_cluster": min(s["per_cluster"], 40)} for s in settings if s["alpha"] > 0.08]
     return type(experiment)(**{**experiment.__dict__, "scales": {"quick": settings}})
 
 

@@ -16,9 +16,9 @@ from featureprism.networks.two_layer import TwoLayerNet, pre_activations
 from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
-HALVINGS = 40  # of the interval that holds the flip
+HALVINGS = 36  # of the interval that holds the flip
 KEPT_RAYS = 10  # per point, the shortest ones go on to PGD
-SLIDES = 30  # steps along the boundary
+SLIDES = 20  # steps along the boundary
 SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
 
 
@@ -149,13 +149,18 @@ def _first_flips(
 
 
 def shortened(
-    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"], from_share: float = 0.0
+    net: Any,
+    z: Tensor,
+    y: Tensor,
+    delta: Float[Tensor, "n d"],
+    from_share: float = 0.0,
+    halvings: int = HALVINGS,
 ) -> Float[Tensor, "n d"]:
     """δ scaled down to a crossing of the boundary on its ray, on the flipping side; 0 if misclassified."""
     low = torch.full((len(z), 1), from_share, dtype=z.dtype)
     low = torch.where((y * net(z + low * delta) > 0).unsqueeze(1), low, torch.zeros_like(low))
     high = torch.ones_like(low)
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (low + high) / 2
         holds = (y * net(z + middle * delta) > 0).unsqueeze(1)
         low, high = torch.where(holds, middle, low), torch.where(holds, high, middle)
@@ -179,14 +184,14 @@ def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[
         square = (gradient**2).sum(dim=1).clamp_min(torch.finfo(z.dtype).tiny)
         reach = ((gradient * current).sum(dim=1) - margin) / square
         current = (current + reach.unsqueeze(1) * gradient) / 2
-        trial = shortened(net, z, y, 1.3 * current, 0.5)
+        trial = shortened(net, z, y, 1.3 * current, 0.5, halvings=14)
         trial_length = torch.linalg.vector_norm(trial, dim=1)
         better = (trial_length < length) & (y * net(z + trial) <= 0)
         best, length = (
             torch.where(better.unsqueeze(1), trial, best),
             torch.where(better, trial_length, length),
         )
-    return best
+    return shortened(net, z, y, best, 0.99)
 
 
 def _rounded_margin(net: Any, z: Tensor, y: Tensor, width: float) -> tuple[Tensor, Tensor]:

@@ -27,13 +27,13 @@ class SelfTest:
 
 
 def self_test(*, structured: bool = True, seed: int = 0) -> SelfTest:
-    """Attack F^(3) on an orthonormal mixture (D = 500, K = 12+8, α = 0.1, 60 points).
+    """Attack F^(3) on an orthonormal mixture (D = 400, K = 12+8, α = 0.1, 30 points).
 
     Its exact radius is 0.70 ± 0.01, so an attack that finds nothing at 0.75 is blind, and one that claims a flip at 0.68
     is wrong. `structured=False` shows what plain PGD says.
     """
-    clusters = orthonormal_clusters(500, 12, 8, 0.1, generator=generator_for("self-test-centres", seed))
-    points = sample(clusters, 60, generator=generator_for("self-test-points", seed))
+    clusters = orthonormal_clusters(400, 12, 8, 0.1, generator=generator_for("self-test-centres", seed))
+    points = sample(clusters, 30, generator=generator_for("self-test-points", seed))
     F = PolynomialClassifier(clusters.mu, clusters.labels, 3.0)
     starts: tuple[Start, ...] = structured_starts(F, clusters.mu, clusters.labels) if structured else ()
     attacked = minimal_radius(F, points.x, points.y, starts=starts, upper=MUST_BREAK)

@@ -26,6 +26,7 @@ from featureprism.certificates.envelopes import (
 )
 from featureprism.networks.activations import relu_power
 
+TAU_RATE = 4.0  # how much faster log τ may move than the other multipliers: flat powers need large ones
 NOTHING = -1.0  # the bound of multipliers that prove nothing
 # (least centre as a share of the largest |t|, share of the largest end curvature, share of the multiplier)
 START_CHOICES = (
@@ -36,6 +37,7 @@ START_CHOICES = (
     (0.3, 0.1, 0.9),
     (0.5, 0.0, 0.8),
     (1.0, 0.0, 0.6),
+    (0.0, 0.3, 3.0),
 )
 
 
@@ -246,10 +248,8 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     for step in range(1, steps + 1):
         unfinished = best.bound[going] < goal[going]
         if not bool(unfinished.all()):  # drop the rows that are done
-            going, problem, cells, proof = (
-                going[unfinished],
-                *(v.rows(unfinished) for v in (problem, cells, proof)),
-            )
+            going, proof = going[unfinished], proof.rows(unfinished)
+            problem, cells = problem.rows(unfinished), cells.rows(unfinished)
             moments = {name: (a[unfinished], b[unfinished]) for name, (a, b) in moments.items()}
             has_floor, has_ceiling = torch.isfinite(cells.floor), torch.isfinite(cells.ceiling)
         if not len(going):
@@ -257,7 +257,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         rate = 0.1 * (1 - step / (steps + 1))
         broken = (proof.bound == NOTHING).unsqueeze(1)
         margin, t = relaxed_margin(problem, cells, proof), proof.t
-        move_tau = torch.where(broken.squeeze(1), -0.3, adam("tau", margin, rate, step))
+        move_tau = torch.where(broken.squeeze(1), -0.3, adam("tau", margin, TAU_RATE * rate, step))
         scale = (proof.tau * problem.size.mean()).unsqueeze(1)
         up_floor = adam("floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step)
         up_ceiling = adam(

@@ -20,7 +20,7 @@ from featureprism.certificates.cells import (
     whole_space,
 )
 
-ROOT_STEPS, CHILD_STEPS = 60, 25
+ROOT_STEPS, CHILD_STEPS = 30, 25
 INSIDE = 0.1  # a cut stays this share of the interval away from its ends
 
 

@@ -7,7 +7,9 @@ from featureprism.networks.activations import (
     ReLU,
     Tanh,
 )
+from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import BalancedWeights, balanced
+from featureprism.networks.files import load_net, load_points, save_net
 from featureprism.networks.initial import (
     gaussian_mlp,
     gaussian_shape,
@@ -33,12 +35,16 @@ __all__ = [
     "ReLU",
     "Tanh",
     "TwoLayerNet",
+    "TwoLogits",
     "balanced",
     "gaussian_mlp",
     "gaussian_shape",
     "gaussian_start",
+    "load_net",
+    "load_points",
     "nudge_as_printed",
     "nudge_to_own_class",
     "random_signs",
+    "save_net",
     "stack",
 ]

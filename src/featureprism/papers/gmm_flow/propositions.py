@@ -242,7 +242,7 @@ PROPOSITIONS = Experiment(
     title="The best possible radius, and who reaches it",
     scales={
         "quick": _settings(
-            2000, 1000, 5, {"dim": 400, "alpha": 0.05, "per_cluster": 400, "test_points": 100}
+            2000, 1000, 3, {"dim": 400, "alpha": 0.05, "per_cluster": 400, "test_points": 100}
         ),
         "standard": _settings(
             2000, 5000, 20, {"dim": 1000, "alpha": 0.05, "per_cluster": 400, "test_points": 500}

@@ -144,7 +144,7 @@ def half_radii(rows: list[Row], model: str) -> list[float]:
 
 def _scales(models: Sequence[str]) -> dict[str, list[Row]]:
     sizes = {
-        "quick": {"dim": 400, "per_cluster": 50, "test_points": 40, "epochs": 200, "seconds_per_point": 0.08},
+        "quick": {"dim": 400, "per_cluster": 50, "test_points": 24, "epochs": 200, "seconds_per_point": 0.06},
         "standard": {
             "dim": 1000,
             "per_cluster": 200,

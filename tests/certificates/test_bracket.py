@@ -1,0 +1,236 @@
+"""Soundness first: certified ≤ truth ≤ attacked, against brute force and against every closed form."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from featureprism.certificates import check, robust_radius
+from featureprism.certificates.canonical import power_form
+from featureprism.certificates.record import proven
+from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
+from featureprism.networks import (
+    BayesClassifier,
+    LinearClassifier,
+    NearestCluster,
+    PolynomialClassifier,
+    PolynomialReLU,
+    PowerReLU,
+    ReLU,
+    Tanh,
+    TwoLayerNet,
+    gaussian_start,
+)
+from featureprism.records import RadiusBracket
+from featureprism.seeds import generator_for
+
+DIRECTIONS = 1440
+
+
+def brute_force(net, x, y, reach=6.0):
+    """2-D truth from above: the first flip on many rays, refined; at most reach·2π/1440 too long on a smooth boundary."""
+    angle = torch.linspace(0, 2 * math.pi, DIRECTIONS + 1, dtype=torch.float64)[:-1]
+    rays = torch.stack([angle.cos(), angle.sin()], dim=1)
+    grid = torch.linspace(0, reach, 1201, dtype=torch.float64)
+    best = []
+    with torch.no_grad():
+        for point, label in zip(x, y, strict=True):
+            values = label * net((point + grid[:, None, None] * rays).reshape(-1, 2)).reshape(len(grid), -1)
+            flips = values <= 0
+            first = flips.to(torch.int8).argmax(dim=0)
+            high = torch.where(flips.any(dim=0), grid[first], torch.inf)
+            low = torch.where(first > 0, grid[(first - 1).clamp_min(0)], 0.0)
+            keep = high < high.min() + 0.02
+            low, high, near = low[keep], high[keep], rays[keep]
+            for _ in range(30 if bool(torch.isfinite(high).any()) else 0):
+                middle = (low + high) / 2
+                flip = label * net(point + middle.unsqueeze(1) * near) <= 0
+                low, high = torch.where(flip, low, middle), torch.where(flip, middle, high)
+            best.append(high.min() if len(high) else torch.tensor(torch.inf).double())
+    return torch.stack(best)
+
+
+def random_network(seed):
+    """2-D, widths 1 to 6, ReLU with biases or (p)ReLU powers; some with zero, parallel or weightless neurons."""
+    g = generator_for("random network", seed)
+    width = int(torch.randint(1, 7, (1,), generator=g))
+    kind = int(torch.randint(0, 7, (1,), generator=g))
+    W, a, b = (torch.randn(*s, generator=g).double() for s in ((width, 2), (width,), (width,)))
+    if seed % 5 == 0:
+        W[0] = 0
+    if seed % 7 == 0 and width > 1:
+        W[1] = 2 * W[0]
+    if seed % 11 == 0:
+        a[-1] = 0
+    activations = [
+        ReLU(),
+        ReLU(),
+        PolynomialReLU(1.5),
+        PolynomialReLU(2.0),
+        PolynomialReLU(3.0),
+        PolynomialReLU(4.2),
+        PowerReLU(3.0),
+    ]
+    bias = b if kind in (0, 1, 6) else None
+    return TwoLayerNet(W, a, bias, activation=activations[kind])
+
+
+def check_soundness(seeds):
+    for seed in seeds:
+        net = random_network(seed)
+        x = 1.5 * torch.randn(2, 2, generator=generator_for("random points", seed)).double()
+        with torch.no_grad():
+            y = torch.where(net(x) >= 0, 1.0, -1.0).double()
+        bracket = robust_radius(net, x, y, seconds_per_point=0.05, upper=6.0)
+        truth = brute_force(net, x, y)
+        assert bool((bracket.certified <= truth + 1e-9).all()), f"certificate above the truth, seed {seed}"
+        assert bool((bracket.attacked >= truth - 0.02).all()), f"attack below the truth, seed {seed}"
+        flipped = torch.isfinite(bracket.attacked)
+        with torch.no_grad():
+            assert bool((y * net(x + bracket.witness) <= 0)[flipped].all())
+
+
+def test_brackets_hold_the_truth_of_random_networks():
+    check_soundness(range(30))
+
+
+@pytest.mark.slow
+def test_brackets_hold_the_truth_of_ten_thousand_random_networks():
+    check_soundness(range(10_000))
+
+
+@pytest.mark.parametrize("dim", [50, 3000])
+def test_brackets_of_networks_hold_their_closed_forms(dim):
+    clusters = orthonormal_clusters(dim, 3, 2, 0.1, generator=generator_for("centres", 0))
+    points = sample(clusters, 5, generator=generator_for("points", 0))
+    mu, labels = clusters.mu, clusters.labels
+    for p in (3.0, 4.2):
+        net = TwoLayerNet(mu, labels, activation=PolynomialReLU(p))
+        exact = PolynomialClassifier(mu, labels, p).exact_radius(points.x, points.y)
+        bracket = robust_radius(net, points.x, points.y, upper=2.0)
+        assert bool((bracket.certified <= exact + 1e-9).all())
+        assert bool((bracket.attacked >= exact - 1e-9).all())
+        assert float(bracket.gap.median()) < (0.02 if p == 3.0 else 0.5)  # high powers are sound but loose
+    # ⟨w, x⟩ as a ReLU network: [⟨w, x⟩]₊ - [-⟨w, x⟩]₊
+    w = labels @ mu
+    net = TwoLayerNet(torch.stack([w, -w]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())
+    exact = LinearClassifier(w).exact_radius(points.x, points.y)
+    bracket = robust_radius(net, points.x, points.y, gap=0.001, upper=2.0)
+    assert bool((bracket.certified <= exact + 1e-9).all())
+    assert bool((bracket.attacked >= exact - 1e-9).all())
+    assert float(bracket.gap.max()) < 0.001
+
+
+def test_the_feature_averaging_construction_has_its_closed_form():
+    # f_FA = [⟨Σ₊μ, x⟩]₊ - [⟨Σ₋μ, x⟩]₊ breaks at min(u/√(|J₊|d), (u-v)/√(kd)) for label +
+    clusters = orthogonal_clusters(300, 5, 5, 1.0, generator=generator_for("centres", 1))
+    points = sample(clusters, 30, generator=generator_for("points", 1))
+    plus, minus = clusters.mu[:5].sum(dim=0), clusters.mu[5:].sum(dim=0)
+    net = TwoLayerNet(torch.stack([plus, minus]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())
+    own = torch.where(points.y > 0, points.x @ plus, points.x @ minus)
+    other = torch.where(points.y > 0, points.x @ minus, points.x @ plus)
+    exact = torch.minimum(own / math.sqrt(5 * 300), (own - other) / math.sqrt(10 * 300)).clamp_min(0)
+    bracket = robust_radius(net, points.x, points.y, gap=0.001)
+    assert bool((bracket.certified <= exact * (1 + 1e-9)).all())
+    assert bool((bracket.attacked >= exact * (1 - 1e-9)).all())
+    assert float(bracket.gap.median()) < 0.001
+
+
+def test_reference_classifiers_answer_in_closed_form(clusters, test_set):
+    mu, labels = clusters.mu, clusters.labels
+    for net in (
+        LinearClassifier(labels @ mu),
+        NearestCluster(mu, labels),
+        PolynomialClassifier(mu, labels, 3.0),
+    ):
+        bracket = robust_radius(net, test_set.x, test_set.y)
+        torch.testing.assert_close(bracket.certified, net.exact_radius(test_set.x, test_set.y))
+        assert set(bracket.method) == {"closed form"}
+    bayes = robust_radius(BayesClassifier(mu, labels, clusters.noise_std), test_set.x, test_set.y)
+    assert float(bayes.gap.max()) < 0.01
+
+
+def trained(generator):
+    net = gaussian_start(12, 20, 1.0, ReLU(), generator=generator)
+    x = torch.randn(12, 20, generator=generator).double()
+    with torch.no_grad():
+        y = torch.where(net(x) >= 0, 1.0, -1.0).double()
+    return net, x, y
+
+
+def test_every_certificate_passes_the_checker_and_a_forged_one_does_not(generator):
+    net, x, y = trained(generator)
+    bracket = robust_radius(net, x, y)
+    assert float(bracket.gap.median()) < 0.011
+    for i, certificate in enumerate(bracket.certificates):
+        assert check(certificate, net, x[i], float(y[i]))
+        assert certificate.radius == pytest.approx(float(bracket.certified[i]))
+        assert not check(
+            replace(certificate, radius=1.02 * float(bracket.attacked[i])), net, x[i], float(y[i])
+        )
+    cells = next(c for c in bracket.certificates if c.kind == "cells")
+    other = TwoLayerNet(1.3 * net.W, net.a, activation=ReLU())
+    i = bracket.certificates.index(cells)
+    assert not check(cells, other, x[i], float(y[i]))  # a proof about one network is none about another
+
+
+@pytest.mark.parametrize("field", ["tau", "slope", "centre", "kappa", "nu_floor", "nu_ceiling"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
+def test_nonsense_in_a_certificate_proves_nothing_false(field, value, generator):
+    net, x, y = trained(generator)
+    bracket, form = robust_radius(net, x, y), power_form(net)
+    assert form is not None
+    i, certificate = next((i, c) for i, c in enumerate(bracket.certificates) if c.kind == "cells")
+
+    def spoil(node):
+        if "cut" in node:
+            return {**node, "below": spoil(node["below"]), "above": spoil(node["above"])}
+        return {**node, field: value if field == "tau" else 0 * node[field] + value}
+
+    forged = replace(certificate, tree=spoil(certificate.tree))
+    assert proven(forged, form, x[i], float(y[i])) <= float(bracket.attacked[i])
+
+
+def test_misclassified_tanh_and_foreign_modules(generator):
+    net, x, y = trained(generator)
+    wrong = robust_radius(net, x, -y)
+    assert float(wrong.attacked.max()) == float(wrong.certified.max()) == 0
+    tanh = gaussian_start(6, 20, 1.0, Tanh(), generator=generator)
+    with torch.no_grad():
+        labels = torch.where(tanh(x) >= 0, 1.0, -1.0).double()
+    plain = robust_radius(tanh, x, labels)
+    assert set(plain.method) == {"not certified"}
+    assert float(plain.certified.max()) == 0
+    constant = float((tanh.a.abs() * tanh.W.norm(dim=1)).sum().detach())
+    given = robust_radius(torch.nn.Sequential(tanh), x, labels, lipschitz=constant)
+    assert bool((given.certified > 0).all())
+    assert bool((given.certified <= given.attacked).all())
+
+
+def test_crown_holds_in_the_box_norm(generator):
+    net, x, y = trained(generator)
+    bracket = robust_radius(net, x, y, norm=math.inf)
+    assert bool((bracket.certified > 0).all())
+    assert set(bracket.method) == {"crown"}
+    corners = torch.sign(torch.randn(2000, 20, generator=generator)).double()
+    with torch.no_grad():
+        for i in range(len(x)):
+            assert bool((y[i] * net(x[i] + 0.999 * bracket.certified[i] * corners) > 0).all())
+
+
+def test_curves_are_bands():
+    bracket = RadiusBracket(torch.tensor([0.1, 0.3]).double(), torch.tensor([0.2, 0.5]).double())
+    low, high = bracket.accuracy(torch.tensor([0.0, 0.15, 0.4]))
+    assert low.tolist() == [1.0, 0.5, 0.0]
+    assert high.tolist() == [1.0, 1.0, 0.5]
+
+
+def test_bad_requests_are_refused(generator):
+    net, x, y = trained(generator)
+    with pytest.raises(ValueError, match="gap"):
+        robust_radius(net, x, y, gap=0.0)
+    with pytest.raises(ValueError, match="norm"):
+        robust_radius(net, x, y, norm=1)
+    with pytest.raises(ValueError, match="Labels"):
+        robust_radius(net, x, 0 * y)
