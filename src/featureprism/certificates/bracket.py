@@ -33,6 +33,7 @@ def robust_radius(
     norm: float = 2,
     gap: float = 0.01,
     seconds_per_point: float = 1.0,
+    max_cells: int = 500,
     starts: Sequence[Start] | None = None,
     upper: float | None = None,
     lipschitz: float | None = None,
@@ -41,10 +42,10 @@ def robust_radius(
     """Per point a proven lower and a witnessed upper bound of min{‖δ‖ : y f(x + δ) ≤ 0}.
 
     Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
-    attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the time
-    is over; every certificate has passed the checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is
-    given, else 0, marked "not certified". `upper` limits the attack (default 4 max‖x‖); misclassified points have radius 0.
-    An interrupt keeps what is proven so far.
+    attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
+    time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); every certificate has passed the
+    checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
+    `upper` limits the attack (default 4 max‖x‖); misclassified points have radius 0. An interrupt keeps what is proven so far.
     """
     check_points(x, y)
     if not 0 < gap < 1:
@@ -58,7 +59,8 @@ def robust_radius(
     elif norm == 2 and isinstance(net, BayesClassifier):
         bracket = replace(net.radius_bracket(x, y), method=("closed form",) * len(x))
     else:
-        bracket = _searched(net, x, y, norm, gap, seconds_per_point, starts, upper, lipschitz, progress)
+        effort = seconds_per_point, max_cells
+        bracket = _searched(net, x, y, norm, gap, effort, starts, upper, lipschitz, progress)
     progress(1.0)
     return replace(bracket, seconds=(time.perf_counter() - began) / max(1, len(x)))
 
@@ -75,7 +77,7 @@ def _searched(
     y: Tensor,
     norm: float,
     gap: float,
-    seconds_per_point: float,
+    effort: tuple[float, int],
     starts: Sequence[Start] | None,
     upper: float | None,
     lipschitz: float | None,
@@ -94,7 +96,7 @@ def _searched(
         return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
     certificates = _rungs(form, x, y, margin, norm, attacked.radius)
     if norm == 2:
-        _close(net, form, x, y, attacked, certificates, gap, seconds_per_point, progress)
+        _close(net, form, x, y, attacked, certificates, gap, effort, progress)
     certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
     method = tuple("misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True))
     shares = attacked.zero_gradient_share, attacked.blind_share
@@ -127,7 +129,7 @@ def _close(
     attacked: AttackedRadius,
     certificates: list[Certificate],
     gap: float,
-    seconds_per_point: float,
+    effort: tuple[float, int],
     progress: Progress,
 ) -> None:
     """Branch and bound on every point whose bracket is still open; certificates are replaced where it proves more."""
@@ -139,7 +141,7 @@ def _close(
     try:
         for first in range(0, len(left), BATCH):
             index = torch.tensor(left[first : first + BATCH])
-            trees = _trees(net, form, x[index], y[index], attacked, index, goal[index], seconds_per_point)
+            trees = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
             for i, tree in zip(index.tolist(), trees, strict=True):
                 found = cells_certificate(tree, form, float(attacked.radius[i]), x[i], float(y[i]))
                 if found.radius > certificates[i].radius:
@@ -158,14 +160,15 @@ def _trees(
     attacked: AttackedRadius,
     index: Tensor,
     goal: Tensor,
-    seconds_per_point: float,
+    effort: tuple[float, int],
 ) -> list[Any]:
     radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
     _, gradient = margin_gradient(net, x + delta, y)
     own = y.unsqueeze(1) * form.weight > 0
     problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs(), own, radius, form.p)
     tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
+    seconds_per_point, max_cells = effort
     deadline = time.perf_counter() + seconds_per_point * len(x)
     at_witness = (x + delta) @ form.W.T + form.b
     # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
-    return prove(problem, at_witness, tau, goal * (1 + 1e-6), max_cells=500, deadline=deadline)
+    return prove(problem, at_witness, tau, goal * (1 + 1e-6), max_cells=max_cells, deadline=deadline)
