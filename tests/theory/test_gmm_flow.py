@@ -101,3 +101,27 @@ def test_assumptions_are_checked_on_a_start():
 def test_times_add_up():
     assert theory.alignment_time(0.1, 3.0) == pytest.approx(10 / 3)
     assert theory.learning_time(-20.0, 0.1, 3.0) == pytest.approx(10 / 3 + 10)
+
+
+def test_constants_against_numbers_worked_out_by_hand():
+    # Proposition 3: 2K exp(-Dν^(2/p)/(2K²α²)) + 4 exp(-3/(8α²)) with K = 2, D = 64, ν = 1/8, p = 3, α = 1: ν^(2/3) = 1/4
+    bound = theory.proposition_3(64, 1.0, 2, 3.0, 1 / 8)
+    assert bound.probability == pytest.approx(1 - 4 * math.exp(-2) - 4 * math.exp(-3 / 8))
+    # Proposition 2: ν at least 2√2 α² ln K / D
+    least = theory.proposition_2_premises(10, 1.0, 3, 0.5)[0].required
+    assert least == pytest.approx(2 * math.sqrt(2) * math.log(3) / 10)
+    # Lemma 4 with K = 2 clusters of 5 points in 4 dimensions, α = 1, δ = 0.05
+    clusters = orthonormal_clusters(4, 1, 1, 1.0, generator=generator_for("centres", 2))
+    data = sample_balanced(clusters, 5, generator=generator_for("train", 2))
+    required = [premise.required for premise in theory.good_event(data, 1.0)]
+    assert required == pytest.approx(
+        [
+            math.sqrt(8 * math.log(16 * 10 / 0.05)),
+            math.sqrt(2 * math.log(8 * 4 * 5 / 0.05) / 4),
+            math.sqrt(2 * math.log(8 * 2 / 0.05) * 5),
+            math.sqrt(8 * math.log(16 * 2 / 0.05) * 5),
+            8 * math.log(16 * 2 / 0.05) * 5,
+        ]
+    )
+    # Corollary 1: √2/2 - α^(2/p)
+    assert theory.theorem_1(100, 0.027, 10, 3.0).radius == pytest.approx(math.sqrt(0.5) - 0.09)
