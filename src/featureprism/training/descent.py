@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.networks.two_layer import TwoLayerNet, outputs, parameter_gradient
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.losses import Loss
 
@@ -41,22 +41,23 @@ def gradient_descent(
     wanted, recorder = set(record) | {steps}, Recorder(probes)
     ended, step, before = Ended.TIME_REACHED, 0, parameters
     for step in range(steps + 1):
-        W, a, *b = parameters
-        f, gradient = parameter_gradient(
-            W, a, b[0] if b else None, net.activation, x, lambda f: loss.residual(f, y)
-        )
+        W, a, *rest = parameters
+        b = rest[0] if rest else None
+        if step == steps:
+            f, gradient = outputs(W, a, b, net.activation, x), None
+        else:
+            f, gradient = parameter_gradient(W, a, b, net.activation, x, lambda f: loss.residual(f, y))
         if not bool(torch.isfinite(f.sum())):
             ended = Ended.DIVERGED
             recorder.add(max(0, step - 1), TwoLayerNet(*before, activation=net.activation))
             break
         if step in wanted:
             recorder.add(step, TwoLayerNet(*parameters, activation=net.activation))
-        if step == steps:
+        if gradient is None:
             break
-        before = [parameter.clone() for parameter in parameters]
-        for parameter, slope in zip(parameters, gradient, strict=False):
-            assert slope is not None  # the bias comes last, and both lists have it or neither does
-            parameter.sub_(slope, alpha=step_size)
+        before = parameters
+        slopes = [slope for slope in gradient if slope is not None]
+        parameters = [p.sub(slope, alpha=step_size) for p, slope in zip(parameters, slopes, strict=True)]
         progress((step + 1) / steps)
     return recorder.trajectory(ended, work=step)
 
