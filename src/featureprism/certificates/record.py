@@ -8,7 +8,8 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.certificates.canonical import PowerForm, power_form
-from featureprism.certificates.checker import crown_proves, lipschitz_radius, proven_radius
+from featureprism.certificates.cheap_checker import crown_proves, lipschitz_radius
+from featureprism.certificates.checker import proven_radius
 from featureprism.certificates.search import Node
 from featureprism.networks import TwoLayerNet
 
