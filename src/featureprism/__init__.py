@@ -6,12 +6,15 @@ from featureprism.attacks import (
     AttackedRadius,
     AttackOutcome,
     Towards,
+    accuracy_curve,
     fgm,
     minimal_radius,
     pgd,
     self_test,
     strongest_of,
     structured_starts,
+    transfer,
+    universal_direction,
 )
 from featureprism.certificates import Certificate, check, robust_radius
 from featureprism.data import (
@@ -100,6 +103,7 @@ __all__ = [
     "Trajectory",
     "TwoLayerNet",
     "TwoLogits",
+    "accuracy_curve",
     "alignment",
     "alive",
     "balanced",
@@ -140,5 +144,7 @@ __all__ = [
     "strongest_of",
     "structured_starts",
     "to_signs",
+    "transfer",
+    "universal_direction",
     "voronoi_region",
 ]

@@ -1,7 +1,6 @@
 """The command line: list, reproduce, radius, report."""
 
 import argparse
-import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -10,18 +9,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from rich.console import Console
 
-from featureprism.certificates import robust_radius
+from featureprism.attacks import self_test
 from featureprism.networks import load_net, load_points
 from featureprism.papers import PAPERS
-from featureprism.records import Experiment, RadiusBracket
+from featureprism.records import Experiment
 from featureprism.report import claims_table, progress_bar, save_curve, save_figure, write_report
-from featureprism.sweep import Result, prepare_folder, run, strict
+from featureprism.sweep import Request, Result, bracket_points, run, strict
 
-RADIUS_BATCH = 32  # points bracketed between two writes
 SCALES = ("quick", "standard", "paper")
 BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
 
@@ -103,50 +99,25 @@ def as_object(args: argparse.Namespace, results: list[Result]) -> dict[str, Any]
 
 
 def radius(args: argparse.Namespace) -> None:
-    """Bracket the robust radius of every point of a file, in batches that are kept as they are done."""
+    """Bracket the robust radius of every point of a file; a second call goes on where the first was stopped."""
     net = load_net(args.net)
     x, y = load_points(args.data, net.W.shape[1])
-    prepare_folder(args.out)
-    done: list[RadiusBracket] = []
-    with progress_bar(f"{len(x)} points") as track:
-        for first in range(0, len(x), RADIUS_BATCH):
-            part = slice(first, first + RADIUS_BATCH)
-            tick = track(first // RADIUS_BATCH, -(-len(x) // RADIUS_BATCH))
-            done.append(
-                robust_radius(
-                    net,
-                    x[part],
-                    y[part],
-                    norm=args.norm,
-                    gap=args.gap,
-                    seconds_per_point=args.seconds,
-                    progress=tick,
-                )
-            )
-            write_brackets(args.out, done)
-    certified, attacked = (torch.cat([getattr(b, side) for b in done]) for side in ("certified", "attacked"))
-    save_curve(certified, attacked, args.out)
+    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
+    with progress_bar("brackets") as track:
+        bracket = bracket_points(net, x, y, request, args.out, track=track)
+    save_curve(bracket.certified, bracket.attacked, args.out)
+    low, high = (float(side.median()) for side in (bracket.certified, bracket.attacked))
+    print(f"half of the points fall between {low:.5g} (proven) and {high:.5g} (attacked)")
+    closed = int((bracket.gap <= args.gap).sum())
     print(
-        f"half of the points fall between {certified.median():.5g} (proven) and {attacked.median():.5g} (attacked)"
+        f"{closed} of {len(x)} brackets closed to {args.gap:g}; median gap {float(bracket.gap.median()):.3g}"
+    )
+    passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
+    print(
+        f"attack self-test {passed}; vanished gradients on {bracket.zero_gradient_share:.0%} of the points; "
+        f"plain PGD misses {bracket.blind_share:.0%} of them beyond their radius"
     )
     print(f"brackets.csv, witnesses.npz and curve.png are in {args.out}")
-
-
-def write_brackets(folder: Path, done: list[RadiusBracket]) -> None:
-    """brackets.csv (index, certified, attacked, method, seconds) and witnesses.npz, replaced in one motion."""
-    rows = [
-        (float(c), float(a), m, b.seconds)
-        for b in done
-        for c, a, m in zip(b.certified, b.attacked, b.method, strict=True)
-    ]
-    partial = folder / "brackets.csv.partial"
-    with partial.open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["index", "certified", "attacked", "method", "seconds"])
-        table.writerows([i, *row] for i, row in enumerate(rows))
-    partial.replace(folder / "brackets.csv")
-    witnesses = [b.witness.numpy() for b in done if b.witness is not None]
-    np.savez(folder / "witnesses.npz", delta=np.concatenate(witnesses))
 
 
 def parser() -> argparse.ArgumentParser:

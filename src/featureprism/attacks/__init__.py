@@ -4,6 +4,7 @@ from featureprism.attacks.gradient import Attack, AttackOutcome, fgm, pgd, stron
 from featureprism.attacks.radius import AttackedRadius, minimal_radius
 from featureprism.attacks.self_test import SelfTest, self_test
 from featureprism.attacks.starts import Along, AtRandom, Start, Towards, structured_starts
+from featureprism.attacks.universal import accuracy_curve, transfer, universal_direction
 
 __all__ = [
     "Along",
@@ -14,10 +15,13 @@ __all__ = [
     "SelfTest",
     "Start",
     "Towards",
+    "accuracy_curve",
     "fgm",
     "minimal_radius",
     "pgd",
     "self_test",
     "strongest_of",
     "structured_starts",
+    "transfer",
+    "universal_direction",
 ]

@@ -9,17 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, margin_gradient, to_span, verified
 from featureprism.attacks.starts import Start
-from featureprism.geometry import LpBall, row_norms, unit_rows
-from featureprism.networks.two_layer import TwoLayerNet, pre_activations
+from featureprism.geometry import LpBall
 from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
-HALVINGS = 36  # of the interval that holds the flip
 KEPT_RAYS = 10  # per point, the shortest ones go on to PGD
-SLIDES = 20  # steps along the boundary
-SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
 
 
 @dataclass(frozen=True)
@@ -73,8 +70,8 @@ def minimal_radius(
     First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
     zero, the shortest rays and the best witness attacks halfway between the largest radius that held and the
     smallest that did not; a success is shortened along its ray to the boundary. Last, ℓ2 witnesses slide along the boundary
-    towards the point (see `slide`). The result is an upper bound of the robust radius with a witness for every point,
-    verified on the given network.
+    towards the point, and convex-concave steps finish on networks that are a difference of convex functions. The result is an
+    upper bound of the robust radius with a witness for every point, verified on the given network.
     """
     check_points(x, y)
     if not upper > 0:
@@ -99,7 +96,7 @@ def minimal_radius(
         # a failure raises the floor; a success may open new room below it
         low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(ball.eps))
     if norm == 2:
-        delta = slide(small, z, signs, delta)
+        delta = convex_concave(small, z, signs, slide(small, z, signs, delta))
     blind = _blind_share(
         small, z, signs, LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta)), torch.isfinite(radius)
     )
@@ -146,63 +143,3 @@ def _first_flips(
     flat = shortened(net, z.repeat(many, 1), y.repeat(many), reach.reshape(many * n, r), float(shares[1]))
     witnesses = flat.reshape(many, n, r)
     return torch.where(torch.isfinite(first), ball.norm(witnesses), first), witnesses
-
-
-def shortened(
-    net: Any,
-    z: Tensor,
-    y: Tensor,
-    delta: Float[Tensor, "n d"],
-    from_share: float = 0.0,
-    halvings: int = HALVINGS,
-) -> Float[Tensor, "n d"]:
-    """δ scaled down to a crossing of the boundary on its ray, on the flipping side; 0 if misclassified."""
-    low = torch.full((len(z), 1), from_share, dtype=z.dtype)
-    low = torch.where((y * net(z + low * delta) > 0).unsqueeze(1), low, torch.zeros_like(low))
-    high = torch.ones_like(low)
-    for _ in range(halvings):
-        middle = (low + high) / 2
-        holds = (y * net(z + middle * delta) > 0).unsqueeze(1)
-        low, high = torch.where(holds, middle, low), torch.where(holds, high, middle)
-    high = (high * (1 + SAFETY)).clamp_max(1)
-    return torch.where((y * net(z) <= 0).unsqueeze(1), torch.zeros_like(high), high) * delta
-
-
-def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
-    """Witnesses moved along the decision boundary towards the point; never longer than before.
-
-    Each step goes to the point nearest to 0 of the linearised boundary, δ ← g(⟨g, δ⟩ - m)/‖g‖² for margin m and gradient g
-    (Hasofer & Lind 1974), halved, and shortened along its ray. The kinks of own ReLUs, on which minima like to lie, are
-    rounded over a width that shrinks from step to step, so that their fractional slopes can be found.
-    """
-    best = delta.clone()
-    length = torch.linalg.vector_norm(best, dim=1)
-    current, scale = delta, float(length[torch.isfinite(length)].mean()) if len(length) else 1.0
-    for step in range(SLIDES):
-        width = scale * 10 ** (-1 - 4 * step / SLIDES)
-        margin, gradient = _rounded_margin(net, z + current, y, width)
-        square = (gradient**2).sum(dim=1).clamp_min(torch.finfo(z.dtype).tiny)
-        reach = ((gradient * current).sum(dim=1) - margin) / square
-        current = (current + reach.unsqueeze(1) * gradient) / 2
-        trial = shortened(net, z, y, 1.3 * current, 0.5, halvings=14)
-        trial_length = torch.linalg.vector_norm(trial, dim=1)
-        better = (trial_length < length) & (y * net(z + trial) <= 0)
-        best, length = (
-            torch.where(better.unsqueeze(1), trial, best),
-            torch.where(better, trial_length, length),
-        )
-    return shortened(net, z, y, best, 0.99)
-
-
-def _rounded_margin(net: Any, z: Tensor, y: Tensor, width: float) -> tuple[Tensor, Tensor]:
-    """y f and its gradient, own ReLUs replaced by (t + √(t² + width²‖w‖²))/2."""
-    if not (isinstance(net, TwoLayerNet) and net.activation.p == 1):
-        return margin_gradient(net, z, y)
-    t, _ = pre_activations(net.W, net.b, net.activation, z)
-    weight = y.unsqueeze(1) * net.a * (row_norms(net.W) if net.activation.weight_normalised else 1.0)
-    W = unit_rows(net.W) if net.activation.weight_normalised else net.W
-    root = (t**2 + (width * row_norms(W)) ** 2).sqrt().clamp_min(1e-300)
-    own = weight > 0
-    value = torch.where(own, (t + root) / 2, t.clamp_min(0))
-    slope = torch.where(own, (1 + t / root) / 2, (t > 0).to(t.dtype))
-    return (weight * value).sum(dim=1), (weight * slope) @ W

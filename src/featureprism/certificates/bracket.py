@@ -22,6 +22,7 @@ from featureprism.records import Progress, RadiusBracket, check_points, silent
 
 BATCH = 32  # points that are proven together
 JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
+INTERRUPTED = "interrupted"  # the method of points that an interrupt left with the cheap bounds
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
 
 
@@ -45,7 +46,8 @@ def robust_radius(
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); every certificate has passed the
     checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
-    `upper` limits the attack (default 4 max‖x‖); misclassified points have radius 0. An interrupt keeps what is proven so far.
+    `upper` limits the attack (default 4 max‖x‖); misclassified points have radius 0. An interrupt keeps what is
+    proven so far; points it left untried have the method "interrupted".
     """
     check_points(x, y)
     if not 0 < gap < 1:
@@ -95,12 +97,15 @@ def _searched(
         shares = attacked.zero_gradient_share, attacked.blind_share
         return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
     certificates = _rungs(form, x, y, margin, norm, attacked.radius)
-    if norm == 2:
-        _close(net, form, x, y, attacked, certificates, gap, effort, progress)
+    untried = _close(net, form, x, y, attacked, certificates, gap, effort, progress) if norm == 2 else []
     certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
-    method = tuple("misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True))
+    method = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True)]
+    for i in untried:
+        method[i] = INTERRUPTED
     shares = attacked.zero_gradient_share, attacked.blind_share
-    return RadiusBracket(certified, attacked.radius, method, attacked.delta, tuple(certificates), *shares)
+    return RadiusBracket(
+        certified, attacked.radius, tuple(method), attacked.delta, tuple(certificates), *shares
+    )
 
 
 def _rungs(
@@ -131,13 +136,18 @@ def _close(
     gap: float,
     effort: tuple[float, int],
     progress: Progress,
-) -> None:
-    """Branch and bound on every point whose bracket is still open; certificates are replaced where it proves more."""
+) -> list[int]:
+    """Branch and bound on every point whose bracket is still open; certificates are replaced where it proves more.
+
+    Returns the points that an interrupt left untried.
+    """
     goal = (1 - gap) * attacked.radius
     witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
     is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
     left = [i for i, still in enumerate(is_open) if still]
-    closed = len(x) - len(left)
+    done = len(x) - len(left)
+    progress(done / len(x))
+    first = 0
     try:
         for first in range(0, len(left), BATCH):
             index = torch.tensor(left[first : first + BATCH])
@@ -146,10 +156,11 @@ def _close(
                 found = cells_certificate(tree, form, float(attacked.radius[i]), x[i], float(y[i]))
                 if found.radius > certificates[i].radius:
                     certificates[i] = found
-                closed += 1
-                progress(closed / len(x))
+                done += 1
+                progress(done / len(x))
     except KeyboardInterrupt:
-        return
+        return left[first:]
+    return []
 
 
 def _trees(

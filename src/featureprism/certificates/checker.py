@@ -15,7 +15,8 @@ def proven_radius(tree, reach, W, b, weight, p, x, y) -> float:
     slack = eps * (np.abs(W) @ np.abs(x) + np.abs(b) + norm * reach)
     free, span, facts = np.full_like(c, np.inf), norm * reach + slack, (c, norm, gram, slack, eps)
     cells = _leaves(tree, (c - span, c + span, -free, free), reach, *facts)
-    return min(reach, *(_cell_radius(*cell, np.abs(weight), weight * y > 0, p, *facts) for cell in cells))
+    size, own = np.abs(weight), weight * y > 0
+    return min(reach, *(_cell_radius(leaf, cell, size, own, p, *facts) for leaf, cell in cells))
 
 
 def _leaves(node, cell, reach, c, norm, gram, slack, eps):
@@ -48,7 +49,7 @@ def _cell_radius(leaf, cell, size, own, p, c, norm, gram, slack, eps) -> float:
     if not (np.isfinite(multipliers).all() and (multipliers >= 0).all()) or (p == 1 and (slope > 1).any()):
         return 0.0
     line = 0 * slope if p == 1 else (p - 1) * (slope / p) ** (p / (p - 1)) * (1 + eps)
-    q0, q1, q2 = above(leaf["centre"], leaf["kappa"], *cell[:2], p, eps)
+    q0, q1, q2 = above(leaf["centre"], leaf["kappa"], cell[0], cell[1], p, eps)
     e, gamma = np.where(own, 0.0, tau * size * q2), tau * size * np.where(own, slope, -q1) - nus[0] + nus[1]
     held = [nu * np.where(np.isfinite(v), v, 0.0) for nu, v in zip(nus, cuts.values(), strict=True)]
     terms, g, curved = [-tau * size * np.where(own, line, q0), *held], gamma - e * c, e > 0
@@ -57,8 +58,7 @@ def _cell_radius(leaf, cell, size, own, p, c, norm, gram, slack, eps) -> float:
     mu = _least_eigenvalue(S, eps * (len(S) + float(np.sum(e * norm**2))))
     if mu <= 0 or not np.isfinite(gamma).all():
         return 0.0
-    z = root * (gram[curved] @ g)
-    s = np.linalg.solve(S, z)
+    s = np.linalg.solve(S, z := root * (gram[curved] @ g))
     inverse = 2 * z @ s - s @ S @ s + np.sum((z - S @ s) ** 2) / mu  # ≥ zᵀS⁻¹z, whatever the solver's error
     value = sum(float(v.sum()) for v in terms) + gamma @ c - e @ c**2 / 2 - g @ gram @ g / 2 - inverse / 2
     sizes = sum(float(np.abs(v).sum()) for v in terms) + np.abs(gamma) @ (np.abs(c) + slack / eps)
@@ -84,7 +84,7 @@ def above(centre, kappa, low, high, p, eps):
     phi, slope = lambda t: np.maximum(t, 0) ** p, lambda t: p * (t > 0) * np.maximum(t, 1e-300) ** (p - 1)
     c = np.maximum(np.minimum(np.nan_to_num(centre, nan=1.0), high), 1e-12)
     worst = high if p > 2 else np.clip((1 - 2 / p) * c, low, high)
-    far, gap = np.abs(worst - c) > 1e-3 * c, np.where(np.abs(worst - c) > 1e-3 * c, worst - c, 1.0)
+    gap = np.where(far := np.abs(worst - c) > 1e-3 * c, worst - c, 1.0)
     rise, sizes = phi(worst) - phi(c) - slope(c) * gap, phi(worst) + phi(c)
     mean = ((2 + 1e-9) * rise + 1e-9 * sizes) / gap**2
     steepest = (np.maximum if p > 2 else np.minimum)(worst, c).clip(1e-300)  # φ'' rises for p > 2, else falls

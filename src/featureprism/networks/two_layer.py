@@ -79,6 +79,22 @@ class TwoLayerNet(nn.Module):
         value = (self.activation.value(z) * rescale) @ self.a
         return value, (self.activation.derivative(z) * self.a) @ self.W
 
+    @torch.no_grad()
+    def convex_parts(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """P, ∇P, N, ∇N of y f = P - N: the neurons that vote for the label and those against it; convex for powers of ReLU."""
+        z, rescale = pre_activations(self.W, self.b, self.activation, x)
+        value, slope = self.activation.value(z) * rescale, self.activation.derivative(z)
+        votes = y.unsqueeze(1) * self.a
+        own, other = votes.clamp_min(0), (-votes).clamp_min(0)
+        return (
+            (own * value).sum(dim=1),
+            (own * slope) @ self.W,
+            (other * value).sum(dim=1),
+            (other * slope) @ self.W,
+        )
+
 
 def stack(nets: Sequence[TwoLayerNet]) -> TwoLayerNet:
     """Networks of one shape and activation as one stack."""

@@ -24,7 +24,7 @@ from featureprism.records import Progress as Tick
 class Tracker(Protocol):
     """Gives the progress callback of unit `index` out of `total`."""
 
-    def __call__(self, index: int, total: int) -> Tick: ...
+    def __call__(self, index: int, total: int, note: str = "") -> Tick: ...
 
 
 @contextmanager
@@ -44,9 +44,9 @@ def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Trac
     with bars:
         task = bars.add_task(title, total=1)
 
-        def track(index: int, total: int) -> Tick:
-            bars.update(task, total=total)
-            return lambda done: bars.update(task, completed=round(index + min(1.0, done), 2))
+        def track(index: int, total: int, note: str = "") -> Tick:
+            bars.update(task, total=total, description=f"{title} {note}")
+            return lambda done: bars.update(task, completed=round(index + done, 2))
 
         yield track
 

@@ -1,0 +1,108 @@
+"""From a perturbation that flips to the shortest one nearby: along its ray, along the boundary, by convex-concave steps."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.attacks.gradient import margin_gradient
+
+HALVINGS = 36  # of the interval that holds the flip
+SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
+SLIDES = 20  # steps along the boundary
+CONVEX_STEPS, CUTS, SWEEPS = (
+    6,
+    8,
+    20,
+)  # linearisations of N, tangents of P for each, passes over their multipliers
+OVERSHOOT = 1.3  # a trial is stretched by this before it is shortened, so that it flips
+
+
+def shortened(
+    net: Any,
+    z: Tensor,
+    y: Tensor,
+    delta: Float[Tensor, "n d"],
+    from_share: float = 0.0,
+    halvings: int = HALVINGS,
+) -> Float[Tensor, "n d"]:
+    """δ scaled down to a crossing of the boundary on its ray, on the flipping side; 0 if misclassified."""
+    low = torch.full((len(z), 1), from_share, dtype=z.dtype)
+    low = torch.where((y * net(z + low * delta) > 0).unsqueeze(1), low, torch.zeros_like(low))
+    high = torch.ones_like(low)
+    for _ in range(halvings):
+        middle = (low + high) / 2
+        holds = (y * net(z + middle * delta) > 0).unsqueeze(1)
+        low, high = torch.where(holds, middle, low), torch.where(holds, high, middle)
+    high = (high * (1 + SAFETY)).clamp_max(1)
+    return torch.where((y * net(z) <= 0).unsqueeze(1), torch.zeros_like(high), high) * delta
+
+
+def shorter_of(net: Any, z: Tensor, y: Tensor, best: Tensor, trial: Tensor) -> tuple[Tensor, Tensor]:
+    """Row by row the shorter of a witness and a trial brought to the boundary, and that trial (the witness where it fails)."""
+    trial = shortened(net, z, y, OVERSHOOT * trial, 0.5, halvings=14)
+    flips = (y * net(z + trial) <= 0).unsqueeze(1)
+    shorter = torch.linalg.vector_norm(trial, dim=1) < torch.linalg.vector_norm(best, dim=1)
+    best = torch.where(flips & shorter.unsqueeze(1), trial, best)
+    return best, torch.where(flips, trial, best)
+
+
+def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """Witnesses moved along the decision boundary towards the point; never longer than before.
+
+    Each step goes halfway to the point nearest to 0 of the linearised boundary, g(⟨g, δ⟩ - m)/‖g‖² for margin m and
+    gradient g (Hasofer & Lind 1974), and is shortened along its ray.
+    """
+    best, current = delta, delta
+    for _ in range(SLIDES):
+        margin, gradient = margin_gradient(net, z + current, y)
+        square = (gradient**2).sum(dim=1).clamp_min(torch.finfo(z.dtype).tiny)
+        reach = ((gradient * current).sum(dim=1) - margin) / square
+        current = (current + reach.unsqueeze(1) * gradient) / 2
+        best, _ = shorter_of(net, z, y, best, current)
+    return shortened(net, z, y, best, 0.99)
+
+
+def convex_concave(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """Witnesses shortened by the convex-concave procedure, where y f = P - N with both convex; never longer than before.
+
+    Each step replaces N by its tangent at the witness and solves min ½‖δ‖² s.t. P(δ) ≤ N's tangent by outer approximation:
+    tangents of P are added one by one, each small quadratic programme is solved in its multipliers. Kinks of P, on which minima
+    like to lie, are met by several tangents at once. Networks offer (P, ∇P, N, ∇N) as `convex_parts`; others come back unchanged.
+    """
+    if not hasattr(net, "convex_parts"):
+        return delta
+    best, current = delta, delta
+    for _ in range(CONVEX_STEPS):
+        best, current = shorter_of(net, z, y, best, _convex_step(net, z, y, current))
+    return shortened(net, z, y, best, 0.99)
+
+
+def _convex_step(net: Any, z: Tensor, y: Tensor, current: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    P, slope_P, N, slope_N = net.convex_parts(z + current, y)
+    N0 = N - (slope_N * current).sum(dim=1)  # the tangent of N at δ is N0 + ⟨slope_N, δ⟩
+    normals, offsets, at = [], [], current
+    multipliers = z.new_zeros(len(z), 0)
+    for cut in range(CUTS):
+        if cut:
+            P, slope_P, _, _ = net.convex_parts(z + at, y)
+        normals.append(slope_P - slope_N)
+        offsets.append(P - (slope_P * at).sum(dim=1) - N0)
+        A, o = torch.stack(normals, dim=1), torch.stack(offsets, dim=1)  # cuts Aδ + o ≤ 0
+        start = torch.cat([multipliers, multipliers.new_zeros(len(z), 1)], dim=1)
+        multipliers = least_distance(A @ A.transpose(1, 2), o, start)
+        at = -(multipliers.unsqueeze(1) @ A).squeeze(1)
+    return at
+
+
+def least_distance(
+    gram: Float[Tensor, "n c c"], offset: Float[Tensor, "n c"], start: Float[Tensor, "n c"]
+) -> Float[Tensor, "n c"]:
+    """Multipliers λ ≥ 0 of min ½‖δ‖² s.t. Aδ + offset ≤ 0, δ = -Aᵀλ, for many points: coordinate ascent in the dual."""
+    multipliers, diagonal = start.clone(), gram.diagonal(dim1=1, dim2=2).clamp_min(1e-300)
+    for _ in range(SWEEPS):
+        for j in range(offset.shape[1]):
+            ascent = offset[:, j] - (gram[:, j] * multipliers).sum(dim=1)
+            multipliers[:, j] = (multipliers[:, j] + ascent / diagonal[:, j]).clamp_min(0)
+    return multipliers

@@ -1,0 +1,78 @@
+"""Attacks that travel: one direction for all points, and perturbations of one network tried on another."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.attacks.gradient import Attack, AttackOutcome, margin_gradient, to_span, verified
+from featureprism.geometry import LpBall
+from featureprism.records import check_points
+
+UNIVERSAL_STEPS = 60
+
+
+@torch.no_grad()
+def universal_direction(
+    net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], eps: float
+) -> Float[Tensor, " d"]:
+    """A unit direction u, found over a sample, such that x - y eps u flips as many points as possible.
+
+    Normalised descent of Σ_i softplus(y_i f(x_i - y_i eps u)/s), s the median margin, from the mean of y_i ∇f(x_i) and from the
+    mean of y_i x_i; the direction with the most flips on the way wins. Use it as a start with `Along(u)`.
+    """
+    check_points(x, y)
+    if not eps > 0:
+        raise ValueError(f"The radius eps must be positive, got {eps}.")
+    small, z, basis = to_span(net, x)
+    y = y.double()
+    clean, gradient = margin_gradient(small, z, y)
+    scale = clean.abs().median().clamp_min(1e-12)
+    u = torch.nn.functional.normalize(torch.stack([(y.unsqueeze(1) * v).mean(dim=0) for v in (gradient, z)]))
+    best, most = u[0], -1.0
+    for step in range(UNIVERSAL_STEPS):
+        moved = z - eps * y.unsqueeze(1) * u.unsqueeze(1)  # (2, n, r)
+        margin, gradient = margin_gradient(small, moved.flatten(0, 1), y.repeat(2))
+        flips = (margin <= 0).reshape(2, -1).double().mean(dim=1)
+        if float(flips.max()) > most:
+            best, most = u[flips.argmax()].clone(), float(flips.max())
+        pull = torch.sigmoid(margin / scale) * y.repeat(2)
+        ascent = (pull.unsqueeze(1) * gradient).reshape(2, len(z), -1).mean(dim=1)  # of how much u flips
+        rate = 0.3 * (1 - step / UNIVERSAL_STEPS)
+        u = torch.nn.functional.normalize(u + rate * torch.nn.functional.normalize(ascent))
+    return best if basis is None else basis @ best
+
+
+def transfer(
+    delta: Float[Tensor, "n d"], net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
+) -> AttackOutcome:
+    """Perturbations made for one network, tried on another: which points they flip there."""
+    check_points(x, y)
+    return verified(net.double(), x.double(), y.double(), ball, delta.double(), float("nan"))
+
+
+def accuracy_curve(
+    attack: Attack,
+    net: nn.Module,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    radii: Sequence[float],
+    p: float = 2,
+) -> list[float]:
+    """Robust accuracy under an attack at each of the rising radii.
+
+    Every perturbation of a small ball lies in the larger ones, so an accuracy that rises with the radius shows an attack that
+    fails: that is an error, not a number.
+    """
+    check_points(x, y)
+    if list(radii) != sorted(radii):
+        raise ValueError(f"Radii must rise, got {list(radii)[:5]}.")
+    accuracy = [float((~attack(net, x, y, LpBall(p, r)).flipped).double().mean()) for r in radii]
+    for i in range(1, len(accuracy)):
+        if accuracy[i] > accuracy[i - 1]:
+            raise RuntimeError(
+                f"The attack flips fewer points at radius {radii[i]:g} than at {radii[i - 1]:g}: it gets lost in the larger ball. "
+                "Use more starts or minimal_radius."
+            )
+    return accuracy

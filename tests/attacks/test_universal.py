@@ -1,0 +1,81 @@
+"""Universal directions against the closed form, transfer, and curves that cannot rise."""
+
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from featureprism.attacks import (
+    Along,
+    AttackOutcome,
+    accuracy_curve,
+    fgm,
+    pgd,
+    transfer,
+    universal_direction,
+)
+from featureprism.data import orthogonal_clusters, sample
+from featureprism.geometry import LpBall
+from featureprism.networks import LinearClassifier, ReLU, TwoLayerNet
+from featureprism.seeds import generator_for
+
+
+@pytest.fixture
+def averaging():
+    """f_FA, which one direction breaks at √(d/k), on 200 points."""
+    clusters = orthogonal_clusters(300, 5, 5, 1.0, generator=generator_for("centres", 1))
+    plus, minus = clusters.mu[:5].sum(dim=0), clusters.mu[5:].sum(dim=0)
+    net = TwoLayerNet(torch.stack([plus, minus]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())
+    return net, sample(clusters, 200, generator=generator_for("points", 1)), clusters
+
+
+def test_the_universal_direction_of_a_linear_classifier_is_its_weight(generator):
+    w = torch.randn(30, generator=generator).double()
+    x = torch.randn(50, 30, generator=generator).double()
+    net = LinearClassifier(w)
+    with torch.no_grad():
+        y = torch.where(net(x) >= 0, 1.0, -1.0).double()
+    u = universal_direction(net, x, y, 0.5)
+    torch.testing.assert_close(u, w / w.norm(), atol=1e-6, rtol=0)
+
+
+def test_one_direction_breaks_feature_averaging_a_little_beyond_its_radius(averaging):
+    net, points, clusters = averaging
+    radius = math.sqrt(300 / 10)
+    u = universal_direction(net, points.x, points.y, 1.5 * radius)
+    cosine = float(u @ (clusters.labels @ clusters.mu)) / math.sqrt(10 * 300)
+    assert cosine > 0.99
+    fresh = sample(clusters, 200, generator=generator_for("fresh", 1))
+    delta = Along(u).deltas(fresh.x, fresh.y, LpBall(2, 1.5 * radius))[0]
+    outcome = transfer(delta, net, fresh.x, fresh.y, LpBall(2, 1.5 * radius))
+    assert float(outcome.flipped.double().mean()) > 0.99
+    short = transfer(0.4 * delta, net, fresh.x, fresh.y, LpBall(2, 1.5 * radius))
+    assert float(short.flipped.double().mean()) < 0.1
+
+
+def test_perturbations_outside_their_ball_are_no_result(averaging):
+    net, points, _ = averaging
+    with pytest.raises(RuntimeError, match="left its ball"):
+        transfer(torch.ones_like(points.x), net, points.x, points.y, LpBall(2, 0.1))
+
+
+def test_curves_fall_and_an_attack_that_gets_lost_is_an_error(averaging):
+    net, points, _ = averaging
+    x, y = points.x[:40], points.y[:40]
+    curve = accuracy_curve(fgm, net, x, y, [0.0, 3.0, 5.0, 9.0])
+    assert curve[0] == 1.0
+    assert curve[-1] < 0.1
+    assert curve == sorted(curve, reverse=True)
+    assert accuracy_curve(partial(pgd, steps=20), net, x, y, [3.0])[0] <= curve[1]
+
+    def lost(net, x, y, ball) -> AttackOutcome:
+        found = fgm(net, x, y, ball)
+        return found if ball.eps < 6 else AttackOutcome(found.delta, ~found.flipped, 0.0)
+
+    with pytest.raises(RuntimeError, match="fewer points"):
+        accuracy_curve(lost, net, x, y, [3.0, 5.0, 9.0])
+    with pytest.raises(ValueError, match="rise"):
+        accuracy_curve(fgm, net, x, y, [3.0, 1.0])
+    with pytest.raises(ValueError, match="positive"):
+        universal_direction(net, x, y, 0.0)

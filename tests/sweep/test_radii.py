@@ -1,0 +1,61 @@
+import pytest
+import torch
+
+from featureprism.networks import ReLU, gaussian_start
+from featureprism.seeds import generator_for
+from featureprism.sweep import Request, bracket_points, radii
+
+
+@pytest.fixture
+def problem():
+    net = gaussian_start(6, 4, 1.0, ReLU(), generator=generator_for("net", 0))
+    x = torch.randn(10, 4, generator=generator_for("points", 0)).double()
+    with torch.no_grad():
+        return net, x, torch.where(net(x) >= 0, 1.0, -1.0).double()
+
+
+def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeypatch):
+    monkeypatch.setattr(radii, "BATCH", 4)
+    net, x, y = problem
+    whole = bracket_points(net, x, y, Request(), tmp_path / "whole")
+    calls = []
+
+    def some(*args, **options):
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        calls.append(len(args[1]))
+        return real(*args, **options)
+
+    real = radii.robust_radius
+    monkeypatch.setattr(radii, "robust_radius", some)
+    with pytest.raises(KeyboardInterrupt):
+        bracket_points(net, x, y, Request(), tmp_path / "stopped")
+    calls[:] = [-1, -1]  # lets the rest pass
+    again = bracket_points(net, x, y, Request(), tmp_path / "stopped")
+    assert calls == [-1, -1, 4, 2]
+    assert again.attacked.tolist() == whole.attacked.tolist()
+    assert again.certified.tolist() == whole.certified.tolist()
+    torch.testing.assert_close(again.witness, whole.witness)
+    assert again.zero_gradient_share == whole.zero_gradient_share
+    done = bracket_points(net, x, y, Request(), tmp_path / "stopped")
+    assert len(calls) == 4
+    assert done.method == whole.method
+
+
+def test_an_interrupt_inside_the_proof_loses_the_batch_and_stops(problem, tmp_path, monkeypatch):
+    net, x, y = problem
+
+    def stop(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("featureprism.certificates.bracket.prove", stop)
+    with pytest.raises(KeyboardInterrupt):
+        bracket_points(net, x, y, Request(gap=1e-6), tmp_path)
+    assert not (tmp_path / "brackets.csv").exists()
+
+
+def test_another_request_is_not_written_over_the_first(problem, tmp_path):
+    net, x, y = problem
+    bracket_points(net, x[:3], y[:3], Request(), tmp_path)
+    with pytest.raises(ValueError, match="another --out"):
+        bracket_points(net, x[:3], y[:3], Request(gap=0.02), tmp_path)
