@@ -18,7 +18,7 @@ check: .venv/dev.stamp           ## format, lint, types, layers
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 
-bench: .venv/run.stamp           ## timings as ratios within one run
+bench: .venv/dev.stamp           ## timings as ratios within one run
 	$(BIN)/python -m benchmarks
 
 .venv/bin/python:

@@ -1,7 +1,12 @@
-"""Timings as ratios within one run: `make bench`."""
+"""Timings as ratios within one run: `make bench`; `python -m benchmarks radius` runs one part."""
 
-from benchmarks import descent, flow
+import sys
+from itertools import chain
+
+from benchmarks import descent, flow, radius
+
+PARTS = {"descent": descent, "flow": flow, "radius": radius}
 
 if __name__ == "__main__":
-    for line in [*descent.ratios(), *flow.ratios()]:
+    for line in chain.from_iterable(PARTS[name].ratios() for name in sys.argv[1:] or PARTS):
         print(line, flush=True)

@@ -42,7 +42,9 @@ from featureprism.networks import (
     Tanh,
     TwoLayerNet,
     TwoLogits,
+    averaging_classifier,
     balanced,
+    decoupled_classifier,
     gaussian_mlp,
     gaussian_shape,
     gaussian_start,
@@ -52,6 +54,7 @@ from featureprism.networks import (
     random_signs,
     save_net,
     stack,
+    voting_start,
 )
 from featureprism.probes import (
     alignment,
@@ -106,12 +109,14 @@ __all__ = [
     "accuracy_curve",
     "alignment",
     "alive",
+    "averaging_classifier",
     "balanced",
     "balanced_flow",
     "balancedness",
     "check",
     "cluster_masses",
     "cosines",
+    "decoupled_classifier",
     "equicorrelated_centres",
     "fgm",
     "gaussian_mlp",
@@ -147,4 +152,5 @@ __all__ = [
     "transfer",
     "universal_direction",
     "voronoi_region",
+    "voting_start",
 ]

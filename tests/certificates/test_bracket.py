@@ -85,10 +85,14 @@ def check_soundness(seeds):
         bracket = robust_radius(net, x, y, seconds_per_point=0.05, upper=6.0)
         truth = brute_force(net, x, y)
         assert bool((bracket.certified <= truth + 1e-9).all()), f"certificate above the truth, seed {seed}"
-        assert bool((bracket.attacked >= truth - 0.02).all()), f"attack below the truth, seed {seed}"
+        # truth ≤ attacked because a witness of that norm flips; rays can miss the tip of a cone that it found
         flipped = torch.isfinite(bracket.attacked)
         with torch.no_grad():
-            assert bool((y * net(x + bracket.witness) <= 0)[flipped].all())
+            assert bool((y * net(x + bracket.witness) <= 0)[flipped].all()), f"no flip, seed {seed}"
+        torch.testing.assert_close(bracket.witness.norm(dim=1)[flipped], bracket.attacked[flipped])
+        assert bool((bracket.attacked <= truth + 0.25 * truth.clamp_max(6.0)).all()), (
+            f"attack far off, seed {seed}"
+        )
 
 
 def test_brackets_hold_the_truth_of_random_networks():

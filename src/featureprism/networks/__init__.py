@@ -9,6 +9,7 @@ from featureprism.networks.activations import (
 )
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import BalancedWeights, balanced
+from featureprism.networks.constructions import averaging_classifier, decoupled_classifier
 from featureprism.networks.files import load_net, load_points, save_net
 from featureprism.networks.initial import (
     gaussian_mlp,
@@ -17,6 +18,7 @@ from featureprism.networks.initial import (
     nudge_as_printed,
     nudge_to_own_class,
     random_signs,
+    voting_start,
 )
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
@@ -36,7 +38,9 @@ __all__ = [
     "Tanh",
     "TwoLayerNet",
     "TwoLogits",
+    "averaging_classifier",
     "balanced",
+    "decoupled_classifier",
     "gaussian_mlp",
     "gaussian_shape",
     "gaussian_start",
@@ -47,4 +51,5 @@ __all__ = [
     "random_signs",
     "save_net",
     "stack",
+    "voting_start",
 ]

@@ -22,6 +22,19 @@ def gaussian_start(
     return TwoLayerNet(W, a, activation=activation)
 
 
+def voting_start(
+    per_class: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
+) -> TwoLayerNet:
+    """2m neurons with biases, all N(0, std²), whose votes are +1/m (the first m) and -1/m. Source: feature-averaging, Section 3.
+
+    The second layer is meant to stay: pass fixed=("a",) to `gradient_descent`.
+    """
+    W = std * torch.randn(2 * per_class, dim, generator=generator, dtype=torch.float64)
+    b = std * torch.randn(2 * per_class, generator=generator, dtype=torch.float64)
+    votes = torch.ones(per_class, dtype=torch.float64) / per_class
+    return TwoLayerNet(W, torch.cat([votes, -votes]), b, activation=activation)
+
+
 def gaussian_mlp(dim: int, width: int, depth: int, gain: float, *, generator: torch.Generator) -> MLP:
     """`depth` layers with entries N(0, gain²/fan-in); gain √2 keeps the scale of a ReLU network."""
     if depth < 2:

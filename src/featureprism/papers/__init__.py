@@ -1,8 +1,11 @@
 """One module per paper: its figures and theorems as experiments."""
 
-from featureprism.papers import gmm_flow
+from featureprism.papers import beyond, gmm_flow
 from featureprism.records import Experiment
 
-PAPERS: dict[str, tuple[Experiment, ...]] = {"gmm-flow": gmm_flow.EXPERIMENTS}
+PAPERS: dict[str, tuple[Experiment, ...]] = {
+    "gmm-flow": gmm_flow.EXPERIMENTS,
+    "beyond": beyond.EXPERIMENTS,
+}
 
 __all__ = ["PAPERS"]

@@ -1,6 +1,6 @@
 """Gradient descent: full batch for (stacks of) two-layer networks, SGD with momentum for any module."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -24,11 +24,12 @@ def gradient_descent(
     loss: Loss,
     step_size: float,
     steps: int,
+    fixed: Collection[str] = (),
     record: Sequence[int] = (),
     probes: Probes | None = None,
     progress: Progress = silent,
 ) -> Trajectory[TwoLayerNet]:
-    """θ ← θ - step_size ∇L(θ) on all parameters, `steps` times; the given network is left alone.
+    """θ ← θ - step_size ∇L(θ) on all parameters but the `fixed` ones ("W", "a", "b"), `steps` times; the given net is left alone.
 
     A stack of networks shares every matrix product. Times are step counts; step 0 is the start, and the last step (of a
     diverging run the last finite one) is always recorded. Runs in the precision of the network.
@@ -36,7 +37,10 @@ def gradient_descent(
     check_points(x, y)
     if steps < 0 or not step_size > 0:
         raise ValueError(f"Need steps ≥ 0 and step_size > 0, got {steps} and {step_size}.")
+    if unknown := set(fixed) - {"W", "a", "b"}:
+        raise ValueError(f"Only W, a and b can be fixed, got {sorted(unknown)}.")
     x, y = x.to(net.W.dtype), y.to(net.W.dtype)
+    moving = [name not in fixed for name in ("W", "a", "b")]
     parameters = [p.detach().clone() for p in (net.W, net.a, *([] if net.b is None else [net.b]))]
     wanted, recorder = set(record) | {steps}, Recorder(probes)
     ended, step, before = Ended.TIME_REACHED, 0, parameters
@@ -56,8 +60,10 @@ def gradient_descent(
         if gradient is None:
             break
         before = parameters
-        slopes = [slope for slope in gradient if slope is not None]
-        parameters = [p.sub(slope, alpha=step_size) for p, slope in zip(parameters, slopes, strict=True)]
+        parameters = [
+            p.sub(slope, alpha=step_size) if moves and slope is not None else p
+            for p, slope, moves in zip(parameters, gradient, moving, strict=False)
+        ]
         progress((step + 1) / steps)
     return recorder.trajectory(ended, work=step)
 

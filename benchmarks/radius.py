@@ -1,0 +1,165 @@
+"""Robust radii: how tight, how fast, how they grow, and the tools people use in the same run."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import inf, log
+
+import torch
+
+from benchmarks.timing import line, medians
+from featureprism import (
+    Dataset,
+    LpBall,
+    PolynomialReLU,
+    RadiusBracket,
+    ReLU,
+    TwoLayerNet,
+    decoupled_classifier,
+    gaussian_start,
+    generator_for,
+    orthogonal_clusters,
+    orthonormal_clusters,
+    pgd,
+    robust_radius,
+    sample,
+)
+from featureprism.attacks import structured_starts
+from featureprism.certificates.canonical import power_form
+from featureprism.certificates.rungs import crown_radius
+from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
+from featureprism.papers.beyond.peers import Question, answers
+
+POINTS = 100
+
+
+def decoupled() -> Trained:
+    """f_dec, k = 10, d = 3072."""
+    clusters = orthogonal_clusters(3072, 5, 5, 1.0, generator=generator_for("centres", 0))
+    test = sample(clusters, POINTS, generator=generator_for("test", 0))
+    return Trained(decoupled_classifier(clusters.mu, clusters.labels), clusters, test)
+
+
+def random_relu(width: int) -> Trained:
+    """Gaussian weights in 20 dimensions; points labelled by the network itself."""
+    generator = generator_for("random", width)
+    net = gaussian_start(width, 20, 1.0, ReLU(), generator=generator)
+    clusters = orthonormal_clusters(20, 1, 1, 1.0, generator=generator)
+    x = torch.randn(POINTS, 20, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        y = torch.where(net(x) >= 0, 1.0, -1.0).double()
+    return Trained(net, clusters, Dataset(x, y, torch.zeros(POINTS, dtype=torch.long), clusters.mu))
+
+
+def mixture(activation, std: float, step_size: float) -> Callable[[], Trained]:
+    """Width 200, D = 2000, K = 12+8."""
+    return lambda: mixture_network(activation, std, step_size, 2000, 100, POINTS, 0)
+
+
+NETWORKS: dict[str, tuple[Callable[[], Trained], float, float, float]] = {
+    # name: (network, gap asked of the search, largest median gap, largest seconds a point)
+    "feature averaging": (lambda: averaging_network(3072, POINTS, 0), 0.0005, 0.001, 0.02),
+    "f_dec": (decoupled, 0.005, 0.01, 0.1),
+    "ReLU": (mixture(ReLU(), 1e-2, 0.2), 0.001, 0.002, 0.2),
+    "pReLU std 1e-3": (mixture(PolynomialReLU(3.0), 1e-3, 0.5), 0.01, 0.01, 1.0),
+    "pReLU std 1e-2": (mixture(PolynomialReLU(3.0), 1e-2, 0.5), 0.01, inf, inf),
+    **{f"random width {w}": (lambda w=w: random_relu(w), 0.01, 0.01, 5.0) for w in (10, 20, 50)},
+}
+
+
+def bracket(trained: Trained, gap: float, seconds: float) -> RadiusBracket:
+    """The bracket as a user asks for it."""
+    starts = structured_starts(trained.net)
+    return robust_radius(
+        trained.net, trained.test.x, trained.test.y, gap=gap, seconds_per_point=seconds, starts=starts
+    )
+
+
+def table() -> Iterator[str]:
+    """Median gap and seconds a point of every network, CROWN and foolbox beside it."""
+    for name, (make, gap, tight, fast) in NETWORKS.items():
+        trained = make()
+        net, (x, y) = trained.net, (trained.test.x, trained.test.y)
+        found = bracket(trained, gap, min(fast, 2.0))
+        form = power_form(net)
+        assert form is not None
+        began = time.perf_counter()
+        crown = crown_radius(form, x, y, 2, found.attacked)
+        crown_seconds = (time.perf_counter() - began) / len(x)
+        ratio = float((found.certified / crown).median())
+        middle = float(found.gap.median())
+        good = middle <= tight and found.seconds <= fast
+        yield (
+            f"{'ok  ' if good else 'MISS'} radius of {name}: median gap {middle:.2%} (at most {tight:.1%}), "
+            f"{found.seconds:.3f} s a point (at most {fast:g}), {len(x)} points; certified ÷ CROWN {ratio:.2f} "
+            f"at {found.seconds / crown_seconds:.0f} times its time; plain PGD misses {found.blind_share:.0%}"
+        )
+        if name in ("feature averaging", "ReLU", "pReLU std 1e-3"):
+            yield from against_foolbox(name, net, trained.test, found)
+
+
+def against_foolbox(name: str, net: TwoLayerNet, test: Dataset, found: RadiusBracket) -> Iterator[str]:
+    """Our attacked radius against the best of foolbox's attacks on every point."""
+    eps = 1.05 * float(found.attacked.max())
+    rivals = [a for a in answers(Question(net, test.x, test.y, eps)) if a.mode in ("defaults", "tuned")]
+    if rivals:
+        best = torch.stack([a.radius for a in rivals]).amin(dim=0)
+        worst, middle = float((found.attacked / best).max()), float((found.attacked / best).median())
+        yield line(f"attack on {name}: ours ÷ best of foolbox, worst point", worst, 1 + 1e-4)
+        yield f"     attack on {name}: ours ÷ best of foolbox, median {middle:.5f}"
+
+
+def same_pgd() -> Iterator[str]:
+    """40 steps of PGD from the point itself, D = 2000, width 200: in the span, and by foolbox through the two-logit adapter."""
+    try:
+        import foolbox
+    except ImportError:
+        yield "     foolbox is not installed: no comparison"
+        return
+    from featureprism import TwoLogits
+
+    trained = mixture_network(ReLU(), 1e-2, 0.2, 2000, 100, POINTS, 0)
+    net, (x, y) = trained.net, (trained.test.x, trained.test.y)
+    eps, labels = 0.27, (y > 0).long()
+    model = foolbox.PyTorchModel(TwoLogits(net).eval(), bounds=(-10, 10))  # pyright: ignore[reportPrivateImportUsage]
+    attack = foolbox.attacks.L2PGD(steps=40, rel_stepsize=2.5 / 40, random_start=False)
+    _, _, theirs = attack(model, x, labels, epsilons=eps)
+    ours = pgd(net, x, y, LpBall(2, eps), steps=40).flipped
+    same = float((theirs == ours).double().mean())
+    slow, fast = medians(
+        lambda: attack(model, x, labels, epsilons=eps),
+        lambda: pgd(net, x, y, LpBall(2, eps), steps=40),
+        repeats=7,
+    )
+    yield line("PGD, 40 steps, D = 2000, width 200: foolbox ÷ ours", slow / fast, 8.0, at_most=False)
+    yield line("the same points found (share; ours may find more)", same, 0.99, at_most=False)
+
+
+def exponents() -> Iterator[str]:
+    """Seconds against the number of points and against d, on f_dec and feature-averaging networks."""
+
+    def slope(sizes: list[int], run: Callable[[int], Callable[[], object]]) -> float:
+        seconds = medians(*(run(s) for s in sizes), repeats=3)
+        return (log(seconds[-1]) - log(seconds[0])) / (log(sizes[-1]) - log(sizes[0]))
+
+    trained = averaging_network(3072, 800, 0)
+
+    def points(num: int) -> Callable[[], object]:
+        test = trained.test
+        part = replace(test, x=test.x[:num], y=test.y[:num], cluster=test.cluster[:num])
+        return lambda: bracket(trained._replace(test=part), 0.0005, 1.0)
+
+    yield line("exponent of the time in the number of points (100 to 800)", slope([100, 800], points), 1.1)
+
+    def dims(dim: int) -> Callable[[], object]:
+        wide = averaging_network(dim, POINTS, 0)
+        return lambda: bracket(wide, 0.0005, 1.0)
+
+    yield line("exponent of the time in d (1000 to 16000)", slope([1000, 16000], dims), 1.1)
+
+
+def ratios() -> Iterator[str]:
+    """Everything."""
+    yield from same_pgd()
+    yield from exponents()
+    yield from table()

@@ -1,0 +1,22 @@
+"""Networks written down instead of trained: the constructions of feature-averaging."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.networks.activations import ReLU
+from featureprism.networks.two_layer import TwoLayerNet
+
+
+def averaging_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
+    """f_FA(x) = [⟨Σ_{J₊} μ_j, x⟩]₊ - [⟨Σ_{J₋} μ_j, x⟩]₊. Source: feature-averaging, Definition 4.1.
+
+    Breaks at min(u/√(|J₊| d), (u - v)/√(k d)) for label +, u and v the two inner products: about √(d/k).
+    """
+    sums = torch.stack([mu[labels > 0].sum(dim=0), mu[labels < 0].sum(dim=0)])
+    return TwoLayerNet(sums, torch.tensor([1.0, -1.0], dtype=mu.dtype), activation=ReLU())
+
+
+def decoupled_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
+    """f_dec(x) = Σ_j y_j [⟨μ_j, x⟩ - ‖μ_j‖²/2]₊, one neuron for each cluster. Source: feature-averaging, Theorem D.3 (b = -d/2)."""
+    return TwoLayerNet(mu, labels.to(mu.dtype), -(mu**2).sum(dim=1) / 2, activation=ReLU())
