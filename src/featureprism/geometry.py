@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+SAFE = 1e-15  # norms from here to 1/SAFE can be squared in single precision
+
 
 @dataclass(frozen=True)
 class LpBall:
@@ -72,6 +74,9 @@ def row_norms(W: Float[Tensor, "*h d"]) -> Float[Tensor, "*h"]:
 
 def unit_rows(W: Float[Tensor, "*h d"]) -> Float[Tensor, "*h d"]:
     """w_j / ‖w_j‖ at any scale; a zero row stays zero."""
+    length = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
+    if length.numel() and bool((length.min() > SAFE) & (length.max() < 1 / SAFE)):
+        return W / length
     largest = W.abs().amax(dim=-1, keepdim=True)
     scaled = W / torch.where(largest > 0, largest, torch.ones_like(largest))
     length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)

@@ -64,7 +64,9 @@ def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[
     return shortened(net, z, y, best, 0.99)
 
 
-def convex_concave(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+def convex_concave(
+    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"], steps: int = CONVEX_STEPS
+) -> Float[Tensor, "n d"]:
     """Witnesses shortened by the convex-concave procedure, where y f = P - N with both convex; never longer than before.
 
     Each step replaces N by its tangent at the witness and solves min ½‖δ‖² s.t. P(δ) ≤ N's tangent by outer approximation:
@@ -74,7 +76,7 @@ def convex_concave(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) 
     if not hasattr(net, "convex_parts"):
         return delta
     best, current = delta, delta
-    for _ in range(CONVEX_STEPS):
+    for _ in range(steps):
         best, current = shorter_of(net, z, y, best, _convex_step(net, z, y, current))
     return shortened(net, z, y, best, 0.99)
 

@@ -29,13 +29,19 @@ class AttackOutcome:
 Attack = Callable[[nn.Module, Tensor, Tensor, LpBall], AttackOutcome]
 
 
+def in_double(net: Any) -> Any:
+    """The network in float64: itself if it is, else a copy."""
+    tensors = [*net.parameters(), *net.buffers()]
+    return net if all(t.dtype == torch.float64 for t in tensors) else deepcopy(net).double()
+
+
 def to_span(net: Any, x: Float[Tensor, "n d"]) -> tuple[Any, Tensor, Tensor | None]:
     """The network and points in the span of its first layer, float64; exact for ℓ2 questions.
 
     Modules without `input_directions` come back as they are, with None for the basis.
     """
     if not hasattr(net, "input_directions"):
-        return deepcopy(net).double(), x.double(), None
+        return in_double(net), x.double(), None
     basis = span_basis(net.input_directions().double())
     if not basis.shape[1]:  # a network of zeros sees nothing; any one direction will do
         basis = torch.eye(x.shape[1], dtype=torch.float64)[:, :1]
@@ -71,14 +77,14 @@ def _prepare(net: Any, x: Tensor, y: Tensor, ball: LpBall) -> tuple[Any, Tensor,
     if ball.p == 2:
         small, z, basis = to_span(net, x)
         return small, z, y.double(), basis
-    return deepcopy(net).double(), x.double(), y.double(), None
+    return in_double(net), x.double(), y.double(), None
 
 
 def _finish(
     net: Any, x: Tensor, y: Tensor, ball: LpBall, delta: Tensor, basis: Tensor | None, share: float
 ) -> AttackOutcome:
     full = delta if basis is None else delta @ basis.T
-    return verified(deepcopy(net).double(), x.double(), y.double(), ball, ball.project(full), share)
+    return verified(in_double(net), x.double(), y.double(), ball, ball.project(full), share)
 
 
 def fgm(net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> AttackOutcome:

@@ -1,7 +1,6 @@
 """The smallest perturbation an attack can find, point by point, and the curve it draws."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +9,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.attacks.boundary import convex_concave, shortened, slide
-from featureprism.attacks.gradient import descend, margin_gradient, to_span, verified
+from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified
 from featureprism.attacks.starts import Start
 from featureprism.geometry import LpBall
 from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
+RAY_HALVINGS = 14  # of the interval between two of these radii
 KEPT_RAYS = 10  # per point, the shortest ones go on to PGD
+RIVALS = 6  # of these, the ones that convex-concave steps get to try
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def minimal_radius(
     check_points(x, y)
     if not upper > 0:
         raise ValueError(f"The largest radius to try must be positive, got {upper}.")
-    small, z, basis = to_span(net, x) if norm == 2 else (deepcopy(net).double(), x.double(), None)
+    small, z, basis = to_span(net, x) if norm == 2 else (in_double(net), x.double(), None)
     signs = y.double()
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]
     lengths, rays = _first_flips(small, z, signs, local, LpBall(norm, upper))
@@ -96,6 +97,7 @@ def minimal_radius(
         # a failure raises the floor; a success may open new room below it
         low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(ball.eps))
     if norm == 2:
+        delta = _best_of(small, z, signs, torch.cat([delta.unsqueeze(0), rays[:RIVALS]]))
         delta = convex_concave(small, z, signs, slide(small, z, signs, delta))
     blind = _blind_share(
         small, z, signs, LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta)), torch.isfinite(radius)
@@ -104,12 +106,22 @@ def minimal_radius(
     return _checked(net, x, y, full, torch.isfinite(radius), share, blind, norm)
 
 
+def _best_of(net: Any, z: Tensor, y: Tensor, witnesses: Float[Tensor, "s n d"]) -> Float[Tensor, "n d"]:
+    """The witness that is shortest after a few convex-concave steps: the nearest on the ray need not be the nearest in the end."""
+    s, n, d = witnesses.shape
+    flat = convex_concave(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d), steps=2)
+    flips = (y.repeat(s) * net(z.repeat(s, 1) + flat) <= 0).reshape(s, n)
+    length = torch.linalg.vector_norm(flat, dim=1).reshape(s, n)
+    winner = torch.where(flips, length, torch.full_like(length, torch.inf)).argmin(dim=0)
+    return flat.reshape(s, n, d)[winner, torch.arange(n)]
+
+
 def _checked(
     net: Any, x: Tensor, y: Tensor, delta: Tensor, found: Tensor, share: float, blind: float, norm: float
 ) -> AttackedRadius:
     """Radii measured again on the original network: what does not flip there is not a witness."""
     length = torch.linalg.vector_norm(delta, ord=norm, dim=1)
-    outcome = verified(deepcopy(net).double(), x.double(), y.double(), LpBall(norm, length), delta, share)
+    outcome = verified(in_double(net), x.double(), y.double(), LpBall(norm, length), delta, share)
     radius = torch.where(found & outcome.flipped, length, torch.full_like(length, torch.inf))
     return AttackedRadius(radius, delta, share, blind)
 
@@ -135,11 +147,12 @@ def _first_flips(
     for share in (*shares, torch.zeros_like(shares[0])):
         margin = y.repeat(num) * net((z + share * rays).reshape(num * n, r))
         first = torch.where(margin.reshape(num, n) <= 0, share, first)
-    first, kept = first.sort(dim=0)
-    first, kept = first[:KEPT_RAYS], kept[:KEPT_RAYS]
-    rays = rays[kept, torch.arange(n)]  # (s, n, r)
-    reach = torch.where(torch.isfinite(first), first, torch.ones_like(first)).unsqueeze(-1) * rays
-    many = len(rays)
-    flat = shortened(net, z.repeat(many, 1), y.repeat(many), reach.reshape(many * n, r), float(shares[1]))
-    witnesses = flat.reshape(many, n, r)
-    return torch.where(torch.isfinite(first), ball.norm(witnesses), first), witnesses
+    found = torch.isfinite(first)
+    reach = torch.where(found, first, torch.ones_like(first)).unsqueeze(-1) * rays
+    points, signs = z.repeat(num, 1), y.repeat(num)
+    flat = shortened(net, points, signs, reach.reshape(num * n, r), float(shares[1]), halvings=RAY_HALVINGS)
+    length = torch.where(found, ball.norm(flat).reshape(num, n), first)
+    length, kept = length.sort(dim=0)  # only now: the shares alone would tie
+    kept = kept[:KEPT_RAYS]
+    witnesses = flat.reshape(num, n, r)[kept, torch.arange(n)]  # (s, n, r)
+    return length[:KEPT_RAYS], witnesses

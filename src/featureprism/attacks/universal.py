@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks.gradient import Attack, AttackOutcome, margin_gradient, to_span, verified
+from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
 from featureprism.geometry import LpBall
 from featureprism.records import check_points
 
@@ -49,7 +49,7 @@ def transfer(
 ) -> AttackOutcome:
     """Perturbations made for one network, tried on another: which points they flip there."""
     check_points(x, y)
-    return verified(net.double(), x.double(), y.double(), ball, delta.double(), float("nan"))
+    return verified(in_double(net), x.double(), y.double(), ball, delta.double(), float("nan"))
 
 
 def accuracy_curve(
