@@ -11,11 +11,10 @@ from featureprism.attacks.gradient import margin_gradient
 HALVINGS = 36  # of the interval that holds the flip
 SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
 SLIDES = 20  # steps along the boundary
-CONVEX_STEPS, CUTS, SWEEPS = (
-    6,
-    8,
-    20,
-)  # linearisations of N, tangents of P for each, passes over their multipliers
+CONVEX_STEPS = 6  # linearisations of N
+CUTS = 8  # tangents of P for each of them
+SWEEPS = 12  # passes over their multipliers
+SETTLED = 1e-8  # relative: steps that gain less end the procedure
 OVERSHOOT = 1.3  # a trial is stretched by this before it is shortened, so that it flips
 
 
@@ -48,6 +47,12 @@ def shorter_of(net: Any, z: Tensor, y: Tensor, best: Tensor, trial: Tensor) -> t
     return best, torch.where(flips, trial, best)
 
 
+def settled(before: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> bool:
+    """Whether no witness became shorter by more than a rounding error."""
+    lengths = torch.linalg.vector_norm(torch.stack([before, after]), dim=-1)
+    return bool((lengths[1] >= (1 - SETTLED) * lengths[0]).all())
+
+
 def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
     """Witnesses moved along the decision boundary towards the point; never longer than before.
 
@@ -77,7 +82,10 @@ def convex_concave(
         return delta
     best, current = delta, delta
     for _ in range(steps):
+        before = best
         best, current = shorter_of(net, z, y, best, _convex_step(net, z, y, current))
+        if settled(before, best):
+            break
     return shortened(net, z, y, best, 0.99)
 
 
