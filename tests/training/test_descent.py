@@ -9,6 +9,7 @@ from featureprism.networks import (
     TwoLayerNet,
     gaussian_start,
     stack,
+    voting_start,
 )
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
@@ -47,6 +48,20 @@ def test_descent_is_the_autograd_loop(activation, train_set, generator):
     for found, wanted in zip(run.last.parameters(), expected, strict=True):
         torch.testing.assert_close(found, wanted, check_dtype=True)
     assert run.ended is Ended.TIME_REACHED
+
+
+def test_fixed_parameters_stay(train_set, generator):
+    net = voting_start(3, 60, 0.3, ReLU(), generator=generator)
+    assert net.a.tolist() == pytest.approx([1 / 3] * 3 + [-1 / 3] * 3)
+    options = {"loss": LOSS, "step_size": 0.3, "steps": 5}
+    run = gradient_descent(net, train_set.x, train_set.y, fixed=("a",), **options)
+    one = gradient_descent(net, train_set.x, train_set.y, **{**options, "steps": 1})
+    assert torch.equal(run.last.a, net.a)
+    assert not torch.equal(run.last.b, net.b)
+    first = gradient_descent(net, train_set.x, train_set.y, fixed=("a",), **{**options, "steps": 1})
+    assert torch.equal(first.last.W, one.last.W)
+    with pytest.raises(ValueError, match="fixed"):
+        gradient_descent(net, train_set.x, train_set.y, fixed=("v",), **options)
 
 
 def test_a_stack_descends_as_its_networks_do_alone(train_set, generator):

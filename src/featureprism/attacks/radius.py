@@ -16,8 +16,8 @@ from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
 RAY_HALVINGS = 14  # of the interval between two of these radii
-KEPT_RAYS = 10  # per point, the shortest ones go on to PGD
-RIVALS = 6  # of these, the ones that convex-concave steps get to try
+KEPT_RAYS = 12  # per point, the shortest ones go on to PGD
+RIVALS = 10  # of these, the ones that convex-concave steps get to try
 
 
 @dataclass(frozen=True)

@@ -53,13 +53,14 @@ class Towards:
 
 @dataclass(frozen=True)
 class Along:
-    """Every point by -y times one universal direction."""
+    """Every point by -y times one universal direction, or by each of several."""
 
-    direction: Float[Tensor, " d"]
+    direction: Float[Tensor, "*k d"]
 
     def deltas(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> Float[Tensor, "s n d"]:
         """-y · eps · direction/‖direction‖."""
-        return ball.steepest(-y.unsqueeze(1) * self.direction.expand_as(x)).unsqueeze(0)
+        directions = self.direction.reshape(-1, 1, x.shape[1])  # (s, 1, d)
+        return ball.steepest(-y.unsqueeze(1) * directions)
 
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "Along":
         """The same start for points given as basisᵀ x."""
@@ -108,7 +109,7 @@ def structured_starts(
     centres: Float[Tensor, "k d"] | None = None,
     labels: Float[Tensor, " k"] | None = None,
 ) -> tuple[Start, ...]:
-    """Towards every opposite centre and neuron group, and along the universal direction of each.
+    """Towards every opposite centre and neuron group, away from every own one, and along the universal direction of each.
 
     Universal directions: Σ_k labels_k μ_k of the centres, and Σ_j a_j w_j of the neurons.
     """
@@ -123,5 +124,5 @@ def structured_starts(
             ) > SAME_GROUP
             groups, signs = groups[~same.any(dim=1)], signs[~same.any(dim=1)]
         starts.append(Along((net.a.detach() @ net.W.detach()).double()))
-        starts += [Towards(groups, signs)] if len(groups) else []
+        starts += [Towards(groups, signs), Along(signs.unsqueeze(1) * groups)] if len(groups) else []
     return tuple(starts)

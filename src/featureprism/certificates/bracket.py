@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import AttackedRadius, Start, minimal_radius, structured_starts
+from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
@@ -19,10 +19,12 @@ from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
 from featureprism.networks import BayesClassifier, TwoLayerNet
 from featureprism.records import Progress, RadiusBracket, check_points, silent
+from featureprism.seeds import generator_for
 
 BATCH = 32  # points that are proven together
 JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
 INTERRUPTED = "interrupted"  # the method of points that an interrupt left with the cheap bounds
+FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
 
 
@@ -46,8 +48,8 @@ def robust_radius(
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); every certificate has passed the
     checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
-    `upper` limits the attack (default 4 max‖x‖); misclassified points have radius 0. An interrupt keeps what is
-    proven so far; points it left untried have the method "interrupted".
+    `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
+    radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".
     """
     check_points(x, y)
     if not 0 < gap < 1:
@@ -73,6 +75,12 @@ def _closed_form(net: Any, x: Tensor, y: Tensor) -> RadiusBracket:
     return RadiusBracket(low, high, ("closed form",) * len(x))
 
 
+def default_starts(net: nn.Module, dim: int) -> tuple[Start, ...]:
+    """The structured starts, and in few dimensions rays in all directions."""
+    everywhere = (AtRandom(RAYS, generator_for("rays", 0)),) if dim <= FEW_DIMENSIONS else ()
+    return (*structured_starts(net), *everywhere)
+
+
 def _searched(
     net: Any,
     x: Tensor,
@@ -85,7 +93,7 @@ def _searched(
     lipschitz: float | None,
     progress: Progress,
 ) -> RadiusBracket:
-    starts = structured_starts(net) if starts is None else starts
+    starts = default_starts(net, x.shape[1]) if starts is None else starts
     reach = upper or 4 * float(torch.linalg.vector_norm(x, ord=norm, dim=1).max().clamp_min(1e-3))
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm)
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
