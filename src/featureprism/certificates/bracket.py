@@ -14,10 +14,10 @@ from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.record import Certificate, cells_certificate, proven
+from featureprism.certificates.record import Certificate, cells_certificate, proven, readout_certificate
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
-from featureprism.networks import BayesClassifier, TwoLayerNet
+from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.records import Progress, RadiusBracket, check_points, silent
 from featureprism.seeds import generator_for
 
@@ -46,8 +46,9 @@ def robust_radius(
 
     Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
-    time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); every certificate has passed the
-    checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
+    time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). The two-class read-out of a grouped
+    network: the attack and a Lipschitz bound. Every certificate has passed the checker. Other modules: the attack, and
+    y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".
     """
@@ -97,12 +98,19 @@ def _searched(
     reach = upper or 4 * float(torch.linalg.vector_norm(x, ord=norm, dim=1).max().clamp_min(1e-3))
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm)
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
+    shares = attacked.zero_gradient_share, attacked.blind_share
+    if isinstance(net, BinaryReadout) and norm == 2:
+        proofs = tuple(
+            readout_certificate(net, point, float(label)) for point, label in zip(x, y, strict=True)
+        )
+        certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
+        names = ("lipschitz",) * len(x)
+        return RadiusBracket(certified, attacked.radius, names, attacked.delta, proofs, *shares)
     with torch.no_grad():
         margin = y * net.double()(x)
     if form is None:
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"
-        shares = attacked.zero_gradient_share, attacked.blind_share
         return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
     certificates = _rungs(form, x, y, margin, norm, attacked.radius)
     untried = _close(net, form, x, y, attacked, certificates, gap, effort, progress) if norm == 2 else []
@@ -110,7 +118,6 @@ def _searched(
     method = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True)]
     for i in untried:
         method[i] = INTERRUPTED
-    shares = attacked.zero_gradient_share, attacked.blind_share
     return RadiusBracket(
         certified, attacked.radius, tuple(method), attacked.delta, tuple(certificates), *shares
     )

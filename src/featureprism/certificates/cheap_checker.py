@@ -32,3 +32,26 @@ def crown_proves(radius, dual, W, b, weight, p, x, y) -> bool:
         vote * slope
     ) @ np.abs(W).sum(axis=1)
     return bool(least > eps * sizes)
+
+
+def readout_radius(W, labels, x, y) -> float:
+    """y f(x)/L for f = LSE_{J₊} f_j - LSE_{J₋} f_j, f_j(x) = (1/h) Σ_r [⟨w_jr, x⟩]₊, W (k, h, d), rounded down.
+
+    ∇f is a mean over own groups j minus a mean over other groups l of (1/h) Σ_r s_r w_r, 0 ≤ s ≤ 1, so ‖∇f‖² ≤ L² =
+    max_{j,l} (A_j + A_l + 2 C_jl), A_j = (1/h²) Σ [⟨w_jr, w_jr'⟩]₊ and C_jl = (1/h²) Σ [-⟨w_jr, w_lr'⟩]₊.
+    """
+    k, h, d = W.shape
+    eps = 8 * (d + k * h + 16) * UNIT
+    flat = W.reshape(k * h, d)
+    gram = (flat @ flat.T).reshape(k, h, k, h).transpose(0, 2, 1, 3) / h**2  # (k, k, h, h)
+    own, other = labels == y, labels != y
+    A = np.maximum(gram, 0).sum(axis=(2, 3))[np.arange(k), np.arange(k)]
+    C = np.maximum(-gram, 0).sum(axis=(2, 3))
+    squares = A[own][:, None] + A[other] + 2 * C[np.ix_(own, other)]
+    sizes = (np.linalg.norm(W, axis=2).sum(axis=1) / h).max() ** 2
+    L = math.sqrt(squares.max() + 4 * eps * sizes)
+    logits = np.maximum(W @ x, 0).mean(axis=1)
+    top = logits.max()
+    lse = [top + math.log(np.exp(logits[mask] - top).sum()) for mask in (own, other)]
+    rounding = eps * (2 * (np.abs(W) @ np.abs(x)).mean(axis=1).max() + abs(lse[0]) + abs(lse[1]) + 2)
+    return max(0.0, (lse[0] - lse[1] - rounding) / L * (1 - eps)) if L > 0 else 0.0

@@ -8,10 +8,10 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.certificates.canonical import PowerForm, power_form
-from featureprism.certificates.cheap_checker import crown_proves, lipschitz_radius
+from featureprism.certificates.cheap_checker import crown_proves, lipschitz_radius, readout_radius
 from featureprism.certificates.checker import proven_radius
 from featureprism.certificates.search import Node
-from featureprism.networks import TwoLayerNet
+from featureprism.networks import BinaryReadout, TwoLayerNet
 
 THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
 ARRAYS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")
@@ -22,7 +22,7 @@ class Certificate:
     """No perturbation below `radius` flips the point: which bound, and its parameters.
 
     kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach`;
-    "lipschitz" and "crown" need no parameters. `norm` is 2 or inf (CROWN only).
+    "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN only).
     """
 
     radius: float
@@ -53,8 +53,18 @@ def cells_certificate(node: Node, form: PowerForm, reach: float, x: Tensor, y: f
     )
 
 
-def check(certificate: Certificate, net: TwoLayerNet, x: Tensor, y: float) -> bool:
+def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
+    """The Lipschitz bound of a read-out, as the checker grants it."""
+    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        radius = readout_radius(W, labels, x.detach().double().numpy(), float(y))
+    return Certificate(radius if np.isfinite(radius) else 0.0, "readout")
+
+
+def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor, y: float) -> bool:
     """Whether the checker, from the definition of the network alone, grants the certificate its radius."""
+    if isinstance(net, BinaryReadout):
+        return certificate.kind == "readout" and readout_certificate(net, x, y).radius >= certificate.radius
     form = power_form(net)
     if form is None:
         raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")

@@ -9,12 +9,18 @@ from featureprism.networks.activations import (
 )
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import BalancedWeights, balanced
-from featureprism.networks.constructions import averaging_classifier, decoupled_classifier
+from featureprism.networks.constructions import (
+    averaging_classifier,
+    decoupled_classifier,
+    shared_features_net,
+)
 from featureprism.networks.files import load_net, load_points, save_net
+from featureprism.networks.grouped import BinaryReadout, GroupedNet
 from featureprism.networks.initial import (
     gaussian_mlp,
     gaussian_shape,
     gaussian_start,
+    grouped_start,
     nudge_as_printed,
     nudge_to_own_class,
     random_signs,
@@ -29,6 +35,8 @@ __all__ = [
     "Activation",
     "BalancedWeights",
     "BayesClassifier",
+    "BinaryReadout",
+    "GroupedNet",
     "LinearClassifier",
     "NearestCluster",
     "PolynomialClassifier",
@@ -44,12 +52,14 @@ __all__ = [
     "gaussian_mlp",
     "gaussian_shape",
     "gaussian_start",
+    "grouped_start",
     "load_net",
     "load_points",
     "nudge_as_printed",
     "nudge_to_own_class",
     "random_signs",
     "save_net",
+    "shared_features_net",
     "stack",
     "voting_start",
 ]

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.networks.activations import ReLU
+from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.two_layer import TwoLayerNet
 
 
@@ -20,3 +21,13 @@ def averaging_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) 
 def decoupled_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
     """f_dec(x) = Σ_j y_j [⟨μ_j, x⟩ - ‖μ_j‖²/2]₊, one neuron for each cluster. Source: feature-averaging, Theorem D.3 (b = -d/2)."""
     return TwoLayerNet(mu, labels.to(mu.dtype), -(mu**2).sum(dim=1) / 2, activation=ReLU())
+
+
+def shared_features_net(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> GroupedNet:
+    """k classes, h = 1, w_j = μ_j + Σ_{l of the class of j} μ_l: fine labels fitted perfectly, features still averaged.
+
+    Clean accuracy 1 and cross-entropy 0 in floating point, yet the two-class read-out breaks near 2√(d/(k+6)). Source:
+    feature-averaging, Proposition 4.8 (fine labels alone do not force decoupling; descent does).
+    """
+    same = (labels.unsqueeze(1) == labels).to(mu.dtype)
+    return GroupedNet((mu + same @ mu).unsqueeze(1))

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import Activation
+from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP
 from featureprism.networks.two_layer import TwoLayerNet
 
@@ -33,6 +34,14 @@ def voting_start(
     b = std * torch.randn(2 * per_class, generator=generator, dtype=torch.float64)
     votes = torch.ones(per_class, dtype=torch.float64) / per_class
     return TwoLayerNet(W, torch.cat([votes, -votes]), b, activation=activation)
+
+
+def grouped_start(
+    num_classes: int, per_class: int, dim: int, std: float, *, generator: torch.Generator
+) -> GroupedNet:
+    """k groups of h neurons with entries N(0, std²). Source: feature-averaging, Section 4.2."""
+    shape = (num_classes, per_class, dim)
+    return GroupedNet(std * torch.randn(shape, generator=generator, dtype=torch.float64))
 
 
 def gaussian_mlp(dim: int, width: int, depth: int, gain: float, *, generator: torch.Generator) -> MLP:

@@ -9,6 +9,7 @@ from featureprism.probes.alignment import (
     cosines,
     quartiles,
 )
+from featureprism.probes.decomposition import Decomposition, by_least_squares, from_updates
 from featureprism.probes.distance import SphereDistance, sphere_distance
 from featureprism.probes.voronoi import (
     VOID,
@@ -19,13 +20,16 @@ from featureprism.probes.voronoi import (
 
 __all__ = [
     "VOID",
+    "Decomposition",
     "Quartiles",
     "SphereDistance",
     "alignment",
     "alive",
     "balancedness",
+    "by_least_squares",
     "cluster_masses",
     "cosines",
+    "from_updates",
     "nondegeneracy_gap",
     "nondegeneracy_margin",
     "quartiles",

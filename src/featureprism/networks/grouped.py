@@ -1,0 +1,94 @@
+"""The grouped multi-class network, and the two-class classifier one reads off it."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.networks.activations import relu_power
+
+
+class GroupedNet(nn.Module):
+    """f_j(x) = (1/h) Σ_r [⟨w_{j,r}, x⟩]₊, one group of h neurons for each of k classes; no biases, second layer fixed.
+
+    W (k, h, d), or a stack (s, k, h, d) whose outputs are (s, n, k). Source: feature-averaging, Section 4.2.
+    """
+
+    W: Tensor
+
+    def __init__(self, W: Float[Tensor, "*s k h d"]) -> None:
+        super().__init__()
+        if W.ndim not in (3, 4) or not bool(torch.isfinite(W).all()):
+            raise ValueError(f"Need finite weights (k, h, d) or (s, k, h, d), got {tuple(W.shape)}.")
+        self.W = nn.Parameter(W.detach().clone())
+
+    def __getitem__(self, index: int) -> "GroupedNet":
+        return GroupedNet(self.W[index])
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "*s n k"]:
+        """The k logits of every point."""
+        return group_means((x @ self.W.flatten(-3, -2).mT).unflatten(-1, self.W.shape[-3:-1]))
+
+    def equivalent_weights(self) -> Float[Tensor, "*s k d"]:
+        """(1/h) Σ_r w_{j,r}: what the paper compares with the features for h > 1."""
+        return self.W.detach().mean(dim=-2)
+
+
+def group_means(z: Float[Tensor, "*n k h"]) -> Float[Tensor, "*n k"]:
+    """Logits from pre-activations: the mean of [z]₊ over each group."""
+    return relu_power(z, 1).mean(dim=-1)
+
+
+class BinaryReadout(nn.Module):
+    """f(x) = LSE_{j ∈ J₊} f_j(x) - LSE_{j ∈ J₋} f_j(x), with the sign of Σ_{J₊} p_j - Σ_{J₋} p_j.
+
+    A difference of convex functions of x. Source: feature-averaging, Section 4.2 and l.3012.
+    """
+
+    labels: Tensor
+
+    def __init__(self, net: GroupedNet, labels: Float[Tensor, " k"]) -> None:
+        super().__init__()
+        if labels.shape != net.W.shape[:1] or not bool((labels.abs() == 1).all()):
+            raise ValueError(f"Need a label -1 or +1 for each of the {net.W.shape[0]} classes.")
+        if bool((labels == labels[0]).all()):
+            raise ValueError("Both labels must occur among the classes.")
+        self.net = net
+        self.register_buffer("labels", labels.detach().clone())
+
+    def _mean_of(self, logits: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """LSE over the chosen classes of each point, and its gradient in the logits."""
+        masked = logits.masked_fill(~chosen, -torch.inf)
+        return masked.logsumexp(dim=-1), masked.softmax(dim=-1)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """The difference of the two log-sum-exps."""
+        logits, positive = self.net(x), self.labels > 0
+        return self._mean_of(logits, positive)[0] - self._mean_of(logits, ~positive)[0]
+
+    @torch.no_grad()
+    def convex_parts(
+        self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """P, ∇P, N, ∇N of y f = P - N: the log-sum-exps of the own and of the other classes."""
+        k, h, d = self.net.W.shape
+        z = x @ self.net.W.reshape(k * h, d).T
+        logits, slope = group_means(z.unflatten(-1, (k, h))), relu_power(z, 0).unflatten(-1, (k, h)) / h
+        own = self.labels == y.unsqueeze(1)
+        parts = []
+        for chosen in (own, ~own):
+            value, weight = self._mean_of(logits, chosen)
+            parts += [value, (weight.unsqueeze(-1) * slope).flatten(1) @ self.net.W.reshape(k * h, d)]
+        return parts[0], parts[1], parts[2], parts[3]
+
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """f(x) and ∇f(x)."""
+        P, slope_P, N, slope_N = self.convex_parts(x, torch.ones(len(x), dtype=x.dtype))
+        return P - N, slope_P - slope_N
+
+    def input_directions(self) -> Float[Tensor, "h d"]:
+        """The rows whose span holds everything the network can see."""
+        return self.net.W.detach().flatten(0, 1)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "BinaryReadout":
+        """The same function of z = basisᵀ x, exact when the basis spans the rows of W."""
+        return BinaryReadout(GroupedNet(self.net.W.detach().to(basis.dtype) @ basis), self.labels)

@@ -1,0 +1,144 @@
+"""Full-batch descent on the first layer alone, for stacks of networks, directly or in the Gram representation.
+
+With pre-activations Z = X Wᵀ + b and slopes C = ∂L/∂Z, a step is W ← W - η CᵀX, b ← b - η Cᵀ1. Hence Z ← Z - η (X Xᵀ + 1) C
+(without the 1 if there is no bias): when n < d the loop can run in Z, with n × n instead of n × d products, and W(t) =
+W(0) - η A(t)ᵀX follows from the summed slopes A. Both are the same algorithm. A is also the decomposition of Lemma 5.1.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.networks import GroupedNet, TwoLayerNet
+from featureprism.networks.activations import relu_power
+from featureprism.networks.grouped import group_means
+from featureprism.records import Ended, Progress, Trajectory, silent
+
+
+class Layer(NamedTuple):
+    """The trained layer of a stack: W (s, H, d) and b (s, H, or None), H neurons of each network."""
+
+    W: Tensor
+    b: Tensor | None
+
+
+@torch.no_grad()
+def first_layer_descent(
+    net: TwoLayerNet | GroupedNet,
+    x: Float[Tensor, "*s n d"],
+    targets: Tensor,
+    *,
+    step_size: float | Float[Tensor, " s"],
+    steps: int,
+    record: Sequence[int] = (),
+    representation: str = "auto",
+    progress: Progress = silent,
+) -> Trajectory[Any]:
+    """Descent on W and b; logistic loss and labels ±1 for a TwoLayerNet, cross-entropy and classes for a GroupedNet, both means.
+
+    A stack of networks may share x (n, d) or have its own (s, n, d), and its own step sizes. `representation`: "direct", "gram", or
+    "auto" (gram if n < d). Recorded probes: `slopes`, the summed A (s, n, H), and `pre_activations` Z. The second layer stays.
+    """
+    if representation not in ("auto", "direct", "gram"):
+        raise ValueError(f"Unknown representation {representation!r}; use auto, direct or gram.")
+    if isinstance(net, TwoLayerNet) and net.activation.p != 1:
+        raise ValueError("Only ReLU networks are trained in the first layer alone.")
+    layer, many = _layer(net)
+    x = x.to(layer.W.dtype)
+    rate = torch.as_tensor(step_size, dtype=x.dtype).reshape(-1, 1, 1)
+    if steps < 0 or not bool((rate > 0).all()):
+        raise ValueError(f"Need steps ≥ 0 and positive step sizes, got {steps} and {step_size}.")
+    gram = representation == "gram" or (representation == "auto" and x.shape[-2] < x.shape[-1])
+    moving = (_Gram if gram else _Direct)(layer, x, rate)
+    total, wanted = torch.zeros_like(moving.z), {*record, steps}
+    times, nets, probes = [], [], {"slopes": [], "pre_activations": []}
+    for step in range(steps + 1):
+        if step in wanted and bool(torch.isfinite(moving.z).all()):
+            times.append(step)
+            nets.append(_rebuilt(net, moving.now(total), many))
+            probes["slopes"].append(total.clone())
+            probes["pre_activations"].append(moving.z.clone())
+        if step < steps:
+            slopes = _slopes(net, moving.z, targets)
+            total += slopes
+            moving.step(slopes)
+            progress((step + 1) / steps)
+    ended = Ended.TIME_REACHED if bool(torch.isfinite(moving.z).all()) else Ended.DIVERGED
+    return Trajectory(times, nets, ended, probes, steps)
+
+
+def _layer(net: TwoLayerNet | GroupedNet) -> tuple[Layer, bool]:
+    """The first layer as a stack, and whether it was one."""
+    if isinstance(net, GroupedNet):
+        many = net.W.ndim == 4
+        W = net.W.detach().flatten(-3, -2)
+        return Layer(W if many else W.unsqueeze(0), None), many
+    many = net.W.ndim == 3
+    W, b = net.W.detach(), None if net.b is None else net.b.detach()
+    return (Layer(W, b) if many else Layer(W.unsqueeze(0), None if b is None else b.unsqueeze(0))), many
+
+
+def _rebuilt(net: TwoLayerNet | GroupedNet, layer: Layer, many: bool) -> TwoLayerNet | GroupedNet:
+    if not many:
+        layer = Layer(layer.W[0], None if layer.b is None else layer.b[0])
+    if isinstance(net, GroupedNet):
+        return GroupedNet(layer.W.unflatten(-2, net.W.shape[-3:-1]))
+    return TwoLayerNet(layer.W, net.a, layer.b, activation=net.activation)
+
+
+def _slopes(
+    net: TwoLayerNet | GroupedNet, z: Float[Tensor, "s n h"], targets: Tensor
+) -> Float[Tensor, "s n h"]:
+    """C = ∂L/∂Z: the residual of each output times how much the neuron adds to it."""
+    num = z.shape[1]
+    if isinstance(net, GroupedNet):
+        k, h = net.W.shape[-3:-1]
+        p = group_means(z.unflatten(-1, (k, h))).softmax(dim=-1)
+        residual = (p - torch.nn.functional.one_hot(targets, k).to(z.dtype)) / (num * h)
+        return (residual.unsqueeze(-1) * relu_power(z, 0).unflatten(-1, (k, h))).flatten(-2)
+    a = net.a.detach().reshape(-1, 1, z.shape[2])
+    f = (relu_power(z, 1) * a).sum(dim=-1)  # (s, n)
+    residual = -targets * torch.sigmoid(-targets * f) / num
+    return relu_power(z, 0) * (residual.unsqueeze(-1) * a)
+
+
+def _forward(layer: Layer, x: Tensor) -> Tensor:
+    z = x @ layer.W.mT
+    return z if layer.b is None else z + layer.b.unsqueeze(1)
+
+
+class _Direct:
+    """The layer itself moves; Z is computed from it."""
+
+    def __init__(self, layer: Layer, x: Tensor, rate: Tensor) -> None:
+        self.layer, self.x, self.rate = layer, x, rate
+        self.z = _forward(layer, x)
+
+    def step(self, slopes: Tensor) -> None:
+        W, b = self.layer
+        W = W - self.rate * (slopes.mT @ self.x)
+        self.layer = Layer(W, None if b is None else b - self.rate[..., 0] * slopes.sum(dim=1))
+        self.z = _forward(self.layer, self.x)
+
+    def now(self, total: Tensor) -> Layer:
+        return self.layer
+
+
+class _Gram:
+    """Only Z moves; the layer is read off the summed slopes."""
+
+    def __init__(self, layer: Layer, x: Tensor, rate: Tensor) -> None:
+        self.start, self.x, self.rate = layer, x, rate
+        self.z, gram = _forward(layer, x), x @ x.mT
+        self.gram = gram if layer.b is None else gram + 1
+
+    def step(self, slopes: Tensor) -> None:
+        self.z = self.z - self.rate * (self.gram @ slopes)
+
+    def now(self, total: Tensor) -> Layer:
+        W, b = self.start
+        W = W - self.rate * (total.mT @ self.x)
+        return Layer(W, None if b is None else b - self.rate[..., 0] * total.sum(dim=1))
