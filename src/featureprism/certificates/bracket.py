@@ -113,6 +113,7 @@ def _searched(
         name = "not certified" if lipschitz is None else "given Lipschitz constant"
         return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
     certificates = _rungs(form, x, y, margin, norm, attacked.radius)
+    assert isinstance(net, TwoLayerNet)
     untried = _close(net, form, x, y, attacked, certificates, gap, effort, progress) if norm == 2 else []
     certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
     method = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True)]

@@ -2,6 +2,7 @@
 
 from featureprism.data.clusters import (
     GaussianClusters,
+    class_labels,
     equicorrelated_centres,
     orthogonal_centres,
     orthogonal_clusters,
@@ -14,6 +15,7 @@ from featureprism.data.clusters import (
 
 __all__ = [
     "GaussianClusters",
+    "class_labels",
     "equicorrelated_centres",
     "orthogonal_centres",
     "orthogonal_clusters",

@@ -1,0 +1,28 @@
+"""Li et al., "Feature Averaging: An Implicit Bias of Gradient Descent Leading to Non-Robustness in Neural Networks", ICLR 2025."""
+
+from featureprism.papers.feature_averaging.ablations import ABLATIONS
+from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
+from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
+from featureprism.papers.feature_averaging.scaling import SCALING
+from featureprism.papers.feature_averaging.theorems import (
+    PROPOSITION_4_8,
+    THEOREM_4_5,
+    THEOREM_4_6,
+    THEOREM_4_7,
+)
+
+EXPERIMENTS = (
+    FIGURE_1,
+    FIGURE_2,
+    FIGURE_3,
+    *ABLATIONS,
+    THEOREM_4_5,
+    THEOREM_4_6,
+    THEOREM_4_7,
+    PROPOSITION_4_8,
+    DECOMPOSITION,
+    DYNAMICS,
+    SCALING,
+)
+
+__all__ = ["EXPERIMENTS"]
