@@ -51,7 +51,7 @@ def readout_radius(W, labels, x, y) -> float:
     sizes = (np.linalg.norm(W, axis=2).sum(axis=1) / h).max() ** 2
     L = math.sqrt(squares.max() + 4 * eps * sizes)
     logits = np.maximum(W @ x, 0).mean(axis=1)
-    top = logits.max()
-    lse = [top + math.log(np.exp(logits[mask] - top).sum()) for mask in (own, other)]
+    groups = logits[own], logits[other]
+    lse = [v.max() + math.log(np.exp(v - v.max()).sum()) for v in groups]
     rounding = eps * (2 * (np.abs(W) @ np.abs(x)).mean(axis=1).max() + abs(lse[0]) + abs(lse[1]) + 2)
     return max(0.0, (lse[0] - lse[1] - rounding) / L * (1 - eps)) if L > 0 else 0.0

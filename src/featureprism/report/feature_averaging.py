@@ -81,11 +81,11 @@ def ablation(rows: list[Row]) -> Figure:
         matrix(
             panel, of_kind(rows, "cosine", value=value), f"{own[0]['varied'].replace('_', ' ')} = {value:g}"
         )
-        same, law, radius = (mean_of(own, name) for name in ("same_class", "law", "radius"))
-        panel.set_xlabel(
-            f"own class {same:.3f} (law {law:.3f})\nother {mean_of(own, 'opposite'):.3f}\nradius {radius:.2f} √(d/k)",
-            fontsize=7,
+        same, law, other, radius = (
+            mean_of(own, name) for name in ("same_class", "law", "opposite", "radius")
         )
+        told = f"own class {same:.3f} (law {law:.3f})\nother {other:.3f}\nradius {radius:.2f} √(d/k)"
+        panel.set_xlabel(told, fontsize=7)
         panel.set_ylabel("")
     return figure
 
@@ -122,8 +122,8 @@ def theorem_4_5(rows: list[Row]) -> Figure:
     found = of_kind(rows, "summary")
     names = {
         "clean": "clean_accuracy",
-        "proven at 0.85 √(d/k)": "certified_below",
-        "attacked at 1.15 √(d/k)": "attacked_above",
+        "proven at 0.8 √(d/k)": "certified_below",
+        "attacked at 1.2 √(d/k)": "attacked_above",
         "printed attack": "printed_accuracy",
     }
     for place, (text, key) in enumerate(names.items()):

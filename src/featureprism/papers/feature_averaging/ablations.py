@@ -17,6 +17,7 @@ from featureprism.papers.feature_averaging.setting import (
     clean_accuracy,
     matrix_rows,
     scales,
+    train,
 )
 from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge
 from featureprism.seeds import generator_for
@@ -29,7 +30,7 @@ BATCHES: dict[str, dict[str, tuple[float, ...]]] = {
     # quantity: its values at each scale; the paper's own are those of "paper"
     POINTS: {"quick": (1000, 4000), "standard": (1000, 10_000), "paper": (1000, 10_000, 50_000)},
     "step_size": {
-        "quick": (1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0),
+        "quick": (1e-4, 1e-3, 1e-2, 0.1, 1.0),
         "standard": (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0),
         "paper": (1e-4, 1e-3, 1e-2),
     },
@@ -81,8 +82,7 @@ def trained(setting: Row, seed: int) -> list[tuple[float, TwoLayerNet, GaussianC
         nets = []
         for start, size, own in zip(starts, sizes, clusters, strict=True):
             data = sample(own, size, generator=generator_for("train", seed))
-            options = {"step_size": setting["step_size"], "steps": steps}
-            nets.append(first_layer_descent(start, data.x, data.y, **options).last)
+            nets.append(train(start, setting, data.x, data.y))
     else:
         samples = [
             sample(c, setting["points"], generator=generator_for("train", seed))
@@ -243,7 +243,7 @@ def _claims_7(rows: list[Row]) -> list[Claim]:
 def _experiment(number: int, varied: str, title: str, about: str, claims) -> Experiment:
     spelled = {scale: " ".join(f"{v:g}" for v in values) for scale, values in BATCHES[varied].items()}
     own = {
-        scale: {"values": words, "test_points": 50 if scale == "quick" else 300}
+        scale: {"values": words, "test_points": 30 if scale == "quick" else 300}
         for scale, words in spelled.items()
     }
     return Experiment(

@@ -20,7 +20,7 @@ from featureprism.probes import cosines
 from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge
 from featureprism.theory import feature_averaging as theory
 
-GRID = 41  # points of the slice in each direction
+GRID = 31  # points of the slice in each direction
 REACH = 1.3  # of the slice, in units of √d
 CURVE = torch.linspace(0, 1.0, 101, dtype=torch.float64)  # radii in units of √d
 BEYOND = 1.2  # where the universal direction is tried, in units of √(d/k)

@@ -1,9 +1,10 @@
 """What the experiments of the paper share: clusters and samples of a setting, and the two ways to label them."""
 
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from featureprism.certificates import robust_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
@@ -81,16 +82,23 @@ def k_class_start(setting: Row, seed: int) -> GroupedNet:
     return grouped_start(k, setting["group"], setting["dim"], setting["start"], generator=generator)
 
 
+def train(start: Any, setting: Row, x: Tensor, targets: Tensor) -> Any:
+    """Descent on the first layer: in float64 in the Gram representation (n < d), in float32 by the direct loop."""
+    exact = x.shape[0] < x.shape[1]
+    start, x, targets = (start, x, targets) if exact else (start.float(), x.float(), targets)
+    targets = targets.to(x.dtype) if targets.is_floating_point() else targets
+    run = first_layer_descent(start, x, targets, step_size=setting["step_size"], steps=setting["steps"])
+    return run.last.double()
+
+
 def train_two_class(setting: Row, data: Dataset, seed: int) -> TwoLayerNet:
     """Labels ±1, logistic loss."""
-    options = {"step_size": setting["step_size"], "steps": setting["steps"]}
-    return first_layer_descent(two_class_start(setting, seed), data.x, data.y, **options).last
+    return train(two_class_start(setting, seed), setting, data.x, data.y)
 
 
 def train_k_class(setting: Row, data: Dataset, seed: int) -> GroupedNet:
     """A label for each cluster, cross-entropy."""
-    options = {"step_size": setting["step_size"], "steps": setting["steps"]}
-    return first_layer_descent(k_class_start(setting, seed), data.x, data.cluster, **options).last
+    return train(k_class_start(setting, seed), setting, data.x, data.cluster)
 
 
 def bracket(net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3) -> RadiusBracket:
