@@ -12,6 +12,8 @@ from featureprism.certificates.record import proven
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
 from featureprism.networks import (
     BayesClassifier,
+    BinaryReadout,
+    GroupedNet,
     LinearClassifier,
     NearestCluster,
     PolynomialClassifier,
@@ -21,6 +23,7 @@ from featureprism.networks import (
     Tanh,
     TwoLayerNet,
     gaussian_start,
+    grouped_start,
 )
 from featureprism.records import RadiusBracket
 from featureprism.seeds import generator_for
@@ -210,6 +213,39 @@ def test_misclassified_tanh_and_foreign_modules(generator):
     given = robust_radius(torch.nn.Sequential(tanh), x, labels, lipschitz=constant)
     assert bool((given.certified > 0).all())
     assert bool((given.certified <= given.attacked).all())
+
+
+@pytest.mark.parametrize("per_class", [1, 3])
+def test_readouts_are_bracketed_soundly(per_class, generator):
+    net = grouped_start(4, per_class, 5, 1.0, generator=generator)
+    readout = BinaryReadout(net, torch.tensor([1.0, 1.0, -1.0, -1.0]).double())
+    x = torch.randn(8, 5, generator=generator).double()
+    with torch.no_grad():
+        y = torch.where(readout(x) >= 0, 1.0, -1.0).double()
+    bracket = robust_radius(readout, x, y)
+    assert bool((bracket.certified > 0).all())
+    assert set(bracket.method) == {"lipschitz"}
+    directions = torch.randn(4000, 5, generator=generator).double()
+    directions = directions / directions.norm(dim=1, keepdim=True)
+    flipped = torch.isfinite(bracket.attacked)
+    with torch.no_grad():
+        assert bool((y * readout(x + bracket.witness) <= 0)[flipped].all())
+        for i in range(len(x)):
+            assert bool((y[i] * readout(x[i] + bracket.certified[i] * directions) > 0).all())
+    for i, certificate in enumerate(bracket.certificates):
+        assert check(certificate, readout, x[i], float(y[i]))
+        assert not check(replace(certificate, radius=1.01 * certificate.radius), readout, x[i], float(y[i]))
+    # one class a side, one neuron each: f = [w, x]₊ - [v, x]₊, whose bracket the cells close
+    pair = BinaryReadout(GroupedNet(net.W[:2, :1]), torch.tensor([1.0, -1.0]).double())
+    twin = TwoLayerNet(net.W[:2, 0], torch.tensor([1.0, -1.0]).double(), activation=ReLU())
+    with torch.no_grad():
+        torch.testing.assert_close(pair(x), twin(x))
+        right = twin(x).abs() > 1e-6
+        labels = torch.where(twin(x) >= 0, 1.0, -1.0).double()
+    exact = robust_radius(twin, x[right], labels[right], gap=1e-3)
+    loose = robust_radius(pair, x[right], labels[right])
+    assert bool((loose.certified <= exact.attacked * (1 + 1e-9)).all())
+    torch.testing.assert_close(loose.attacked, exact.attacked, rtol=1e-2, atol=0)
 
 
 def test_crown_holds_in_the_box_norm(generator):

@@ -58,13 +58,14 @@ def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         radius = readout_radius(W, labels, x.detach().double().numpy(), float(y))
-    return Certificate(radius if np.isfinite(radius) else 0.0, "readout")
+    return Certificate(float(radius) if np.isfinite(radius) else 0.0, "readout")
 
 
 def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor, y: float) -> bool:
     """Whether the checker, from the definition of the network alone, grants the certificate its radius."""
     if isinstance(net, BinaryReadout):
-        return certificate.kind == "readout" and readout_certificate(net, x, y).radius >= certificate.radius
+        granted = readout_certificate(net, x, y).radius
+        return certificate.kind == "readout" and granted >= certificate.radius
     form = power_form(net)
     if form is None:
         raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")

@@ -105,8 +105,16 @@ def _slopes(
     return relu_power(z, 0) * (residual.unsqueeze(-1) * a)
 
 
+def _shared(left: Float[Tensor, "*s m n"], right: Float[Tensor, "s n h"]) -> Float[Tensor, "s m h"]:
+    """left @ right for a stack; one matrix shared by all is read once, in one product."""
+    if left.ndim == 3:
+        return left @ right
+    s, n, h = right.shape
+    return (left @ right.movedim(0, 1).reshape(n, s * h)).reshape(-1, s, h).movedim(1, 0)
+
+
 def _forward(layer: Layer, x: Tensor) -> Tensor:
-    z = x @ layer.W.mT
+    z = _shared(x, layer.W.mT)
     return z if layer.b is None else z + layer.b.unsqueeze(1)
 
 
@@ -119,7 +127,7 @@ class _Direct:
 
     def step(self, slopes: Tensor) -> None:
         W, b = self.layer
-        W = W - self.rate * (slopes.mT @ self.x)
+        W = W - self.rate * _shared(self.x.mT, slopes).mT
         self.layer = Layer(W, None if b is None else b - self.rate[..., 0] * slopes.sum(dim=1))
         self.z = _forward(self.layer, self.x)
 
@@ -136,9 +144,9 @@ class _Gram:
         self.gram = gram if layer.b is None else gram + 1
 
     def step(self, slopes: Tensor) -> None:
-        self.z = self.z - self.rate * (self.gram @ slopes)
+        self.z = self.z - self.rate * _shared(self.gram, slopes)
 
     def now(self, total: Tensor) -> Layer:
         W, b = self.start
-        W = W - self.rate * (total.mT @ self.x)
+        W = W - self.rate * _shared(self.x.mT, total).mT
         return Layer(W, None if b is None else b - self.rate[..., 0] * total.sum(dim=1))

@@ -202,7 +202,7 @@ DYNAMICS = Experiment(
     source="Li et al. 2025, Section 5",
     title="Margins grow like the logarithm of ηdt/(km)",
     scales=scales(
-        {"test_points": 1, "steps": 400},
+        {"test_points": 1, "steps": 300},
         {"test_points": 1, "steps": 2000},
         {"test_points": 1, "steps": 10000},
     ),

@@ -1,0 +1,70 @@
+"""Laws against their differential equations and hand calculations; premises that hold and fail."""
+
+import math
+
+import pytest
+import torch
+
+from featureprism.data import orthogonal_clusters, sample
+from featureprism.seeds import generator_for
+from featureprism.theory import feature_averaging as theory
+
+BASELINE = theory.Setting(3072, 5, 5, 1000, 5, 1e-3, 1e-5)
+
+
+@pytest.mark.parametrize("k", [None, 3, 10])
+def test_growth_laws_solve_their_equations(k):
+    q, dt, rate = 0.0, 1e-3, 0.7
+    for _ in range(20_000):
+        slope = rate / (1 + math.exp(q)) if k is None else rate * (k - 1) / (k - 1 + math.exp(q))
+        q += dt * slope
+    law = theory.two_class_margin(rate, 20.0) if k is None else theory.k_class_margin(rate, 20.0, k)
+    assert law == pytest.approx(q, rel=1e-3)
+    assert theory.two_class_margin(rate, 0.0) == pytest.approx(0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("elapsed", [1e-9, 1e-3, 1.0, 1e6, 1e12])
+def test_growth_is_solved_at_every_scale(elapsed):
+    q = theory.two_class_margin(1.0, elapsed)
+    assert q + math.exp(q) == pytest.approx(1 + elapsed, rel=1e-12)
+
+
+def test_constants_of_the_baseline():
+    assert theory.critical_radius(3072, 10) == pytest.approx(17.527, abs=1e-3)
+    assert theory.printed_attack_norm(BASELINE) == pytest.approx(70.1, abs=0.05)
+    assert theory.printed_attack_norm(BASELINE) > theory.largest_radius(3072)  # vacuous
+    assert theory.epsilon(BASELINE) == pytest.approx(58, abs=0.5)
+    assert theory.cosine_law(5, 10, 1000) == pytest.approx(0.445, abs=1e-3)
+    assert theory.growth_rate(BASELINE) == pytest.approx(3.072 / 5 * (0.1 + 0.001))
+    assert theory.two_class_margin(theory.growth_rate(BASELINE), 100) == pytest.approx(1.705, abs=2e-3)
+    ten = theory.Setting(3072, 5, 5, 1000, 1, 1e-3, 1e-5)
+    assert theory.k_class_margin(theory.growth_rate(ten), 100, 10) == pytest.approx(5.444, abs=2e-3)
+
+
+def test_derivative_ratios_obey_the_corrected_lemma(generator):
+    q = 3 * torch.randn(500, generator=generator).double()
+    for a, b in zip(q[::2].tolist(), q[1::2].tolist(), strict=True):
+        large, small = max(a, b), min(a, b)
+        ratio = (1 + math.exp(large)) / (1 + math.exp(small))
+        low, high = theory.derivative_ratio_bounds(large, small)
+        assert ratio <= high * (1 + 1e-12)
+        if large + small >= 0:
+            assert ratio >= low * (1 - 1e-12)
+
+
+def test_premises_and_events():
+    clusters = orthogonal_clusters(3072, 5, 5, 1.0, generator=generator_for("centres", 0))
+    found = {p.name: p for p in theory.premises(BASELINE, clusters.mu)}
+    assert found["largest |cos(μ_i, μ_j)|"].holds
+    assert not found["d (order k¹⁰)"].holds
+    assert not found["η (order d⁻²)"].holds
+    bent = clusters.mu.clone()
+    bent[0] += 0.1 * bent[1]
+    assert not {p.name: p for p in theory.premises(BASELINE, bent)}["largest |cos(μ_i, μ_j)|"].holds
+    events = theory.sample_events(sample(clusters, 200, generator=generator_for("train", 0)))
+    assert all(e.holds for e in events[:5])
+    start = torch.randn(10, 3072, generator=generator_for("start", 0)).double()
+    first, second = theory.start_events(BASELINE, 1e-5 * start, torch.zeros(10).double())
+    assert first.holds
+    assert second.holds
+    assert not theory.start_events(BASELINE, 2e-5 * start, torch.ones(10).double())[0].holds
