@@ -4,6 +4,8 @@ from jaxtyping import install_import_hook
 
 hook = install_import_hook("featureprism", "shape_checks.checked")
 
+import sys
+
 import matplotlib  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
@@ -12,6 +14,13 @@ from featureprism.data import orthonormal_clusters, sample, sample_balanced  # n
 from featureprism.seeds import generator_for  # noqa: E402
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

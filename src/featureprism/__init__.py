@@ -19,14 +19,19 @@ from featureprism.attacks import (
 from featureprism.certificates import Certificate, check, robust_radius
 from featureprism.data import (
     GaussianClusters,
+    LabelNoise,
+    NoisySample,
+    XorClusters,
     equicorrelated_centres,
     orthogonal_centres,
     orthogonal_clusters,
     orthonormal_clusters,
     sample,
     sample_balanced,
+    sample_xor,
     sphere_centres,
     to_signs,
+    xor_clusters,
 )
 from featureprism.geometry import LpBall
 from featureprism.networks import (
@@ -58,6 +63,7 @@ from featureprism.networks import (
     save_net,
     shared_features_net,
     stack,
+    unit_votes_start,
     voting_start,
 )
 from featureprism.probes import (
@@ -98,10 +104,12 @@ __all__ = [
     "Experiment",
     "GaussianClusters",
     "GroupedNet",
+    "LabelNoise",
     "LinearClassifier",
     "Loss",
     "LpBall",
     "NearestCluster",
+    "NoisySample",
     "PolynomialClassifier",
     "PolynomialReLU",
     "PowerReLU",
@@ -113,6 +121,7 @@ __all__ = [
     "Trajectory",
     "TwoLayerNet",
     "TwoLogits",
+    "XorClusters",
     "accuracy_curve",
     "alignment",
     "alive",
@@ -149,6 +158,7 @@ __all__ = [
     "robust_radius",
     "sample",
     "sample_balanced",
+    "sample_xor",
     "save_net",
     "self_test",
     "shared_features_net",
@@ -160,7 +170,9 @@ __all__ = [
     "structured_starts",
     "to_signs",
     "transfer",
+    "unit_votes_start",
     "universal_direction",
     "voronoi_region",
     "voting_start",
+    "xor_clusters",
 ]

@@ -24,6 +24,7 @@ from featureprism.networks.initial import (
     nudge_as_printed,
     nudge_to_own_class,
     random_signs,
+    unit_votes_start,
     voting_start,
 )
 from featureprism.networks.plain import MLP, LinearClassifier
@@ -61,5 +62,6 @@ __all__ = [
     "save_net",
     "shared_features_net",
     "stack",
+    "unit_votes_start",
     "voting_start",
 ]

@@ -36,6 +36,20 @@ def voting_start(
     return TwoLayerNet(W, torch.cat([votes, -votes]), b, activation=activation)
 
 
+def unit_votes_start(
+    width: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
+) -> TwoLayerNet:
+    """Entries of W N(0, std²), votes +1/√m for the first half and -1/√m for the second (0 for an odd one), no bias.
+
+    The second layer is meant to stay. Source: feature-amplification, Section 2.2.
+    """
+    W = std * torch.randn(width, dim, generator=generator, dtype=torch.float64)
+    a = torch.zeros(width, dtype=torch.float64)
+    half = width // 2
+    a[:half], a[half : 2 * half] = 1 / sqrt(width), -1 / sqrt(width)
+    return TwoLayerNet(W, a, activation=activation)
+
+
 def grouped_start(
     num_classes: int, per_class: int, dim: int, std: float, *, generator: torch.Generator
 ) -> GroupedNet:

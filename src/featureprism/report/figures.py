@@ -7,10 +7,15 @@ import torch
 from torch import Tensor
 
 from featureprism.records import RadiusBracket, Row
-from featureprism.report import beyond, feature_averaging, gmm_flow
+from featureprism.report import beyond, feature_amplification, feature_averaging, gmm_flow
 from featureprism.report.style import COLOURS, SETTINGS, panels
 
-DRAWINGS = {**gmm_flow.DRAWINGS, **feature_averaging.DRAWINGS, **beyond.DRAWINGS}
+DRAWINGS = {
+    **gmm_flow.DRAWINGS,
+    **feature_averaging.DRAWINGS,
+    **feature_amplification.DRAWINGS,
+    **beyond.DRAWINGS,
+}
 
 
 def save_curve(certified: Tensor, attacked: Tensor, folder: Path) -> None:

@@ -1,0 +1,140 @@
+"""XOR of four clusters on two orthonormal directions, with labels that may be flipped."""
+
+from dataclasses import dataclass
+from math import sqrt
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from featureprism.data.clusters import orthogonal_centres
+from featureprism.records import Dataset
+
+LAWS = ("gaussian", "laplace", "uniform", "exponential", "ball")
+NOISES = ("constant", "one cluster", "boundary", "adversarial")
+XOR_LABELS = (1.0, 1.0, -1.0, -1.0)  # of +μ1, -μ1, +μ2, -μ2
+
+
+@dataclass(frozen=True)
+class XorClusters:
+    """x = μ + σ z, μ uniform in {μ1, -μ1, μ2, -μ2}; clean label +1 for ±μ1, -1 for ±μ2.
+
+    z has a log-concave law with mean 0 and unit variance in every coordinate. Source: feature-amplification, Section 2.1.
+    """
+
+    directions: Float[Tensor, "2 d"]
+    sigma: float
+    law: str = "gaussian"
+
+    def __post_init__(self) -> None:
+        if self.law not in LAWS:
+            raise ValueError(f"Unknown law {self.law!r}; choose one of {', '.join(LAWS)}.")
+        if not self.sigma >= 0:
+            raise ValueError(f"sigma must be at least 0, got {self.sigma}.")
+
+    @property
+    def centres(self) -> Float[Tensor, "4 d"]:
+        """+μ1, -μ1, +μ2, -μ2."""
+        first, second = self.directions
+        return torch.stack([first, -first, second, -second])
+
+
+@dataclass(frozen=True)
+class LabelNoise:
+    """Which labels are flipped, `rate` of all on average.
+
+    constant: each with probability rate. one cluster: only in +μ1, there with probability 4·rate. boundary: with probability
+    falling off from the decision boundary | |⟨μ1,x⟩| - |⟨μ2,x⟩| |. adversarial: in every cluster the points furthest along it.
+    """
+
+    kind: str = "constant"
+    rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in NOISES:
+            raise ValueError(f"Unknown label noise {self.kind!r}; choose one of {', '.join(NOISES)}.")
+        if not 0 <= self.rate <= (0.25 if self.kind == "one cluster" else 0.5):
+            raise ValueError(f"The noise rate {self.rate} is out of range for {self.kind!r}.")
+
+
+@dataclass(frozen=True)
+class NoisySample:
+    """Points with the labels one sees (`data.y`), the clean ones, and which of them differ."""
+
+    data: Dataset
+    clean: Float[Tensor, " n"]
+    flipped: Bool[Tensor, " n"]
+
+
+def xor_clusters(dim: int, sigma: float, law: str = "gaussian", *, generator: torch.Generator) -> XorClusters:
+    """Two directions drawn at random; in two dimensions the axes."""
+    if dim < 2:
+        raise ValueError(f"XOR needs two dimensions at least, got {dim}.")
+    directions = torch.eye(2).double() if dim == 2 else orthogonal_centres(2, dim, 1.0, generator=generator)
+    return XorClusters(directions, sigma, law)
+
+
+def standard_noise(
+    law: str, num_points: int, dim: int, *, generator: torch.Generator
+) -> Float[Tensor, "n d"]:
+    """Draws with mean 0 and unit variance in every coordinate."""
+    shape = (num_points, dim)
+    if law == "gaussian":
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+    if law == "ball":  # uniform in the ball of radius √(d+2)
+        normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+        radius = torch.rand(num_points, 1, generator=generator, dtype=torch.float64) ** (1 / dim) * sqrt(
+            dim + 2
+        )
+        return radius * normal / torch.linalg.vector_norm(normal, dim=1, keepdim=True)
+    u = torch.rand(shape, generator=generator, dtype=torch.float64).clamp_min(1e-300)
+    if law == "uniform":
+        return sqrt(12) * (u - 0.5)
+    if law == "exponential":
+        return -torch.log(u) - 1
+    sign = torch.randint(0, 2, shape, generator=generator).double() * 2 - 1
+    return -sign * torch.log(u) / sqrt(2)  # Laplace
+
+
+def best_classifier(directions: Float[Tensor, "2 d"], x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """f*(x) = |⟨μ1, x⟩| - |⟨μ2, x⟩|. Source: feature-amplification, eq. (1)."""
+    scores = (x @ directions.T.to(x.dtype)).abs()
+    return scores[:, 0] - scores[:, 1]
+
+
+def sample_xor(
+    clusters: XorClusters, num_points: int, noise: LabelNoise, *, generator: torch.Generator
+) -> NoisySample:
+    """Independent draws with noisy labels."""
+    centres, dim = clusters.centres, clusters.directions.shape[1]
+    cluster = torch.randint(4, (num_points,), generator=generator)
+    x = centres[cluster] + clusters.sigma * standard_noise(clusters.law, num_points, dim, generator=generator)
+    clean = torch.tensor(XOR_LABELS, dtype=torch.float64)[cluster]
+    flipped = _flipped(clusters, x, cluster, noise, generator)
+    y = torch.where(flipped, -clean, clean)
+    return NoisySample(Dataset(x, y, cluster, centres), clean, flipped)
+
+
+def _flipped(
+    clusters: XorClusters,
+    x: Tensor,
+    cluster: Int[Tensor, " n"],
+    noise: LabelNoise,
+    generator: torch.Generator,
+) -> Bool[Tensor, " n"]:
+    coin = torch.rand(len(x), generator=generator, dtype=torch.float64)
+    if noise.kind == "constant":
+        return coin < noise.rate
+    if noise.kind == "one cluster":
+        return (cluster == 0) & (coin < 4 * noise.rate)
+    if noise.kind == "boundary":
+        closeness = torch.exp(-best_classifier(clusters.directions, x).abs() / max(clusters.sigma, 1e-12))
+        weight = closeness * noise.rate * len(x) / closeness.sum()
+        return coin < weight.clamp_max(1)
+    flipped = torch.zeros(len(x), dtype=torch.bool)
+    for c in range(4):
+        members = torch.nonzero(cluster == c)[:, 0]
+        reach = x[members] @ clusters.centres[c]
+        chosen = reach.argsort(descending=True)[: round(noise.rate * len(members))]
+        flipped[members[chosen]] = True
+    return flipped

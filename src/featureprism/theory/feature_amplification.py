@@ -1,0 +1,136 @@
+"""Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", as data.
+
+The proof's constants (C₀ near 6·10¹⁰) admit no experiment; every statement stands here with the printed constant and with one that
+can be met, and the assumptions say for which C, if any, a setting satisfies them all.
+"""
+
+import math
+from dataclasses import dataclass
+
+from featureprism.records import Premise
+
+PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
+USABLE_C0 = 10.0  # the sets J_μ of an experiment
+NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes, scales and failure probability of a run: x = μ + σz, n points, width m, start ω, step size α, noise rate η."""
+
+    dim: int
+    num_points: int
+    width: int
+    sigma: float
+    noise_rate: float
+    start: float
+    step_size: float
+    delta: float = 0.05
+
+    @property
+    def steps(self) -> int:
+        """T = 1 + 1/(4α), the time of Theorem 3.1; α should be 1/(4q)."""
+        return 1 + round(1 / (4 * self.step_size))
+
+
+def regime(dim: int, num_points: int, width: int, C: float, delta: float = 0.05) -> Setting:
+    """The setting on the edge of (A3), (A5)-(A7) for a given C: σ = 1/(C√d), η = 1/C, ω = 1/(C²√(md)), α near 1/(2√C)."""
+    step_size = 1 / (4 * max(1, math.floor(math.sqrt(C) / 2)))  # 1/(4q), so that T is whole
+    return Setting(
+        dim,
+        num_points,
+        width,
+        1 / (C * math.sqrt(dim)),
+        1 / C,
+        1 / (C**2 * math.sqrt(width * dim)),
+        step_size,
+        delta,
+    )
+
+
+def assumptions(s: Setting, C: float) -> list[Premise]:
+    """(A1)-(A7) for a given C."""
+    log_points = max(math.log(s.num_points / s.delta) ** 2, math.log(s.width / s.delta))
+    md = s.width * s.dim
+    rows = [
+        ("d (A1)", s.dim, ">=", C * log_points),
+        ("m (A2)", s.width, ">=", C * math.log(1 / s.delta)),
+        ("σ² (A3)", s.sigma**2, "<=", 1 / (C**2 * s.dim)),
+        ("n (A4)", s.num_points, ">=", C * math.log(s.width / s.delta)),
+        ("η (A5)", s.noise_rate, "<=", 1 / C),
+        ("ω² (A6)", s.start**2, "<=", 1 / (C**4 * md)),
+        ("α, from below (A7)", s.step_size, ">=", 1 / (2 * math.sqrt(C))),
+        ("α, from above (A7)", s.step_size, "<=", 1 / math.sqrt(C)),
+    ]
+    # the edges of a regime are met with equality; a rounding error is not a failure
+    return [
+        Premise(
+            name,
+            float(value),
+            relation,
+            bound * (1 - 1e-12 if relation == ">=" else 1 + 1e-12),
+            f"Assumption, C = {C:g}",
+        )
+        for name, value, relation, bound in rows
+    ]
+
+
+def feasible_constants(s: Setting) -> tuple[float, float]:
+    """The interval of C for which (A1)-(A7) hold together; empty when its lower end exceeds its upper end."""
+    logs = max(math.log(s.num_points / s.delta) ** 2, math.log(s.width / s.delta))
+    upper = min(
+        s.dim / logs,
+        s.width / math.log(1 / s.delta),
+        s.num_points / math.log(s.width / s.delta),
+        1 / (s.sigma * math.sqrt(s.dim)),
+        1 / s.noise_rate if s.noise_rate else math.inf,
+        (s.start**2 * s.width * s.dim) ** -0.25,
+        1 / s.step_size**2,
+    )
+    return 1 / (4 * s.step_size**2), upper
+
+
+def generalisation_bound(s: Setting, flipped_share: float) -> float:
+    """|N|/n + 4/(γ√n) + √(2 ln(4/δ)/n), the explicit end of Theorem 3.1; 4/γ is 5·10⁵, so it says nothing below n = 10¹¹."""
+    root = math.sqrt(s.num_points)
+    return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
+
+
+def feature_change_bound(s: Setting) -> float:
+    """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ e⁻²/(16384 ω√(md)). Proposition 3.2."""
+    return NO_CHANGE / (s.start * math.sqrt(s.width * s.dim))
+
+
+def leaning_share(C0: float) -> float:
+    """|J| ≥ m (1 - 1/C₀)². Lemma 4.2."""
+    return (1 - 1 / C0) ** 2
+
+
+def edge_bound(num_points: int, C0: float) -> float:
+    """n/C₂ with C₂ = 12 C₀ √(2πe). Lemma 4.4."""
+    return num_points / (12 * C0 * math.sqrt(2 * math.pi * math.e))
+
+
+def crossing_bound(s: Setting) -> float:
+    """|⟨w_j, μ2⟩| ≤ 3α/√m for neurons that lean to ±μ1. Condition 4.8."""
+    return 3 * s.step_size / math.sqrt(s.width)
+
+
+def correlation_bound(C0: float) -> float:
+    """cos(w_j¹, μ) ≥ 1/(16 C₂). Lemma 4.10."""
+    return 1 / (16 * 12 * C0 * math.sqrt(2 * math.pi * math.e))
+
+
+def norm_bound(s: Setting, step: int) -> float:
+    """‖W^t‖_F ≤ 2αt, needs ω√(md) ≤ α/3. Lemma A.1."""
+    return 2 * s.step_size * step
+
+
+def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
+    """‖ζ1‖ ≤ C₁ α |a_j| σ√d in the expansion (28) of the first step."""
+    return C1 * s.step_size / math.sqrt(s.width) * s.sigma * math.sqrt(s.dim)
+
+
+def loss_noise_bound(s: Setting) -> float:
+    """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step."""
+    return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)
