@@ -1,10 +1,10 @@
 """Shapes written in annotations are checked while the tests run."""
 
+import sys
+
 from jaxtyping import install_import_hook
 
 hook = install_import_hook("featureprism", "shape_checks.checked")
-
-import sys
 
 import matplotlib  # noqa: E402
 import pytest  # noqa: E402
