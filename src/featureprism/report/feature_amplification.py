@@ -126,6 +126,7 @@ def robustness(rows: list[Row]) -> Figure:
         own = of_kind(rows, "radius", stage=stage)
         low, high = (sum(r[k] for r in own) / len(own) for k in ("certified_half_radius", "half_radius"))
         axes.plot([low, high], [place, place], color=COLOURS[place], linewidth=6)
+        axes.plot(high, place, "|", color="black", markersize=12)
         axes.text(-0.01, place, text, ha="right", va="center", fontsize=8)
     guide(axes, 1 / sqrt(2), "1/√2 (f*)")
     axes.set(xlabel="50 % radius: proven to attacked", xlim=(0, 0.85), yticks=[])

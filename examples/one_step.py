@@ -1,0 +1,19 @@
+"""One step of descent on XOR data turns random features into useful ones, whatever the dimension and in spite of flipped labels."""
+
+import math
+
+import featureprism as fp
+from featureprism.probes.amplification import correlations, leaning_neurons
+
+for dim in (50, 500):
+    clusters = fp.xor_clusters(dim, 1 / (16 * math.sqrt(dim)), generator=fp.generator_for("centres", 0))
+    train = fp.sample_xor(
+        clusters, 1000, fp.LabelNoise("constant", 0.1), generator=fp.generator_for("train", 0)
+    )
+    net = fp.unit_votes_start(400, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("start", 0))
+    run = fp.first_layer_descent(net, train.data.x, train.data.y, step_size=0.125, steps=3, record=range(3))
+    leaning = leaning_neurons(net.W.detach(), net.a.detach(), clusters.centres, 10.0)
+    story = [
+        f"{correlations(step.W.detach(), clusters.centres, leaning).median():.2f}" for step in run.snapshots
+    ]
+    print(f"d = {dim}: correlation of neurons with their cluster at steps 0 to 3: {', '.join(story)}")
