@@ -28,7 +28,7 @@ AVERAGES = 0.9  # cosines of at least this share of the law count as averaging
 POINTS = "points"
 BATCHES: dict[str, dict[str, tuple[float, ...]]] = {
     # quantity: its values at each scale; the paper's own are those of "paper"
-    POINTS: {"quick": (1000, 2500), "standard": (1000, 10_000), "paper": (1000, 10_000, 50_000)},
+    POINTS: {"quick": (1000, 2000), "standard": (1000, 10_000), "paper": (1000, 10_000, 50_000)},
     "step_size": {
         "quick": (1e-4, 1e-3, 1e-2, 0.1, 1.0),
         "standard": (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 10.0),

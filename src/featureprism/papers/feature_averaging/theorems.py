@@ -338,7 +338,7 @@ THEOREM_4_6 = Experiment(
     source="Li et al. 2025, Theorem 4.6",
     title="The trained network approaches the averaging classifier",
     scales=scales(
-        {"sizes": "1000 2500"}, {"sizes": "1000 4000 10000"}, {"sizes": "1000 10000 50000"}, test_points=1
+        {"sizes": "1000 2000"}, {"sizes": "1000 4000 10000"}, {"sizes": "1000 10000 50000"}, test_points=1
     ),
     measure=measure_4_6,
     claims=_claims_4_6,
