@@ -1,7 +1,10 @@
 import math
+from dataclasses import replace
 
 import pytest
+import torch
 
+from featureprism.data import LabelNoise, sample_xor, xor_clusters
 from featureprism.theory import feature_amplification as theory
 
 FIGURE_1 = theory.Setting(2, 5000, 500, 1 / math.sqrt(50), 0.15, 1 / math.sqrt(16000), 0.05)
@@ -33,3 +36,29 @@ def test_constants_of_the_proof():
     assert theory.feature_change_bound(FIGURE_1) == pytest.approx(theory.NO_CHANGE * 4)
     assert theory.crossing_bound(FIGURE_1) == pytest.approx(0.15 / math.sqrt(500))
     assert theory.norm_bound(FIGURE_1, 3) == pytest.approx(0.3)
+
+
+def test_events_of_the_start_and_of_the_sample(generator):
+    s = theory.regime(300, 800, 200, 16.0)
+    clusters = xor_clusters(300, s.sigma, generator=generator)
+    noisy = sample_xor(clusters, 800, LabelNoise("constant", s.noise_rate), generator=generator)
+    W = s.start * torch.randn(200, 300, generator=generator).double()
+    assert all(p.holds for p in theory.start_events(s, W, clusters.centres, 4.0))
+    assert not theory.start_events(s, 2 * W, clusters.centres, 4.0)[1].holds
+    constants = theory.sample_constants(s, noisy.data, noisy.flipped)
+    assert all(p.holds for p in constants)
+    # (b): ‖z‖²/d of standard Gaussians is a little above 1
+    assert 1.0 < constants[2].measured < 1.6
+    spoiled = replace(noisy.data, x=noisy.data.x + 0.9 * clusters.centres[0])
+    assert not all(
+        p.holds for p in theory.sample_constants(replace(s, sigma=s.sigma / 10), spoiled, noisy.flipped)
+    )
+
+
+def test_neurons_outside_a_set_add_no_more_than_their_share(generator):
+    W, x = torch.randn(40, 6, generator=generator).double(), torch.randn(30, 6, generator=generator).double()
+    a = torch.full((40,), 1 / math.sqrt(40)).double()
+    added = (torch.relu(x @ W[:10].T) @ a[:10]).abs() / x.norm(dim=1)
+    bound = theory.subnetwork_bound(10, 40, float(torch.linalg.matrix_norm(W[:10])))
+    assert float(added.max()) <= bound
+    assert theory.margin_bound(theory.PROOF_C0) == pytest.approx(1 / 30266, rel=1e-3)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
-from featureprism.attacks.gradient import margin_gradient
+from featureprism.attacks.gradient import in_double, margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.record import Certificate, cells_certificate, proven, readout_certificate
@@ -58,7 +58,7 @@ def robust_radius(
     if norm not in (2, inf):
         raise ValueError(f"norm must be 2 or math.inf, got {norm}.")
     began = time.perf_counter()
-    x, y = x.double(), y.double()
+    net, x, y = in_double(net), x.double(), y.double()
     if norm == 2 and hasattr(net, "exact_radius"):
         bracket = _closed_form(net, x, y)
     elif norm == 2 and isinstance(net, BayesClassifier):
@@ -71,7 +71,7 @@ def robust_radius(
 
 
 def _closed_form(net: Any, x: Tensor, y: Tensor) -> RadiusBracket:
-    radius = net.double().exact_radius(x, y)
+    radius = net.exact_radius(x, y)
     low, high = radius * (1 - EXACT_ROUNDING), radius * (1 + EXACT_ROUNDING)
     return RadiusBracket(low, high, ("closed form",) * len(x))
 
@@ -107,7 +107,7 @@ def _searched(
         names = ("lipschitz",) * len(x)
         return RadiusBracket(certified, attacked.radius, names, attacked.delta, proofs, *shares)
     with torch.no_grad():
-        margin = y * net.double()(x)
+        margin = y * net(x)
     if form is None:
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"

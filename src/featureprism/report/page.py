@@ -75,10 +75,28 @@ def _section(item: Path) -> tuple[str, list[Claim]]:
         f'<section id="{_anchor(item)}"><h2>{escape(about["title"])}</h2>'
         f"<p class=soft>{escape(about['source'])} · <code>{escape(about['id'])}</code></p>"
         f"<p>{escape(about['about'])}</p>{_figure(item, about['title'])}"
-        f"<h3>Claims</h3>{_claims_table(claims)}{_premises_table(rows)}"
+        f"<h3>Claims</h3>{_claims_table(claims)}{_attack_line(rows)}{_premises_table(rows)}"
         f"{_settings_table(about['settings'])}<p class=soft>{escape(facts)}</p></section>"
     )
     return html, claims
+
+
+def _attack_line(rows: list[Row]) -> str:
+    """What stands beside attacked radii: the attack's self-test, vanished gradients, and where plain PGD fails."""
+    found = [r for r in rows if r.get("self_test_passed") is not None]
+    if not found:
+        return ""
+    passed = (
+        "passed" if all(r["self_test_passed"] for r in found) else "FAILED: do not believe the attacked radii"
+    )
+    zero, blind = (
+        max((r[name] for r in found if r.get(name) == r.get(name) and r.get(name) is not None), default=0.0)
+        for name in ("zero_gradient_share", "blind_share")
+    )
+    return (
+        f"<p class=soft>Attack self-test (F³ must fall at 0.75 and hold at 0.68): {passed}. Vanished gradients on up to {zero:.0%} of"
+        f" the points; plain PGD misses up to {blind:.0%} of them beyond their radius.</p>"
+    )
 
 
 def _claim(row: Row) -> Claim:

@@ -7,7 +7,11 @@ can be met, and the assumptions say for which C, if any, a setting satisfies the
 import math
 from dataclasses import dataclass
 
-from featureprism.records import Premise
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from featureprism.records import Dataset, Premise
 
 PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
 USABLE_C0 = 10.0  # the sets J_μ of an experiment
@@ -99,6 +103,51 @@ def generalisation_bound(s: Setting, flipped_share: float) -> float:
 def feature_change_bound(s: Setting) -> float:
     """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ e⁻²/(16384 ω√(md)). Proposition 3.2."""
     return NO_CHANGE / (s.start * math.sqrt(s.width * s.dim))
+
+
+def start_events(
+    s: Setting, W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], C0: float
+) -> list[Premise]:
+    """Lemma 4.1 on a start: norms near ω√d, and all but few neurons with |⟨w_j, μ⟩| ≥ ω/(2C₀) for each direction."""
+    norms = torch.linalg.vector_norm(W, dim=1) / (s.start * math.sqrt(s.dim))
+    share = float(
+        ((W @ centres[[0, 2]].T.to(W.dtype)).abs() >= s.start / (2 * C0)).double().mean(dim=0).min()
+    )
+    least = 1 - 1 / (2 * C0) - math.sqrt(2 * math.log(4 / s.delta) / s.width)
+    return [
+        Premise("‖w_j(0)‖/(ω√d), least", float(norms.min()), ">=", 0.5, "Lemma 4.1"),
+        Premise("‖w_j(0)‖/(ω√d), largest", float(norms.max()), "<=", 1.5, "Lemma 4.1"),
+        Premise(f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}", share, ">=", least, "Lemma 4.1"),
+    ]
+
+
+def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
+    """The least C₁ that makes each part of Lemma 4.3 true on a sample; the proof needs a universal one, here up to C = 16."""
+    own = data.centres[data.cluster]
+    noise = s.sigma * math.sqrt(s.dim)
+    across = data.centres[(data.cluster + 2) % 4]
+    root = math.sqrt(math.log(1 / s.delta) / s.num_points)
+    sizes = torch.bincount(data.cluster, minlength=4) / s.num_points
+    along = float((1 - (data.x * own).sum(dim=1)).max()) / noise
+    aside = float((data.x * across).sum(dim=1).abs().max()) / noise
+    values = {
+        "(a) ⟨x, μ⟩ ≥ 1 - C₁σ√d": along,
+        "(a) |⟨x, μ⊥⟩| ≤ C₁σ√d": aside,
+        "(b) ‖x - μ‖² ≤ C₁σ²d": float(((data.x - own) ** 2).sum(dim=1).max()) / noise**2,
+        "(c) |N|/n ≤ η + C₁√(ln(1/δ)/n)": (float(flipped.double().mean()) - s.noise_rate) / root,
+        "(d) ||I_μ|/n - 1/4| ≤ C₁√(ln(1/δ)/n)": float((sizes - 0.25).abs().max()) / root,
+    }
+    return [Premise(f"least C₁ of {name}", value, "<=", 16.0, "Lemma 4.3") for name, value in values.items()]
+
+
+def subnetwork_bound(num_outside: int, width: int, norm_outside: float) -> float:
+    """|f(x) - f^J(x)| ≤ √(|J^c|/m) ‖W_{J^c}‖_F ‖x‖, per unit of ‖x‖. Lemma 4.6."""
+    return math.sqrt(num_outside / width) * norm_outside
+
+
+def margin_bound(C0: float) -> float:
+    """|f^J| ≥ 1/C₃ on training points, C₃ = 4096 e²/(1 - 1/C₀)². Lemma 4.9."""
+    return (1 - 1 / C0) ** 2 / (4096 * math.exp(2))
 
 
 def leaning_share(C0: float) -> float:

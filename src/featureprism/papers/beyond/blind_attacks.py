@@ -5,7 +5,7 @@ from statistics import median
 
 import torch
 
-from featureprism.attacks import pgd, structured_starts
+from featureprism.attacks import pgd, self_test, structured_starts
 from featureprism.certificates import robust_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.rungs import crown_radius
@@ -55,6 +55,8 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
             "crown_half_radius": float(crown.median()),
             "asked_radius": eps,
             "zero_gradient_share": bracket.zero_gradient_share,
+            "blind_share": bracket.blind_share,
+            "self_test_passed": self_test().passed,
         }
     ]
     plain = pgd(net, x, y, LpBall(2, eps), steps=50)

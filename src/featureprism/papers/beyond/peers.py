@@ -79,7 +79,9 @@ def found_radius(question: Question, moved: Tensor) -> Tensor:
 def asked(question: Question, tool: str, mode: str, call: Callable[[], Tensor]) -> Answer:
     """The tool's answer, or its error as an answer that found nothing."""
     try:
-        return Answer(tool, mode, found_radius(question, call()))
+        with torch.random.fork_rng():
+            torch.manual_seed(0)  # tools draw from the global generator; rows must repeat
+            return Answer(tool, mode, found_radius(question, call()))
     except Exception as error:  # whatever a tool raises is part of the finding
         nothing = torch.full_like(question.y, torch.inf)
         return Answer(tool, mode, nothing, f"{type(error).__name__}: {' '.join(str(error).split())[:120]}")

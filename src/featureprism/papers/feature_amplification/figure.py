@@ -4,6 +4,7 @@ from math import inf, sqrt
 
 import torch
 
+from featureprism.attacks import self_test
 from featureprism.certificates import robust_radius
 from featureprism.data import best_classifier
 from featureprism.networks import TwoLayerNet
@@ -164,6 +165,8 @@ def measure_robustness(setting: Row, seed: int, progress: Progress) -> list[Row]
                 "certified_half_radius": float(bracket.certified.median()),
                 "clean_error": clean_error(net, data.test),
                 "zero_gradient_share": bracket.zero_gradient_share,
+                "blind_share": bracket.blind_share,
+                "self_test_passed": self_test().passed,
             }
         )
         progress(0.4 + 0.3 * len(rows))

@@ -11,6 +11,7 @@ from featureprism.data import (
 )
 from featureprism.networks import ReLU, TwoLayerNet, stack, voting_start
 from featureprism.papers.feature_averaging.setting import (
+    attack_facts,
     average_cosines,
     bracket,
     by_seed,
@@ -115,6 +116,7 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "opposite": opposite,
                 "law": law,
                 "clean_accuracy": clean_accuracy(net, test),
+                **attack_facts(radii),
                 "radius": float(radii.attacked.median())
                 / (signal * theory.critical_radius(setting["dim"], k)),
                 "certified_radius": float(radii.certified.median())

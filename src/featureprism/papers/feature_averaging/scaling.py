@@ -7,6 +7,7 @@ import torch
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
     BASELINE,
+    attack_facts,
     bracket,
     by_seed,
     problem,
@@ -34,6 +35,7 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "kind": "radius",
                 "network": name,
                 "clusters": data.clusters.num_clusters,
+                **attack_facts(found),
                 "radius": radius / setting["dim"] ** 0.5,
                 "certified_radius": proven / setting["dim"] ** 0.5,
             }

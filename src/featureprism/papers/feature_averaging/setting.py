@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from featureprism.attacks import self_test
 from featureprism.certificates import robust_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
@@ -104,6 +105,15 @@ def train_k_class(setting: Row, data: Dataset, seed: int) -> GroupedNet:
 def bracket(net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3) -> RadiusBracket:
     """Radii of the test points, certificates limited by cells."""
     return robust_radius(net, test.x, test.y, gap=gap, seconds_per_point=inf, max_cells=CELLS)
+
+
+def attack_facts(found: RadiusBracket) -> Row:
+    """What must stand beside an attacked radius: vanished gradients, where plain PGD fails, and the attack's self-test."""
+    return {
+        "zero_gradient_share": found.zero_gradient_share,
+        "blind_share": found.blind_share,
+        "self_test_passed": self_test().passed,
+    }
 
 
 def clean_accuracy(net: TwoLayerNet | BinaryReadout, test: Dataset) -> float:

@@ -12,6 +12,7 @@ from featureprism.networks import (
 )
 from featureprism.papers.feature_averaging.figures import universal_accuracy
 from featureprism.papers.feature_averaging.setting import (
+    attack_facts,
     bracket,
     by_seed,
     clean_accuracy,
@@ -64,6 +65,7 @@ def measure_4_5(setting: Row, seed: int, progress: Progress) -> list[Row]:
         "relative_error": error,
         "noise_share": theory.noise_share(k, setting["points"]),
         "largest_bias": float(net.b.detach().abs().max()),
+        **attack_facts(found),
         "certified_below": float(certified[0]),
         "attacked_above": float(attacked[1]),
         "printed_norm": printed,
@@ -193,6 +195,7 @@ def measure_4_7(setting: Row, seed: int, progress: Progress) -> list[Row]:
             "needed_lambda": 2 * torch.log(torch.tensor(float(k))).item(),
             "relative_error": float(error.max()),
             "noise_share": theory.noise_share(k, setting["points"]),
+            **attack_facts(found),
             "certified_at_printed": float(certified[0]),
             "half_radius": float(found.attacked.median()),
             "certified_half_radius": float(found.certified.median()),
@@ -259,6 +262,7 @@ def measure_4_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "kind": "summary",
                 "network": name,
                 "clean_accuracy": clean_accuracy(net, data.test),
+                **attack_facts(found),
                 "radius": float(found.attacked.median()) / unit,
                 "certified_radius": float(found.certified.median()) / unit,
             }
