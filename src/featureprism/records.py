@@ -218,6 +218,25 @@ def judge(
     return Claim(id, source, statement, mean, relation, bound, spread, len(tensor), note)
 
 
+def rows_of(rows: Sequence[Row], kind: str, **fields: Any) -> list[Row]:
+    """Rows of one kind with the given fields, in order of the seeds."""
+    found = [r for r in rows if r["kind"] == kind and all(r.get(k) == v for k, v in fields.items())]
+    return sorted(found, key=lambda r: r["seed"])
+
+
+def seeds_of(rows: Sequence[Row]) -> list[int]:
+    """The seeds of the rows."""
+    return sorted({r["seed"] for r in rows})
+
+
+def log_slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """Least-squares slope of log y against log x; NaN for fewer than two points."""
+    if len(x) < 2:
+        return math.nan
+    u, v = (torch.tensor(list(t), dtype=torch.float64).log() for t in (x, y))
+    return float(((u - u.mean()) * (v - v.mean())).sum() / ((u - u.mean()) ** 2).sum())
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A figure or theorem of a paper as something that can be run.

@@ -1,16 +1,14 @@
 """Theorem 3.1, one step's amplification, and Proposition 3.2."""
 
-from math import log, sqrt
+from math import sqrt
 
 import torch
 
 from featureprism.papers.feature_amplification.setting import (
-    by_seed,
     clean_error,
     margins,
     problem,
     row_of,
-    seeds_of,
     start,
     test_error,
     theory_setting,
@@ -26,7 +24,7 @@ from featureprism.probes.amplification import (
     largest_crossing,
     leaning_neurons,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of
 from featureprism.theory import feature_amplification as theory
 
 C = 16.0  # the constant of the assumptions in these experiments
@@ -96,12 +94,12 @@ def measure_3_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def _worst(rows: list[Row], key: str, pick=max) -> list[float]:
     """The worst value of each seed over all settings."""
-    return [pick(r[key] for r in by_seed(rows, "summary", seed=s)) for s in seeds_of(rows)]
+    return [pick(r[key] for r in rows_of(rows, "summary", seed=s)) for s in seeds_of(rows)]
 
 
 def _claims_3_1(rows: list[Row]) -> list[Claim]:
-    bound = min((r["bound"] for r in by_seed(rows, "summary")), default=float("nan"))
-    after = [r for r in by_seed(rows, "step") if r["time"] >= 1]
+    bound = min((r["bound"] for r in rows_of(rows, "summary")), default=float("nan"))
+    after = [r for r in rows_of(rows, "step") if r["time"] >= 1]
     crossing = [max(r["crossing"] for r in after if r["seed"] == s) for s in seeds_of(rows)]
     return [
         judge(
@@ -271,11 +269,11 @@ def _claims_amplification(rows: list[Row]) -> list[Claim]:
 
 
 def _columns(rows: list[Row], key: str) -> list[list[float]]:
-    return [[r[key] for r in by_seed(rows, "summary", seed=s)] for s in seeds_of(rows)]
+    return [[r[key] for r in rows_of(rows, "summary", seed=s)] for s in seeds_of(rows)]
 
 
 def _by_start(rows: list[Row], seed: int) -> float:
-    found = sorted(by_seed(rows, "summary", family="start", seed=seed), key=lambda r: r["start"])
+    found = sorted(rows_of(rows, "summary", family="start", seed=seed), key=lambda r: r["start"])
     return found[0]["after"] - found[-1]["after"] if found else float("nan")
 
 
@@ -292,10 +290,8 @@ def measure_3_2(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def change_slope(rows: list[Row], seed: int) -> float:
     """Least-squares slope of log change against log ω."""
-    found = by_seed(rows, "change", seed=seed)
-    x = torch.tensor([log(r["start"]) for r in found]).double()
-    y = torch.tensor([log(r["change"]) for r in found]).double()
-    return float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+    found = rows_of(rows, "change", seed=seed)
+    return log_slope([r["start"] for r in found], [r["change"] for r in found])
 
 
 def _claims_3_2(rows: list[Row]) -> list[Claim]:
@@ -312,7 +308,7 @@ def _claims_3_2(rows: list[Row]) -> list[Claim]:
             "proposition-3-2.bound",
             "Proposition 3.2",
             "change ÷ the proof's bound, least over scales",
-            [min(r["change"] / r["bound"] for r in by_seed(rows, "change", seed=s)) for s in seeds_of(rows)],
+            [min(r["change"] / r["bound"] for r in rows_of(rows, "change", seed=s)) for s in seeds_of(rows)],
             ">=",
             1.0,
         ),

@@ -9,7 +9,6 @@ from featureprism.certificates import robust_radius
 from featureprism.data import best_classifier
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.setting import (
-    by_seed,
     clean_error,
     margins,
     problem,
@@ -19,7 +18,7 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
 from featureprism.theory import feature_amplification as theory
 
 ALPHA, NOISE = 0.05, 0.15  # caption of Figure 1
@@ -88,13 +87,13 @@ def measure_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 def _last(rows: list[Row]) -> list[Row]:
-    found = by_seed(rows, "time")
+    found = rows_of(rows, "time")
     end = max((r["time"] for r in found), default=0)
     return [r for r in found if r["time"] == end]
 
 
 def _claims_1(rows: list[Row]) -> list[Claim]:
-    found, constants = _last(rows), by_seed(rows, "constants")
+    found, constants = _last(rows), rows_of(rows, "constants")
     note = ""
     if constants:
         least, largest = constants[0]["least"], constants[0]["largest"]
@@ -174,7 +173,7 @@ def measure_robustness(setting: Row, seed: int, progress: Progress) -> list[Row]
 
 
 def _claims_robustness(rows: list[Row]) -> list[Claim]:
-    first, late = (by_seed(rows, "radius", stage=s) for s in ("theorem", "long"))
+    first, late = (rows_of(rows, "radius", stage=s) for s in ("theorem", "long"))
     best = 1 / sqrt(2)
     return [
         judge(
@@ -229,7 +228,7 @@ def measure_memorisation(setting: Row, seed: int, progress: Progress) -> list[Ro
 def _claims_memorisation(rows: list[Row]) -> list[Claim]:
     dims = sorted({r["dim"] for r in rows})
     few, many = (_last([r for r in rows if r["dim"] == d]) for d in (dims[0], dims[-1]))
-    early = [r for r in by_seed(rows, "time") if EARLY[0] <= r["time"] <= EARLY[1]]
+    early = [r for r in rows_of(rows, "time") if EARLY[0] <= r["time"] <= EARLY[1]]
     soon = [
         max(r["fitted_share"] for r in early if r["seed"] == s) for s in sorted({r["seed"] for r in early})
     ]

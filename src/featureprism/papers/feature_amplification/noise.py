@@ -4,17 +4,15 @@ import torch
 
 from featureprism.data import NOISES
 from featureprism.papers.feature_amplification.setting import (
-    by_seed,
     clean_error,
     margins,
     problem,
     row_of,
-    seeds_of,
     test_error,
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_amplification as theory
 
@@ -47,7 +45,7 @@ def measure_noise(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def breakdown(rows: list[Row], noise: str, seed: int) -> float:
     """The least rate at which more than 1 % of the clean points are lost; the largest tried if none is."""
-    found = sorted(by_seed(rows, "rate", noise=noise, seed=seed), key=lambda r: r["rate"])
+    found = sorted(rows_of(rows, "rate", noise=noise, seed=seed), key=lambda r: r["rate"])
     broken = [r["rate"] for r in found if r["clean_lost"] > LOST]
     return broken[0] if broken else found[-1]["rate"] if found else float("nan")
 
@@ -115,7 +113,7 @@ def measure_linear(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def _claims_linear(rows: list[Row]) -> list[Claim]:
     def errors(name: str) -> list[float]:
-        return [r["error"] for r in by_seed(rows, "linear", through=name)]
+        return [r["error"] for r in rows_of(rows, "linear", through=name)]
 
     return [
         judge(

@@ -95,14 +95,3 @@ def clean_error(net: TwoLayerNet, sample: NoisySample) -> float:
     """Share of points on the wrong side of their clean label."""
     with torch.no_grad():
         return float((sample.clean * net(sample.data.x) <= 0).double().mean())
-
-
-def by_seed(rows: list[Row], kind: str, **fields) -> list[Row]:
-    """Rows of one kind with the given fields, in order of the seeds."""
-    found = [r for r in rows if r["kind"] == kind and all(r.get(k) == v for k, v in fields.items())]
-    return sorted(found, key=lambda r: r["seed"])
-
-
-def seeds_of(rows: list[Row]) -> list[int]:
-    """The seeds of the rows."""
-    return sorted({r["seed"] for r in rows})

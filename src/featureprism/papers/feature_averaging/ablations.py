@@ -14,13 +14,12 @@ from featureprism.papers.feature_averaging.setting import (
     attack_facts,
     average_cosines,
     bracket,
-    by_seed,
     clean_accuracy,
     matrix_rows,
     scales,
     train,
 )
-from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge, rows_of
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
@@ -130,19 +129,19 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def share_of_law(rows: list[Row], value: float) -> list[float]:
     """Mean own-class cosine ÷ its law, one per seed."""
-    return [r["same_class"] / r["law"] for r in by_seed(rows, "summary", value=value)]
+    return [r["same_class"] / r["law"] for r in rows_of(rows, "summary", value=value)]
 
 
 def radii(rows: list[Row], value: float) -> list[float]:
     """50 % radius ÷ √(d/k), one per seed."""
-    return [r["radius"] for r in by_seed(rows, "summary", value=value)]
+    return [r["radius"] for r in rows_of(rows, "summary", value=value)]
 
 
 def last_that_averages(rows: list[Row], rising: bool) -> list[float]:
     """Per seed the last value, counted from the baseline's side, up to which cosines keep 90 % of the law."""
     ends = []
     for seed in sorted({r["seed"] for r in rows}):
-        found = sorted((r for r in by_seed(rows, "summary") if r["seed"] == seed), key=lambda r: r["value"])
+        found = sorted((r for r in rows_of(rows, "summary") if r["seed"] == seed), key=lambda r: r["value"])
         good = [
             r["value"] for r in (found if rising else found[::-1]) if r["same_class"] >= AVERAGES * r["law"]
         ]

@@ -4,7 +4,6 @@ import torch
 
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging.setting import (
-    by_seed,
     k_class_start,
     problem,
     scales,
@@ -12,7 +11,7 @@ from featureprism.papers.feature_averaging.setting import (
     two_class_start,
 )
 from featureprism.probes import by_least_squares, from_updates
-from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge, rows_of
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import Loss, first_layer_descent, gradient_descent
 
@@ -88,7 +87,7 @@ def _derivatives(net: TwoLayerNet, data: Dataset) -> Row:
 
 
 def _claims_decomposition(rows: list[Row]) -> list[Claim]:
-    found = by_seed(rows, "summary")
+    found = rows_of(rows, "summary")
 
     def claim(name: str, source: str, statement: str, key: str, relation: str, bound: float) -> Claim:
         return judge(f"decomposition.{name}", source, statement, [r[key] for r in found], relation, bound)
@@ -160,7 +159,7 @@ def measure_dynamics(setting: Row, seed: int, progress: Progress) -> list[Row]:
 def _claims_dynamics(rows: list[Row]) -> list[Claim]:
     def last(network: str) -> list[float]:
         ends = [
-            max(by_seed(rows, "growth", network=network, seed=s), key=lambda r: r["time"])
+            max(rows_of(rows, "growth", network=network, seed=s), key=lambda r: r["time"])
             for s in sorted({r["seed"] for r in rows})
         ]
         return [abs(r["margin"] / r["law"] - 1) for r in ends]

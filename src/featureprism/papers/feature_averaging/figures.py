@@ -7,7 +7,6 @@ from featureprism.papers.feature_averaging.setting import (
     attack_facts,
     average_cosines,
     bracket,
-    by_seed,
     clean_accuracy,
     matrix_rows,
     problem,
@@ -17,7 +16,7 @@ from featureprism.papers.feature_averaging.setting import (
     train_two_class,
 )
 from featureprism.probes import cosines
-from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge, rows_of
 from featureprism.theory import feature_averaging as theory
 
 GRID = 31  # points of the slice in each direction
@@ -88,7 +87,7 @@ def _claims_1(rows: list[Row]) -> list[Claim]:
         k = row["positive"] + row["negative"]
         return row["flips_at"] / theory.critical_radius(row["dim"], k)
 
-    two, ten = (by_seed(rows, "centre", network=n) for n in ("two-class", "ten-class"))
+    two, ten = (rows_of(rows, "centre", network=n) for n in ("two-class", "ten-class"))
     return [
         judge(
             "figure-1.two-class",
@@ -132,7 +131,7 @@ def measure_2(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 def _claims_2(rows: list[Row]) -> list[Claim]:
-    found = by_seed(rows, "summary")
+    found = rows_of(rows, "summary")
     law = found[0]["law"] if found else float("nan")
     return [
         judge(
@@ -206,7 +205,7 @@ def measure_3(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 def _claims_3(rows: list[Row]) -> list[Claim]:
-    two, ten = (by_seed(rows, "summary", network=n) for n in ("two-class", "ten-class"))
+    two, ten = (rows_of(rows, "summary", network=n) for n in ("two-class", "ten-class"))
 
     def over(row: Row, side: str, radius: float) -> float:
         return row[side] / radius if row["self_test_passed"] else float("nan")

@@ -1,20 +1,15 @@
 """The 50 % radius against the number of clusters, for both kinds of supervision and unequal classes."""
 
-from math import log
-
-import torch
-
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
     BASELINE,
     attack_facts,
     bracket,
-    by_seed,
     problem,
     train_k_class,
     train_two_class,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of
 
 RATE = 7.5e-3  # 7.5 times the baseline: the margins of many clusters grow slowly, and averaging does not mind (Figure 6)
 
@@ -45,12 +40,8 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def slope(rows: list[Row], network: str, split: str, seed: int) -> float:
     """Least-squares slope of log radius against log k."""
-    found = by_seed(rows, "radius", network=network, split=split, seed=seed)
-    if len(found) < 2:
-        return float("nan")
-    x = torch.tensor([log(r["clusters"]) for r in found]).double()
-    y = torch.tensor([log(r["radius"]) for r in found]).double()
-    return float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+    found = rows_of(rows, "radius", network=network, split=split, seed=seed)
+    return log_slope([r["clusters"] for r in found], [r["radius"] for r in found])
 
 
 def _claims(rows: list[Row]) -> list[Claim]:

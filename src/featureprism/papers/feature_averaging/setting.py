@@ -137,9 +137,3 @@ def matrix_rows(W: torch.Tensor, clusters: GaussianClusters, **labels) -> list[R
         for i in range(table.shape[1])
         for j in range(table.shape[0])
     ]
-
-
-def by_seed(rows: list[Row], kind: str, **fields) -> list[Row]:
-    """Rows of one kind with the given fields, in order of the seeds."""
-    found = [r for r in rows if r["kind"] == kind and all(r.get(k) == v for k, v in fields.items())]
-    return sorted(found, key=lambda r: r["seed"])

@@ -14,7 +14,6 @@ from featureprism.papers.feature_averaging.figures import universal_accuracy
 from featureprism.papers.feature_averaging.setting import (
     attack_facts,
     bracket,
-    by_seed,
     clean_accuracy,
     problem,
     scales,
@@ -24,7 +23,7 @@ from featureprism.papers.feature_averaging.setting import (
     two_class_start,
 )
 from featureprism.probes import sphere_distance
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
 from featureprism.theory import feature_averaging as theory
 
 BELOW, ABOVE = 0.8, 1.2  # of √(d/k): where points must still hold, and be broken; radii spread by 1 around it
@@ -79,7 +78,7 @@ def measure_4_5(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 def _claims_4_5(rows: list[Row]) -> list[Claim]:
-    found = by_seed(rows, "summary")
+    found = rows_of(rows, "summary")
     first = found[0] if found else {"epsilon": float("nan"), "printed_norm": float("nan"), "dim": 1}
     vacuous = (
         f"the printed attack has norm {first['printed_norm']:.1f}, beyond √(d/2) = {sqrt(first['dim'] / 2):.1f}, and the proof's "
@@ -152,7 +151,7 @@ def measure_4_6(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 def _claims_4_6(rows: list[Row]) -> list[Claim]:
     sizes = sorted({r["num"] for r in rows if r["kind"] == "gap"})
-    gaps = [[r["gap"] for r in by_seed(rows, "gap", num=n)] for n in (sizes[0], sizes[-1])]
+    gaps = [[r["gap"] for r in rows_of(rows, "gap", num=n)] for n in (sizes[0], sizes[-1])]
     return [
         judge(
             "theorem-4-6.gap",
@@ -204,7 +203,7 @@ def measure_4_7(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 def _claims_4_7(rows: list[Row]) -> list[Claim]:
-    found = by_seed(rows, "summary")
+    found = rows_of(rows, "summary")
     return [
         judge(
             "theorem-4-7.clean",
@@ -278,9 +277,9 @@ def measure_4_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 def _claims_4_8(rows: list[Row]) -> list[Claim]:
-    fine = by_seed(rows, "fine")
+    fine = rows_of(rows, "fine")
     shared, averaging, decoupled = (
-        by_seed(rows, "summary", network=n) for n in ("shared", "averaging", "decoupled")
+        rows_of(rows, "summary", network=n) for n in ("shared", "averaging", "decoupled")
     )
     return [
         judge(
