@@ -1,4 +1,4 @@
-"""The command line: list, reproduce, radius, report."""
+"""The command line: list, reproduce, radius, kkt, report."""
 
 import argparse
 import json
@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from torch import Tensor
 
 from featureprism.attacks import self_test
-from featureprism.networks import load_net, load_points
+from featureprism.networks import TwoLayerNet, load_net, load_points
 from featureprism.papers import PAPERS
+from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.records import Experiment
-from featureprism.report import claims_table, progress_bar, save_curve, save_figure, write_report
+from featureprism.report import claims_table, kkt_table, progress_bar, save_curve, save_figure, write_report
 from featureprism.sweep import Request, Result, bracket_points, run, strict
+from featureprism.training import NotSeparableError, max_margin_network
 
 SCALES = ("quick", "standard", "paper")
 BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
@@ -120,6 +123,41 @@ def radius(args: argparse.Namespace) -> None:
     print(f"brackets.csv, witnesses.npz and curve.png are in {args.out}")
 
 
+def kkt(args: argparse.Namespace) -> None:
+    """Audit how close a network is to a KKT point of the max-margin problem on its data."""
+    net = load_net(args.net)
+    x, y = load_points(args.data, net.W.shape[1])
+    audit = kkt_audit(net, x, y, tolerance=args.tolerance)
+    facts = audit.as_row() | {
+        "points": len(y),
+        "reference": f"not solved for more than {args.most_points} points",
+    }
+    if len(y) <= args.most_points:
+        facts |= _reference(net, x, y, audit.normalised_margin)
+    if args.json:
+        print(json.dumps(strict(facts), indent=1, ensure_ascii=False))
+    else:
+        Console().print(kkt_table(facts))
+
+
+def _reference(net: TwoLayerNet, x: Tensor, y: Tensor, margin: float) -> dict[str, Any]:
+    """The exact KKT point with one direction for each sign, beside the network; or why there is none."""
+    try:
+        best = max_margin_network(x, y)
+    except NotSeparableError as error:
+        return {"reference": str(error)}
+    exact = kkt_audit(best.net, x, y, tolerance=1e-9, multipliers=(best.alone, best.against))
+    facts = {
+        "reference": "the exact KKT point with one direction for each sign",
+        "reference_stationarity": exact.stationarity,
+        "margin_share": margin / exact.normalised_margin,
+    }
+    if net.b is None:
+        return facts
+    positive, negative = direction_cosines(net, best.net).tolist()
+    return facts | {"cosine_positive": positive, "cosine_negative": negative}
+
+
 def parser() -> argparse.ArgumentParser:
     """The arguments of every command."""
     top = argparse.ArgumentParser(
@@ -178,6 +216,29 @@ def parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
     )
 
+    audit = add(
+        "kkt",
+        "Audit how close your two-layer ReLU network is to a KKT point of the max-margin problem on your data.",
+        "kkt net.npz data.npz",
+    )
+    audit.add_argument("net", type=Path, metavar="NET.npz", help="W, a, optional b, activation relu")
+    audit.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
+    audit.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-3,
+        metavar="T",
+        help="neurons within T ‖w‖‖x‖ of their kink may have any derivative in [0, 1] (default: 0.001)",
+    )
+    audit.add_argument(
+        "--most-points",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="solve for the exact point beside it up to N points (default: 2000)",
+    )
+    audit.add_argument("--json", action="store_true", help="print JSON")
+
     page = add("report", "Write DIR/index.html from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
     return top
@@ -193,6 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return reproduce(args)
         elif args.command == "radius":
             radius(args)
+        elif args.command == "kkt":
+            kkt(args)
         else:
             print(write_report(args.folder).resolve())
     except (ValueError, OSError) as error:

@@ -58,6 +58,7 @@ class Ended(Enum):
     LOSS_BELOW_TARGET = "loss fell below the target"
     DIVERGED = "loss is no longer finite; lower step_size or use the mean or per-cluster loss"
     STEP_LIMIT = "gave up before the requested time; loosen rtol or shorten t_end"
+    SILENT = "every neuron is silent on every point, so the gradient vanished; use a wider network or another start"
     NOT_CONVERGED = "step halving did not settle; pass a smaller step_size"
 
     @property

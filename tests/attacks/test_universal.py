@@ -11,6 +11,8 @@ from featureprism.attacks import (
     AttackOutcome,
     accuracy_curve,
     fgm,
+    flip_rate,
+    flipping_norm,
     pgd,
     transfer,
     universal_direction,
@@ -79,3 +81,16 @@ def test_curves_fall_and_an_attack_that_gets_lost_is_an_error(averaging):
         accuracy_curve(fgm, net, x, y, [3.0, 1.0])
     with pytest.raises(ValueError, match="positive"):
         universal_direction(net, x, y, 0.0)
+
+
+def test_flipping_norm_of_a_linear_classifier_is_a_quantile(generator):
+    """f = ⟨w, x⟩: x flips along w at y⟨w, x⟩/‖w‖, so the norm that flips a share is a quantile of the margins."""
+    w = torch.randn(5, generator=generator).double()
+    x = torch.randn(101, 5, generator=generator).double()
+    y = torch.where(x @ w > 0, 1.0, -1.0).double()
+    net = LinearClassifier(w, 0.0)
+    margins = (y * (x @ w) / w.norm()).sort().values
+    for share, place in ((0.5, 50), (0.99, 99)):
+        assert flipping_norm(net, x, y, 3 * w, share) == pytest.approx(float(margins[place]), rel=1e-5)
+    assert flip_rate(net, x, y, float(margins[50]) * (1 + 1e-9) * w / w.norm()) == pytest.approx(51 / 101)
+    assert flipping_norm(net, x, y, -w) == float("inf")

@@ -4,7 +4,13 @@ from featureprism.attacks.gradient import Attack, AttackOutcome, fgm, pgd, stron
 from featureprism.attacks.radius import AttackedRadius, minimal_radius
 from featureprism.attacks.self_test import SelfTest, self_test
 from featureprism.attacks.starts import Along, AtRandom, Start, Towards, structured_starts
-from featureprism.attacks.universal import accuracy_curve, transfer, universal_direction
+from featureprism.attacks.universal import (
+    accuracy_curve,
+    flip_rate,
+    flipping_norm,
+    transfer,
+    universal_direction,
+)
 
 __all__ = [
     "Along",
@@ -17,6 +23,8 @@ __all__ = [
     "Towards",
     "accuracy_curve",
     "fgm",
+    "flip_rate",
+    "flipping_norm",
     "minimal_radius",
     "pgd",
     "self_test",

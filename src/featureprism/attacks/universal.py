@@ -44,6 +44,36 @@ def universal_direction(
     return best if basis is None else basis @ best
 
 
+@torch.no_grad()
+def flip_rate(
+    net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], z: Float[Tensor, " d"]
+) -> float:
+    """Share of the points with y f(x - y z) ≤ 0: one perturbation for all, up to the label's sign."""
+    return float((y * net(x - y.unsqueeze(1) * z) <= 0).double().mean())
+
+
+def flipping_norm(
+    net: nn.Module,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    direction: Float[Tensor, " d"],
+    share: float = 0.5,
+) -> float:
+    """The least t (to 1e-6 of itself) with flip_rate(t direction/‖direction‖) ≥ share, by bisection; ∞ if 16 max‖x‖ is not enough.
+
+    Assumes that the rate grows with t, as it does along the directions of interest (double-edged, Lemma D.6).
+    """
+    check_points(x, y)
+    unit = direction / torch.linalg.vector_norm(direction)
+    low, high = 0.0, 16 * float(torch.linalg.vector_norm(x, dim=1).max())
+    if flip_rate(net, x, y, high * unit) < share:
+        return float("inf")
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if flip_rate(net, x, y, middle * unit) >= share else (middle, high)
+    return high
+
+
 def transfer(
     delta: Float[Tensor, "n d"], net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall
 ) -> AttackOutcome:

@@ -12,11 +12,13 @@ from featureprism.networks.balanced_weights import BalancedWeights, balanced
 from featureprism.networks.constructions import (
     averaging_classifier,
     decoupled_classifier,
+    robust_margin_classifier,
     shared_features_net,
 )
 from featureprism.networks.files import load_net, load_points, save_net
 from featureprism.networks.grouped import BinaryReadout, GroupedNet
 from featureprism.networks.initial import (
+    biased_start,
     gaussian_mlp,
     gaussian_shape,
     gaussian_start,
@@ -49,6 +51,7 @@ __all__ = [
     "TwoLogits",
     "averaging_classifier",
     "balanced",
+    "biased_start",
     "decoupled_classifier",
     "gaussian_mlp",
     "gaussian_shape",
@@ -59,6 +62,7 @@ __all__ = [
     "nudge_as_printed",
     "nudge_to_own_class",
     "random_signs",
+    "robust_margin_classifier",
     "save_net",
     "shared_features_net",
     "stack",

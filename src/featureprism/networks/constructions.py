@@ -1,4 +1,4 @@
-"""Networks written down instead of trained: the constructions of feature-averaging."""
+"""Networks written down instead of trained: the constructions of feature-averaging and double-edged."""
 
 import torch
 from jaxtyping import Float
@@ -21,6 +21,15 @@ def averaging_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) 
 def decoupled_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
     """f_dec(x) = Σ_j y_j [⟨μ_j, x⟩ - ‖μ_j‖²/2]₊, one neuron for each cluster. Source: feature-averaging, Theorem D.3 (b = -d/2)."""
     return TwoLayerNet(mu, labels.to(mu.dtype), -(mu**2).sum(dim=1) / 2, activation=ReLU())
+
+
+def robust_margin_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
+    """N(x) = Σ_q y_q [4⟨μ_q, x⟩/d - 2]₊: margin 1, robust to √d/8, not what descent finds. Source: double-edged, Theorem 4.1.
+
+    For means of norm √d it is 4/d times `decoupled_classifier`; on orthogonal means it breaks at √d/2.
+    """
+    votes = labels.to(mu.dtype)
+    return TwoLayerNet(4 * mu / mu.shape[1], votes, torch.full_like(votes, -2.0), activation=ReLU())
 
 
 def shared_features_net(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> GroupedNet:

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.activations import Activation
+from featureprism.networks.activations import Activation, ReLU
 from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP
 from featureprism.networks.two_layer import TwoLayerNet
@@ -21,6 +21,17 @@ def gaussian_start(
     W = std * torch.randn(width, dim, generator=generator, dtype=torch.float64)
     a = std * torch.randn(width, generator=generator, dtype=torch.float64)
     return TwoLayerNet(W, a, activation=activation)
+
+
+def biased_start(width: int, dim: int, size: float, *, generator: torch.Generator) -> TwoLayerNet:
+    """ReLU neurons with biases, all parts random: entries of (w_j, b_j) N(0, size²/(d+1)), |v_j| that of N(0, size²).
+
+    Signs of v_j alternate, so that both are there at any width; nothing is balanced. For double-edged, Section 2.
+    """
+    lifted = size / sqrt(dim + 1) * torch.randn(width, dim + 1, generator=generator, dtype=torch.float64)
+    a = size * torch.randn(width, generator=generator, dtype=torch.float64).abs()
+    a[1::2] *= -1
+    return TwoLayerNet(lifted[:, :-1], a, lifted[:, -1], activation=ReLU())
 
 
 def voting_start(

@@ -11,6 +11,7 @@ from featureprism.probes.alignment import (
 )
 from featureprism.probes.decomposition import Decomposition, by_least_squares, from_updates
 from featureprism.probes.distance import SphereDistance, sphere_distance
+from featureprism.probes.kkt import KKTAudit, cluster_sums, direction_cosines, kkt_audit, summed_neurons
 from featureprism.probes.voronoi import (
     VOID,
     nondegeneracy_gap,
@@ -21,6 +22,7 @@ from featureprism.probes.voronoi import (
 __all__ = [
     "VOID",
     "Decomposition",
+    "KKTAudit",
     "Quartiles",
     "SphereDistance",
     "alignment",
@@ -28,11 +30,15 @@ __all__ = [
     "balancedness",
     "by_least_squares",
     "cluster_masses",
+    "cluster_sums",
     "cosines",
+    "direction_cosines",
     "from_updates",
+    "kkt_audit",
     "nondegeneracy_gap",
     "nondegeneracy_margin",
     "quartiles",
     "sphere_distance",
+    "summed_neurons",
     "voronoi_region",
 ]

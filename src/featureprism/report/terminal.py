@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from featureprism.records import Claim
+from featureprism.records import Claim, Row
 from featureprism.records import Progress as Tick
 
 
@@ -66,6 +66,38 @@ def expectation(claim: Claim) -> str:
 def verdict(holds: bool | None) -> str:
     """Yes, no or unknown."""
     return {True: "holds", False: "fails", None: "unknown"}[holds]
+
+
+KKT_WORDS = {
+    "points": "points",
+    "stationarity": "stationarity: ‖θ - Σ λ_i y_i ∇N(x_i)‖/‖θ‖ (0 at a KKT point)",
+    "stationarity_w": "  in the first-layer weights",
+    "stationarity_b": "  in the biases",
+    "stationarity_v": "  in the second layer",
+    "slackness": "complementary slackness: largest λ_i (margin - 1)/Σλ (0)",
+    "feasibility": "1 - least margin as given; the audit rescales to least margin 1",
+    "balance": "balance: |v_j² - ‖w_j‖² - b_j²|/max v² (0)",
+    "sum_gap": "|Σλ/(‖θ‖²/2) - 1| (0)",
+    "normalised_margin": "normalised margin: least y N(x)/‖θ‖²",
+    "support": "support points (λ_i > 0)",
+    "on_kink": "pairs (neuron, point) on a kink",
+    "tolerance": "tolerance of kinks",
+    "reference": "compared with",
+    "reference_stationarity": "  its stationarity",
+    "margin_share": "  this network's margin ÷ its margin",
+    "cosine_positive": "  cosine of the summed neurons with v > 0",
+    "cosine_negative": "  cosine of the summed neurons with v < 0",
+}
+
+
+def kkt_table(facts: Row) -> Table:
+    """The numbers of a KKT audit with their names."""
+    table = Table(title="KKT conditions of the max-margin problem", title_justify="left", show_header=False)
+    for key, text in KKT_WORDS.items():
+        if key in facts:
+            value = facts[key]
+            table.add_row(text, show(value) if isinstance(value, float) else str(value))
+    return table
 
 
 def claims_table(title: str, claims: list[Claim]) -> Table:

@@ -1,0 +1,225 @@
+"""How far a network is from a KKT point of the max-margin problem on a data set.
+
+    min ½‖θ‖²   subject to   y_i N(x_i) ≥ 1,   N(x) = Σ_j v_j [⟨w_j, x⟩ + b_j]₊
+
+KKT: w_j = Σ_i λ_i y_i v_j φ'_ij x_i,  b_j = Σ_i λ_i y_i v_j φ'_ij,  v_j = Σ_i λ_i y_i [⟨w_j, x_i⟩ + b_j]₊, λ_i ≥ 0,
+λ_i (y_i N(x_i) - 1) = 0, with φ'_ij = 1 above the kink, 0 below and anything in [0, 1] on it (Clarke). Source: double-edged,
+eqs. (3), (4), (6), (7), which leave out the condition for v_j.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.optimize import nnls
+from torch import Tensor
+
+from featureprism.geometry import row_norms
+from featureprism.networks import ReLU, TwoLayerNet
+from featureprism.records import Row, check_points
+
+SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
+
+
+@dataclass(frozen=True)
+class KKTAudit:
+    """The KKT conditions, measured on the network rescaled to least margin 1.
+
+    `stationarity` and its parts w, b, v are ‖left - right side‖/‖θ‖ for all and each kind of parameter; `feasibility` is 1 - least
+    margin before rescaling, `slackness` max_i λ_i |y_i N(x_i) - 1|/Σλ, `normalised_margin` min y N/‖θ‖²; `balance` is
+    max_j |v_j² - ‖w_j‖² - b_j²|/max v_j² and `sum_gap` |Σλ/(‖θ‖²/2) - 1|, both 0 at a KKT point. `on_kink` counts the pairs (neuron,
+    point) with |⟨w_j, x_i⟩ + b_j| ≤ tolerance ‖(w_j, b_j)‖ ‖(x_i, 1)‖, where the Clarke derivative is free.
+    """
+
+    multipliers: Float[Tensor, " n"]
+    on_kink_share: Float[Tensor, " n"]
+    stationarity: float
+    stationarity_w: float
+    stationarity_b: float
+    stationarity_v: float
+    feasibility: float
+    slackness: float
+    normalised_margin: float
+    balance: float
+    sum_gap: float
+    support: Bool[Tensor, " n"]
+    on_kink: int
+    tolerance: float
+
+    def as_row(self) -> Row:
+        """The numbers as a flat row."""
+        names = (
+            "stationarity",
+            "stationarity_w",
+            "stationarity_b",
+            "stationarity_v",
+            "feasibility",
+            "slackness",
+        )
+        names += ("normalised_margin", "balance", "sum_gap", "on_kink", "tolerance")
+        return {name: getattr(self, name) for name in names} | {"support": int(self.support.sum())}
+
+
+@torch.no_grad()
+def kkt_audit(
+    net: TwoLayerNet,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    tolerance: float = 1e-3,
+    multipliers: tuple[Tensor, Tensor] | None = None,
+) -> KKTAudit:
+    """Measure every KKT condition of a ReLU network (biases or not) on a data set.
+
+    Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); a point with neurons on their kinks has two
+    gradients, with these neurons off and on, and may mix them (one share for all its neurons, so the residual is an upper bound of
+    the least one). `multipliers` gives both parts instead (off, on), as `max_margin_network` returns them, for the rescaled network.
+    """
+    check_points(x, y)
+    if not isinstance(net.activation, ReLU) or net.W.ndim != 2:
+        raise ValueError(
+            "The KKT audit is for one two-layer ReLU network; other activations have other conditions."
+        )
+    x, y = x.double(), y.double()
+    lifted, w = _lift(net, x)
+    v = net.a.detach().double()
+    given = y * ((lifted @ w.T).clamp_min(0) @ v)
+    least = float(given.min())
+    if not least > 0:
+        wrong = int((given <= 0).sum())
+        raise ValueError(
+            f"The network has a margin y N(x) ≤ 0 on {wrong} of {len(y)} points (least {least:.3g}); no rescaling of it is feasible, "
+            "so it is at no KKT point. Train it until every point is on its side."
+        )
+    w, v = w / least**0.5, v / least**0.5
+    edge = _Gradients(w, v, lifted, y, tolerance)
+    off, on = edge.fit() if multipliers is None else multipliers
+    residual_w, residual_v = edge.residual(off, on)
+    weights = off + on
+    size = float((w**2).sum() + (v**2).sum())
+    total = float(weights.sum())
+    part_b = residual_w[:, -1] if net.b is not None else residual_w.new_zeros(1)
+    part_w = residual_w[:, :-1] if net.b is not None else residual_w
+
+    def relative(part: Tensor) -> float:
+        return float(torch.linalg.vector_norm(part)) / size**0.5
+
+    return KKTAudit(
+        multipliers=weights,
+        on_kink_share=torch.where(weights > 0, on / weights.clamp_min(1e-300), torch.zeros_like(on)),
+        stationarity=relative(torch.cat([residual_w.flatten(), residual_v])),
+        stationarity_w=relative(part_w),
+        stationarity_b=relative(part_b),
+        stationarity_v=relative(residual_v),
+        feasibility=1 - least,
+        slackness=float((weights * (given / least - 1)).abs().max()) / max(total, 1e-300),
+        normalised_margin=1 / size,
+        balance=float((v**2 - (w**2).sum(dim=1)).abs().max() / (v**2).max()),
+        sum_gap=abs(total / (size / 2) - 1),
+        support=weights > SUPPORT * weights.max(),
+        on_kink=int(edge.kink.sum()),
+        tolerance=tolerance,
+    )
+
+
+def _lift(net: TwoLayerNet, x: Tensor) -> tuple[Tensor, Tensor]:
+    """(x, 1) and (w, b), or x and w for a network without biases."""
+    if net.b is None:
+        return x, net.W.detach().double()
+    bias = net.b.detach().double().unsqueeze(1)
+    return torch.cat([x, torch.ones_like(x[:, :1])], dim=1), torch.cat([net.W.detach().double(), bias], dim=1)
+
+
+class _Gradients:
+    """The gradients y_i ∇N(x_i) of all points with their kink neurons off, and of those that have any with them on."""
+
+    def __init__(self, w: Tensor, v: Tensor, lifted: Tensor, y: Tensor, tolerance: float) -> None:
+        z = lifted @ w.T
+        room = tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
+        self.kink = z.abs() <= room
+        self.above = (z > room).to(w.dtype)
+        self.w, self.v, self.lifted, self.y = w, v, lifted, y
+        self.response = z.clamp_min(0)
+
+    def residual(self, off: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
+        """θ - Σ_i λ_i y_i ∇N(x_i), as its (w, b) rows and its v entries."""
+        share = (off + on).unsqueeze(1) * self.above + on.unsqueeze(1) * self.kink
+        rows = self.w - self.v.unsqueeze(1) * ((self.y.unsqueeze(1) * share).T @ self.lifted)
+        return rows, self.v - self.response.T @ (self.y * (off + on))
+
+    def fit(self) -> tuple[Tensor, Tensor]:
+        """Non-negative least squares through the Gram matrix, then refined on its support against the true residual."""
+        mixed = self.kink.any(dim=1)
+        index = torch.cat([torch.arange(len(self.y)), torch.nonzero(mixed)[:, 0]])
+        pattern = torch.cat([self.above, (self.above + self.kink)[mixed]])
+        points, signs, response = self.lifted[index], self.y[index].unsqueeze(1), self.response[index]
+        slopes = signs * self.v * pattern
+        gram = (slopes @ slopes.T) * (points @ points.T) + (signs * response) @ (signs * response).T
+        products = ((slopes @ self.w) * points).sum(dim=1) + (signs * response) @ self.v
+        values, vectors = torch.linalg.eigh(gram)
+        root = values.clamp_min(values[-1] * 1e-14).sqrt()
+        weights = torch.from_numpy(
+            nnls((vectors * root).T.numpy(), (vectors.T @ products / root).numpy(), maxiter=50 * len(index))[
+                0
+            ]
+        )
+        active = torch.nonzero(weights > 0)[:, 0]
+        inverse = torch.linalg.pinv(gram[active][:, active], rtol=1e-13, hermitian=True)
+        best = self._split(weights, index)
+        for _ in range(3):
+            rows, votes = self.residual(*best)
+            slope = ((slopes[active] @ rows) * points[active]).sum(dim=1) + (signs * response)[active] @ votes
+            weights[active] = (weights[active] + inverse @ slope).clamp_min(0)
+            following = self._split(weights, index)
+            if _size(self.residual(*following)) >= _size((rows, votes)):
+                break
+            best = following
+        return best
+
+    def _split(self, weights: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        off, on = weights[: len(self.y)].clone(), torch.zeros_like(self.y)
+        on[index[len(self.y) :]] = weights[len(self.y) :]
+        return off, on
+
+
+def _size(residual: tuple[Tensor, Tensor]) -> float:
+    return float(sum((part**2).sum() for part in residual))
+
+
+def summed_neurons(net: TwoLayerNet) -> Float[Tensor, "2 r"]:
+    """u_s = Σ |v_j| (w_j, b_j) over the neurons of each sign s = +, -: what a network of two directions computes with."""
+    bias = () if net.b is None else (net.b.detach().unsqueeze(1),)
+    lifted = torch.cat([net.W.detach(), *bias], dim=1)
+    votes = net.a.detach()
+    return torch.stack([votes.clamp_min(0) @ lifted, (-votes).clamp_min(0) @ lifted])
+
+
+def direction_cosines(net: TwoLayerNet, other: TwoLayerNet) -> Float[Tensor, " 2"]:
+    """cos(u_s, u'_s) of the summed neurons of two networks, for s = + and -."""
+    return torch.nn.functional.cosine_similarity(summed_neurons(net), summed_neurons(other), dim=1)
+
+
+@torch.no_grad()
+def cluster_sums(
+    net: TwoLayerNet,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    cluster: Int[Tensor, " n"],
+    audit: KKTAudit,
+) -> Float[Tensor, "k 2"]:
+    """S_q^± = Σ_{i in cluster q} Σ_{j: ±v_j > 0} λ_i v_j² φ'_ij: how much a cluster feeds a sign. Source: double-edged, Lemma A.10."""
+    per_point = neuron_activity(net, x, audit)
+    least = float((y * net(x)).min())
+    squares = net.a.detach() ** 2 / least
+    sides = torch.stack([squares * (net.a > 0), squares * (net.a < 0)], dim=1)
+    sums = torch.zeros(int(cluster.max()) + 1, 2, dtype=x.dtype)
+    return sums.index_add(0, cluster, (audit.multipliers.unsqueeze(1) * per_point) @ sides)
+
+
+@torch.no_grad()
+def neuron_activity(net: TwoLayerNet, x: Float[Tensor, "n d"], audit: KKTAudit) -> Float[Tensor, "n h"]:
+    """φ'_ij: 1 above the kink, 0 below, on it the share that the audit found."""
+    lifted, w = _lift(net, x)
+    z = lifted @ w.T
+    room = audit.tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
+    return torch.where(z.abs() <= room, audit.on_kink_share.unsqueeze(1), (z > 0).to(z.dtype))

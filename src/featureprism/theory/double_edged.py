@@ -1,0 +1,214 @@
+"""Frei, Vardi, Bartlett & Srebro, "The Double-Edged Sword of Implicit Bias: Generalization vs. Robustness in ReLU Networks", as data.
+
+Clusters x = μ + ξ with ‖μ‖ = √d, ξ ~ N(0, σ²I); p is the largest |⟨μ, μ'⟩|, Δ = 4σ√d ln d, c' = k(p + Δ + 1)/(d - Δ + 1). In the paper
+log is base 2 and ln natural, so its logistic loss log(1 + e^-q) has ℓ(0) = 1.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.records import Dataset, Premise
+
+SHARP_ROBUST = (
+    0.5  # of √d: where the network of Theorem 4.1 breaks on orthogonal means; the theorem promises 1/8
+)
+PROMISED_ROBUST = 0.125
+
+
+@dataclass(frozen=True)
+class Setting:
+    """d, k, σ, n, p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k; `width` replaces Δ where it is measured on a sample."""
+
+    dim: int
+    num_clusters: int
+    sigma: float
+    num_points: int
+    coherence: float
+    balance: float
+    delta: float = 0.05
+    epsilon: float = 0.05
+    measured_width: float | None = None
+
+    @property
+    def width(self) -> float:
+        """Δ = 4σ√d ln d, or the measured one."""
+        if self.measured_width is not None:
+            return self.measured_width
+        return 4 * self.sigma * math.sqrt(self.dim) * math.log(self.dim)
+
+    @property
+    def crowding(self) -> float:
+        """c' = k(p + Δ + 1)/(d - Δ + 1), at most 1/10 under Assumption 2.2; ∞ where Δ exceeds d."""
+        room = self.dim - self.width + 1
+        return self.num_clusters * (self.coherence + self.width + 1) / room if room > 0 else math.inf
+
+
+def setting_of(
+    mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"], sigma: float, num_points: int
+) -> Setting:
+    """The setting of given means."""
+    gram = (mu @ mu.T).fill_diagonal_(0)
+    share = float(torch.minimum((labels > 0).sum(), (labels < 0).sum())) / len(labels)
+    return Setting(mu.shape[1], len(mu), sigma, num_points, float(gram.abs().max()), share)
+
+
+def measured_width(data: Dataset, coherence: float) -> float:
+    """The least Δ for which (P4) and (P5) hold on a sample: all the proofs use."""
+    gram = data.x @ data.x.T
+    same = data.cluster.unsqueeze(1) == data.cluster
+    d = data.x.shape[1]
+    across = float(gram[~same].abs().max()) - coherence if bool((~same).any()) else 0.0
+    return max(across, d - float(gram[same].min()), float(gram[same].max()) - 3 * d, 0.0)
+
+
+def on_sample(s: Setting, data: Dataset) -> Setting:
+    """The setting with the Δ of a sample in place of the formula."""
+    return replace(s, measured_width=measured_width(data, s.coherence))
+
+
+def assumption_2_2(s: Setting) -> list[Premise]:
+    """Assumption 2.2: k (p + Δ + 1) ≤ (d - Δ + 1)/10, and what it implies."""
+    source = "Assumption 2.2" if s.measured_width is None else "Assumption 2.2 with the Δ of the sample"
+    return [
+        Premise(
+            "k (p + Δ + 1)",
+            s.num_clusters * (s.coherence + s.width + 1),
+            "<=",
+            (s.dim - s.width + 1) / 10,
+            source,
+        ),
+        Premise("Δ", s.width, "<=", s.dim / 21, f"{source}, (A.9)"),
+        Premise("σ", s.sigma, "<=", 1.0, source),
+    ]
+
+
+def holds(premises: list[Premise]) -> bool:
+    """Whether all of them do."""
+    return all(p.holds is True for p in premises)
+
+
+def size_conditions(s: Setting) -> list[Premise]:
+    """How many points Theorems 3.1 and 4.2 ask for and allow."""
+    d, log_d = s.dim, math.log(s.dim)
+    most = min(
+        math.log(math.sqrt(s.delta / 3)) + d / 32,
+        math.log(math.sqrt(s.delta) / 3) + log_d**2 / 4,
+        math.log(s.epsilon / 4) + log_d**2 / 2,
+    )
+    return [
+        Premise("n", float(s.num_points), ">=", s.num_clusters * log_d**2, "Theorem 3.1"),
+        Premise("ln n", math.log(s.num_points), "<=", most, "Theorem 3.1"),
+        Premise("ln(1/δ)", -math.log(s.delta), "<=", (log_d - 1) * log_d - math.log(3), "Theorem 3.1"),
+    ]
+
+
+def sample_events(s: Setting, data: Dataset) -> list[Premise]:
+    """(P1)-(P6), which hold with probability 1 - 3n² d^(-ln d/2) - n² e^(-d/16) - d^(1-ln d). Proposition A.1."""
+    d, log_d, noise = s.dim, math.log(s.dim), data.x - data.centres[data.cluster]
+    gram, products = data.x @ data.x.T, noise @ noise.T
+    same = data.cluster.unsqueeze(1) == data.cluster
+    products.fill_diagonal_(0)
+    rows = [
+        ("(P1) ‖ξ_i‖", torch.linalg.vector_norm(noise, dim=1).max(), "<=", s.sigma * math.sqrt(2 * d)),
+        ("(P2) |⟨ξ_i, ξ_j⟩|", products.abs().max(), "<=", s.sigma**2 * math.sqrt(2 * d) * log_d),
+        ("(P3) |⟨μ, ξ_i⟩|", (noise @ data.centres.T).abs().max(), "<=", s.sigma * math.sqrt(d) * log_d),
+        ("(P4) |⟨x_i, x_j⟩| across clusters", _largest(gram[~same].abs()), "<=", s.coherence + s.width),
+        ("(P5) ⟨x_i, x_j⟩ within, least", gram[same].min(), ">=", d - s.width),
+        ("(P5) ⟨x_i, x_j⟩ within, largest", gram[same].max(), "<=", 3 * d + s.width),
+        ("(P6) clusters with a point", len(torch.unique(data.cluster)), ">=", s.num_clusters),
+    ]
+    return [
+        Premise(name, float(value), relation, float(bound), "Proposition A.1")
+        for name, value, relation, bound in rows
+    ]
+
+
+def _largest(values: Tensor) -> float:
+    return float(values.max()) if values.numel() else 0.0
+
+
+def failure_probability(s: Setting) -> float:
+    """That (P1)-(P6) fail somewhere; above 1 it says nothing. Proposition A.1."""
+    log_d = math.log(s.dim)
+    square = float(s.num_points) ** 2
+    return 3 * square * s.dim ** (-log_d / 2) + square * math.exp(-s.dim / 16) + s.dim ** (1 - log_d)
+
+
+def loss_threshold(num_points: int, loss: str) -> float:
+    """The L below which every margin is positive: 1/n for the exponential loss, ln 2/n for ln(1 + e^-q). Theorem 2.1.
+
+    The paper writes 1/n for both, its logarithm being base 2.
+    """
+    return (1.0 if loss == "exponential" else math.log(2)) / num_points
+
+
+def linear_direction(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> Float[Tensor, " d"]:
+    """u = Σ_q y_q μ_q: a linear classifier that generalises (Lemma 2.1) and the direction that breaks KKT networks (Theorem 4.2)."""
+    return labels.to(mu.dtype) @ mu
+
+
+def linear_margin(dim: int) -> float:
+    """y ⟨u, x⟩ ≥ (9d - 1)/10 except with probability 2d^(1 - ln d/2). Lemma 2.1."""
+    return (9 * dim - 1) / 10
+
+
+def test_error_bound(s: Setting) -> float:
+    """P[y N(x) ≤ 0] ≤ 4n d^(-ln d/2) at any KKT point. Theorem A.1."""
+    return 4 * s.num_points * s.dim ** (-math.log(s.dim) / 2)
+
+
+def largest_sum(s: Setting) -> float:
+    """S_q ≤ 1/((1 - 2c')(d - Δ + 1)) for every cluster and sign. Lemma A.10; NaN where c' ≥ 1/2 and the lemma says nothing."""
+    return 1 / ((1 - 2 * s.crowding) * (s.dim - s.width + 1)) if s.crowding < 0.5 else math.nan
+
+
+def least_own_sum(s: Setting) -> float:
+    """S_q ≥ (1 - c'/(1 - 2c'))/(3d + Δ + 1) for the sign of the cluster. Lemma A.11; NaN where c' ≥ 1/2."""
+    if s.crowding >= 0.5:
+        return math.nan
+    return (1 - s.crowding / (1 - 2 * s.crowding)) / (3 * s.dim + s.width + 1)
+
+
+def least_test_margin(s: Setting) -> float:
+    """y N(x) ≥ (1 - c'/(1-2c'))(d - Δ + 1)/(3d + Δ + 1) - 2c'/(1 - 2c') on test points. Lemma A.12; NaN where c' ≥ 1/2."""
+    if s.crowding >= 0.5:
+        return math.nan
+    return least_own_sum(s) * (s.dim - s.width + 1) - 2 * s.crowding / (1 - 2 * s.crowding)
+
+
+def alignment_room(s: Setting) -> float:
+    """d - Δ - k(p + Δ), positive under the assumption: ⟨w_j, u⟩ is at least this times Σ_i λ_i |v_j| φ'_ij. Lemmas D.4, D.5."""
+    return s.dim - s.width - s.num_clusters * (s.coherence + s.width)
+
+
+def least_input(s: Setting) -> float:
+    """⟨w_j, x⟩ + b_j ≥ -(2Δ + p + 1) Σ_i λ_i |v_j| φ'_ij on test points: the factor. Lemma D.3."""
+    return -(2 * s.width + s.coherence + 1)
+
+
+def printed_step(s: Setting) -> tuple[float, float]:
+    """(η₁, η₂) of z = (η₁ + η₂) u: η₁ = (2Δ + p + 1)/r, η₂ = 3(3d + Δ + 1)(1 - 2c')/(r (1 - 3c') c k), r = d - Δ - k(p + Δ).
+
+    Theorem 4.2, Appendix D. NaN outside the assumption, where r or 1 - 3c' may be negative.
+    """
+    room = alignment_room(s)
+    if room <= 0 or s.crowding >= 1 / 3:
+        return math.nan, math.nan
+    second = 3 * (3 * s.dim + s.width + 1) * (1 - 2 * s.crowding)
+    return (2 * s.width + s.coherence + 1) / room, second / (
+        room * (1 - 3 * s.crowding) * s.balance * s.num_clusters
+    )
+
+
+def critical_step(num_clusters: int) -> float:
+    """η = 1/k: y N(x - y η u) = 1 - ηk on orthogonal means, so z = u/k of norm √(d/k) is where half the points flip (sharp)."""
+    return 1 / num_clusters
+
+
+def critical_norm(dim: int, num_clusters: int) -> float:
+    """√(d/k), the norm of u/k for orthogonal means."""
+    return math.sqrt(dim / num_clusters)

@@ -1,0 +1,164 @@
+"""Training far beyond the point where the loss underflows: losses as logarithms, and the margin itself.
+
+For a 2-homogeneous network the exponential and logistic losses push θ to infinity while its direction goes to a KKT point of the
+max-margin problem (double-edged, Theorem 2.1); only ln L and the softmax weights of the points are ever needed.
+"""
+
+from collections.abc import Sequence
+from math import log
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.optimize import minimize
+from threadpoolctl import ThreadpoolController
+from torch import Tensor
+from torch.nn.functional import logsigmoid, softplus
+
+from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.training.descent import Probes, Recorder
+from featureprism.training.span import span_coordinates
+
+LOSSES = ("exponential", "logistic")
+METHODS = ("flow", "normalised")
+LARGEST_TURN = 0.1  # of ‖θ‖ in one step of the flow
+FAR = 20.0  # beyond this margin ln(ln(1 + e^-q)) is -q to the last digit but eight
+
+
+def log_loss(margins: Float[Tensor, " n"], loss: str) -> Float[Tensor, ""]:
+    """ln L for L = (1/n) Σ e^(-q_i) or (1/n) Σ ln(1 + e^(-q_i)), at any size of q."""
+    return torch.logsumexp(_log_terms(margins, loss), dim=0) - log(len(margins))
+
+
+def point_weights(margins: Float[Tensor, " n"], loss: str) -> Float[Tensor, " n"]:
+    """-∂ ln L/∂q_i: a softmax for the exponential loss; e^(lnσ(-q_i) - ln nL) for the logistic one."""
+    total = torch.logsumexp(_log_terms(margins, loss), dim=0)
+    slopes = -margins if loss == "exponential" else logsigmoid(-margins)
+    return torch.exp(slopes - total)
+
+
+def _log_terms(margins: Tensor, loss: str) -> Tensor:
+    if loss not in LOSSES:
+        raise ValueError(f"Unknown loss {loss!r}; use exponential or logistic.")
+    if loss == "exponential":
+        return -margins
+    near = softplus(-margins.clamp_max(FAR)).log()
+    return torch.where(margins > FAR, -margins, near)
+
+
+@torch.no_grad()
+def margin_descent(
+    net: TwoLayerNet,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    loss: str = "exponential",
+    method: str = "flow",
+    step_size: float,
+    steps: int,
+    record: Sequence[int] = (),
+    probes: Probes | None = None,
+    progress: Progress = silent,
+) -> Trajectory[TwoLayerNet]:
+    """Follow g = -∇ ln L on all parameters; the direction of gradient flow on L at every step, with its clock set free.
+
+    flow:        θ ← θ + step_size g/‖g‖², an Euler step of gradient flow with ln(1/L) as its clock; none moves θ by more than a tenth.
+    normalised:  θ ← θ + step_size g/‖g‖: ‖θ‖ grows evenly, so the direction settles faster than along the flow.
+    Runs in the span of the points, in float64. Times are steps; the last one is always recorded.
+    """
+    check_points(x, y)
+    if method not in METHODS:
+        raise ValueError(f"Unknown method {method!r}; use flow or normalised.")
+    x, y = x.double(), y.double()
+    span = span_coordinates(x, net.W.detach().double())
+    W, a = span.down(net.W.detach().double()), net.a.detach().double()
+    b = None if net.b is None else net.b.detach().double()
+    wanted, recorder = set(record) | {steps}, Recorder(probes)
+    for step in range(steps + 1):
+        if step in wanted:
+            recorder.add(step, TwoLayerNet(span.up(W), a, b, activation=net.activation))
+        if step == steps:
+            break
+        _, up = parameter_gradient(
+            W, a, b, net.activation, span.points, lambda f: y * point_weights(y * f, loss)
+        )
+        parts = [(W, up.W), (a, up.a)] + ([(b, up.b)] if b is not None else [])
+        size, slope = (sum(float((t**2).sum()) for t in kind) ** 0.5 for kind in zip(*parts, strict=True))
+        if slope == 0:
+            recorder.add(step, TwoLayerNet(span.up(W), a, b, activation=net.activation))
+            return recorder.trajectory(Ended.SILENT, work=step)
+        length = step_size if method == "normalised" else min(step_size / slope, LARGEST_TURN * size)
+        W, a, *rest = (p + length / slope * g for p, g in parts)
+        b = rest[0] if rest else None
+        progress((step + 1) / steps)
+    return recorder.trajectory(Ended.TIME_REACHED, work=steps)
+
+
+@torch.no_grad()
+def margin_ascent(
+    net: TwoLayerNet,
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    sharpness: Sequence[float] = (30.0, 100.0, 300.0, 1000.0, 3000.0),
+    iterations: int = 200,
+    progress: Progress = silent,
+) -> TwoLayerNet:
+    """Climb the smoothed normalised margin -(1/β) ln Σ_i e^(-β q_i/(γ‖θ‖²)) with L-BFGS, β rising; needs every margin positive.
+
+    q_i = y_i N(x_i); γ is the least q_i/‖θ‖² at the start of each stage, so β counts in units of the margin. The maximum over all θ as
+    β → ∞ is a KKT point. Returns the network scaled to least margin 1. Source: notes on double-edged, Theorem 2.1.
+    """
+    check_points(x, y)
+    x, y = x.double(), y.double()
+    span = span_coordinates(x, net.W.detach().double())
+    parts = [span.down(net.W.detach().double()), net.a.detach().double()]
+    parts += [] if net.b is None else [net.b.detach().double()]
+    shapes = [p.shape for p in parts]
+    state = torch.cat([p.flatten() for p in parts])
+
+    def unpack(flat: Tensor) -> list[Tensor]:
+        pieces = flat.split([s.numel() for s in shapes])
+        return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+    def climb(flat: Tensor, beta: float, unit: float) -> tuple[float, np.ndarray]:
+        W, a, *b = unpack(flat)
+        size = float(flat @ flat)
+        objective = 0.0
+        pull = 0.0
+
+        def slopes(f: Tensor) -> Tensor:
+            nonlocal objective, pull
+            q = y * f / (unit * size)
+            objective = float(torch.logsumexp(-beta * q, dim=0)) / beta
+            weights = torch.softmax(-beta * q, dim=0)
+            pull = float(weights @ q)
+            return y * weights / (unit * size)
+
+        _, up = parameter_gradient(W, a, b[0] if b else None, net.activation, span.points, slopes)
+        upward = torch.cat([g.flatten() for g in up if g is not None]) - 2 * pull / size * flat
+        return objective, -upward.numpy()
+
+    for place, beta in enumerate(sharpness):
+        state = state / torch.linalg.vector_norm(state)
+        W, a, *b = unpack(state)
+        here = TwoLayerNet(W, a, *b, activation=net.activation)
+        unit = float((y * here(span.points)).min())
+        if not unit > 0:
+            raise ValueError(f"The least margin is {unit:.3g}: train until every margin is positive first.")
+        # numpy's BLAS threads would wait on the same cores as torch's
+        with ThreadpoolController().limit(limits=1, user_api="blas"):
+            found = minimize(
+                lambda flat, beta=beta, unit=unit: climb(torch.from_numpy(flat), beta, unit),
+                state.numpy(),
+                jac=True,
+                method="L-BFGS-B",
+                options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": 1e-12},
+            )
+        state = torch.from_numpy(found.x)
+        progress((place + 1) / len(sharpness))
+    W, a, *b = unpack(state)
+    final = TwoLayerNet(span.up(W), a, *b, activation=net.activation)
+    root = float((y * final(x)).min().clamp_min(1e-300)) ** 0.5
+    return TwoLayerNet(*(p / root for p in final.parameters()), activation=net.activation)

@@ -1,0 +1,130 @@
+import math
+
+import pytest
+import torch
+
+from featureprism.networks import ReLU, Tanh, TwoLayerNet
+from featureprism.probes import cluster_sums, direction_cosines, kkt_audit, summed_neurons
+from featureprism.training import max_margin_network
+
+
+def two_points(distance):
+    """Points ±c e₁ without biases: the KKT point is u₊ = e₁/c, u₋ = -e₁/c, λ = 1/c² each."""
+    x = torch.tensor([[distance, 0.0], [-distance, 0.0]], dtype=torch.float64)
+    w = math.sqrt(1 / distance)
+    W = torch.tensor([[w, 0.0], [-w, 0.0]], dtype=torch.float64)
+    return (
+        TwoLayerNet(W, torch.tensor([w, -w], dtype=torch.float64), activation=ReLU()),
+        x,
+        torch.tensor([1.0, -1.0]).double(),
+    )
+
+
+@pytest.mark.parametrize("distance", [0.3, 1.0, 40.0])
+def test_a_kkt_point_known_in_closed_form(distance):
+    net, x, y = two_points(distance)
+    audit = kkt_audit(net, x, y)
+    torch.testing.assert_close(audit.multipliers, torch.full((2,), 1 / distance, dtype=torch.float64))
+    assert audit.stationarity < 1e-12
+    assert abs(audit.feasibility) < 1e-12
+    assert audit.slackness < 1e-12
+    assert audit.balance < 1e-12
+    assert audit.sum_gap < 1e-12
+    assert audit.normalised_margin == pytest.approx(distance / 4)
+    assert int(audit.support.sum()) == 2
+    assert audit.on_kink == 0
+
+
+def test_the_audit_does_not_depend_on_the_scale_of_the_network():
+    net, x, y = two_points(2.0)
+    larger = TwoLayerNet(3 * net.W, 3 * net.a, activation=ReLU())
+    torch.testing.assert_close(kkt_audit(net, x, y).multipliers, kkt_audit(larger, x, y).multipliers)
+    assert kkt_audit(larger, x, y).feasibility == pytest.approx(1 - 9)
+
+
+@pytest.mark.parametrize("part", ["W", "a"])
+def test_a_disturbed_network_is_no_kkt_point(part):
+    net, x, y = two_points(1.0)
+    with torch.no_grad():
+        getattr(net, part)[0] += 0.1
+    assert kkt_audit(net, x, y).stationarity > 0.01
+
+
+def test_gradients_are_those_of_autograd(generator):
+    """θ - Σ λ_i y_i ∇N(x_i), by hand, against the residual of the audit."""
+    x = torch.randn(7, 4, generator=generator).double()
+    net = TwoLayerNet(
+        torch.randn(3, 4, generator=generator).double(),
+        torch.tensor([1.0, -0.5, 2.0]).double(),
+        torch.randn(3, generator=generator).double(),
+        activation=ReLU(),
+    )
+    x = x[(net(x) != 0).detach()]
+    y = torch.sign(net(x)).detach()
+    off, on = torch.rand(len(y), generator=generator).double(), torch.zeros(len(y)).double()
+    with torch.no_grad():
+        root = float((y * net(x)).min()) ** 0.5
+        scaled = TwoLayerNet(net.W / root, net.a / root, net.b / root, activation=ReLU())
+    total = (off * y * scaled(x)).sum()
+    slopes = torch.autograd.grad(total, list(scaled.parameters()))
+    parts = [(p - g).detach() for p, g in zip(scaled.parameters(), slopes, strict=True)]
+    size = math.sqrt(sum(float((p.detach() ** 2).sum()) for p in scaled.parameters()))
+    audit = kkt_audit(net, x, y, tolerance=0.0, multipliers=(off, on))
+    expected = [float(p.norm()) / size for p in parts]
+    assert [audit.stationarity_w, audit.stationarity_v, audit.stationarity_b] == pytest.approx(expected)
+
+
+def test_the_fit_is_the_best_of_many_multipliers(generator):
+    x = torch.randn(12, 3, generator=generator).double()
+    net = TwoLayerNet(
+        torch.randn(4, 3, generator=generator).double(),
+        torch.tensor([1.0, -1.0, 0.5, -2.0]).double(),
+        torch.randn(4, generator=generator).double(),
+        activation=ReLU(),
+    )
+    y = torch.where(net(x) > 0, 1.0, -1.0).double().detach()
+    keep = (net(x).abs() > 1e-9).detach()
+    x, y = x[keep], y[keep]
+    best = kkt_audit(net, x, y, tolerance=0.0)
+    zero = torch.zeros(len(y)).double()
+    for _ in range(200):
+        other = (best.multipliers + 0.1 * torch.randn(len(y), generator=generator).double()).clamp_min(0)
+        assert (
+            kkt_audit(net, x, y, tolerance=0.0, multipliers=(other, zero)).stationarity
+            >= best.stationarity - 1e-12
+        )
+
+
+def test_kinks_need_fractional_derivatives(generator):
+    """Random clusters put opposite points on kinks; with derivatives 0 or 1 the exact point does not look like one."""
+    x = torch.randn(40, 12, generator=generator).double()
+    y = torch.where(x[:, 0] > 0, 1.0, -1.0).double()
+    x[:, 0] += 0.5 * y
+    net = max_margin_network(x, y).net
+    free, hard = (kkt_audit(net, x, y, tolerance=t).stationarity for t in (1e-9, 0.0))
+    assert free < 1e-9
+    assert hard > 1e-4
+
+
+def test_cluster_sums_of_the_closed_form():
+    """One point a cluster at distance c: S_own = λ v² = 1/c², the other sign 0."""
+    net, x, y = two_points(2.0)
+    sums = cluster_sums(net, x, y, torch.tensor([0, 1]), kkt_audit(net, x, y))
+    torch.testing.assert_close(sums, torch.tensor([[0.25, 0.0], [0.0, 0.25]]).double())
+
+
+def test_splitting_neurons_changes_nothing():
+    net, x, y = two_points(1.0)
+    half = math.sqrt(0.5)
+    split = TwoLayerNet(half * net.W.repeat(2, 1), half * net.a.repeat(2), activation=ReLU())
+    torch.testing.assert_close(summed_neurons(split), summed_neurons(net))
+    torch.testing.assert_close(direction_cosines(split, net), torch.ones(2).double())
+    assert kkt_audit(split, x, y).stationarity < 1e-12
+
+
+def test_what_cannot_be_audited_is_refused():
+    net, x, y = two_points(1.0)
+    with pytest.raises(ValueError, match="on 2 of 2 points"):
+        kkt_audit(net, x, -y)
+    with pytest.raises(ValueError, match="ReLU"):
+        kkt_audit(TwoLayerNet(net.W, net.a, activation=Tanh()), x, y)

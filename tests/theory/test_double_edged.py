@@ -1,0 +1,96 @@
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from featureprism.data import orthogonal_clusters, sample
+from featureprism.theory import double_edged as theory
+
+
+def setting(dim, k, sigma, n=400, coherence=0.0):
+    return theory.Setting(dim, k, sigma, n, coherence, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("dim", "sigma", "most"),
+    [(1000, 1000**-0.5, 3), (5000, 5000**-0.5, 14), (10000, 1e-2, 26), (1000, 1e-3, 53), (200, 1 / 200, 7)],
+)
+def test_how_many_clusters_the_assumption_allows(dim, sigma, most):
+    """The largest k for orthogonal means, as on the formula sheet."""
+    allowed = [k for k in range(1, 200) if theory.holds(theory.assumption_2_2(setting(dim, k, sigma)))]
+    assert max(allowed) == most
+
+
+def test_ordinary_settings_are_far_outside():
+    usual = setting(1000, 8, 1.0)
+    assert not theory.holds(theory.assumption_2_2(usual))
+    assert usual.crowding > 10
+    assert math.isnan(theory.largest_sum(usual))
+    assert math.isnan(sum(theory.printed_step(usual)))
+
+
+def test_the_printed_perturbation_in_the_small_noise_limit():
+    """η → 9/(ck), so ‖z‖ = 18 √(d/k) for balanced classes: longer than √d below k = 324."""
+    s = setting(10**9, 4, 1e-12)
+    assert sum(theory.printed_step(s)) == pytest.approx(9 / (0.5 * 4), rel=1e-6)
+    norm = sum(theory.printed_step(s)) * math.sqrt(4 * s.dim)
+    assert norm == pytest.approx(18 * theory.critical_norm(s.dim, 4), rel=1e-6)
+
+
+def test_bounds_at_the_worst_case_of_the_assumption():
+    """c' = 1/10 and Δ = d/21 give 7/8·5/16 - 2/8 as d grows. Lemma A.12."""
+    d = 10**9
+    s = replace(setting(d, 1, 0.1), measured_width=d / 21)
+    s = replace(s, coherence=(d - s.width + 1) / 10 - s.width - 1)
+    assert s.crowding == pytest.approx(0.1)
+    assert theory.least_test_margin(s) == pytest.approx(7 / 8 * 5 / 16 - 2 / 8, rel=1e-2)
+
+
+def test_the_loss_threshold_is_where_one_margin_can_be_zero():
+    """All margins huge but one at 0: n L is ℓ(0), 1 for the exponential loss and ln 2 for the natural logistic loss."""
+    assert theory.loss_threshold(10, "exponential") == pytest.approx(0.1)
+    assert theory.loss_threshold(10, "logistic") == pytest.approx(math.log1p(math.exp(-0.0)) / 10)
+
+
+def test_events_hold_on_samples_and_widths_are_tight(generator):
+    clusters = orthogonal_clusters(400, 2, 2, 0.2, generator=generator)
+    data = sample(clusters, 60, generator=generator)
+    s = theory.setting_of(clusters.mu, clusters.labels, 0.2, 60)
+    assert s.coherence < 1e-9
+    assert s.balance == 0.5
+    assert theory.holds(theory.sample_events(s, data))
+    measured = theory.on_sample(s, data)
+    assert 0 < measured.width < s.width
+    names = ("(P4)", "(P5)")
+    at = [
+        p
+        for p in theory.sample_events(replace(s, measured_width=measured.width + 1e-6), data)
+        if p.name[:4] in names
+    ]
+    below = [
+        p
+        for p in theory.sample_events(replace(s, measured_width=0.99 * measured.width), data)
+        if p.name[:4] in names
+    ]
+    assert theory.holds(at)
+    assert not theory.holds(below)
+
+
+def test_a_spoilt_sample_breaks_its_events(generator):
+    clusters = orthogonal_clusters(400, 2, 2, 0.2, generator=generator)
+    data = sample(clusters, 60, generator=generator)
+    s = theory.setting_of(clusters.mu, clusters.labels, 0.2, 60)
+    far = replace(data, x=data.x + 2 * torch.ones_like(data.x))
+    assert not theory.holds(theory.sample_events(s, far))
+    one = replace(data, cluster=torch.zeros_like(data.cluster))
+    assert not theory.holds(theory.sample_events(s, one))
+
+
+def test_size_conditions_and_probabilities():
+    """d = 1000, δ = ε = 0.05: n up to 11302; d = 200: up to 66 (formula sheet)."""
+    for dim, most in ((1000, 11302), (200, 66)):
+        fits = [theory.size_conditions(setting(dim, 1, 1.0, n))[1].holds for n in (most, most + 2)]
+        assert fits == [True, False]
+    assert theory.failure_probability(setting(3000, 4, 0.01, 257)) < 1e-6
+    assert theory.test_error_bound(setting(3000, 4, 0.01, 257)) < 1e-9
