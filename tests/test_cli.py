@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import featureprism.cli as cli
-from featureprism.networks import ReLU, gaussian_start, load_net, save_net
+from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment, judge
 from featureprism.seeds import generator_for
+from featureprism.training import max_margin_network
 
 
 def toy(holds):
@@ -138,7 +139,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "same command" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["list", "reproduce", "radius", "report"])
+@pytest.mark.parametrize("command", ["list", "reproduce", "radius", "kkt", "report"])
 def test_every_help_text_has_an_example(command, capsys):
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])
@@ -200,3 +201,43 @@ def test_bad_files_get_one_sentence(spoil, said, own_files, capsys):
         == 2
     )
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def separated_files(tmp_path, generator):
+    """A network near a KKT point of its data, and the data."""
+    x = torch.randn(16, 6, generator=generator).double()
+    y = torch.where(x[:, 0] > 0, 1.0, -1.0).double()
+    x[:, 0] += y
+    np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
+    save_net(tmp_path / "net.npz", max_margin_network(x, y).net)
+    return tmp_path, x, y
+
+
+def test_kkt_audits_a_network_from_a_file(separated_files, capsys):
+    folder, x, y = separated_files
+    arguments = ["kkt", str(folder / "net.npz"), str(folder / "data.npz")]
+    assert cli.main(arguments) == 0
+    assert "stationarity" in capsys.readouterr().out
+    assert cli.main([*arguments, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["stationarity"] < 1e-9
+    assert facts["margin_share"] == pytest.approx(1)
+    assert facts["cosine_positive"] == pytest.approx(1)
+    assert cli.main([*arguments, "--json", "--most-points", "3"]) == 0
+    assert "more than 3 points" in json.loads(capsys.readouterr().out)["reference"]
+    np.savez(folder / "wrong.npz", x=x.numpy(), y=-y.numpy())
+    assert cli.main(["kkt", str(folder / "net.npz"), str(folder / "wrong.npz")]) == 2
+    assert "at no KKT point" in capsys.readouterr().err
+
+
+def test_kkt_says_when_there_is_no_reference(tmp_path, capsys):
+    """XOR is separated by four neurons, but by no network of two directions."""
+    x = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]).double()
+    y = torch.tensor([1.0, 1.0, -1.0, -1.0]).double()
+    np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
+    save_net(tmp_path / "net.npz", TwoLayerNet(x, y, torch.zeros(4).double(), activation=ReLU()))
+    assert cli.main(["kkt", str(tmp_path / "net.npz"), str(tmp_path / "data.npz"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert "Not separable" in facts["reference"]
+    assert "margin_share" not in facts

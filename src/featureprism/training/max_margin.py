@@ -23,7 +23,7 @@ from featureprism.networks.two_layer import TwoLayerNet
 from featureprism.records import check_points
 
 MAX_REWEIGHTINGS = 100
-SETTLED = 1e-14  # relative change of the two norms
+SETTLED = 1e-12  # relative change of the two norms
 INFEASIBLE = 1e-12  # share of the Farkas combination that is left
 
 
