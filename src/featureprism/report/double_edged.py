@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from featureprism.records import Row
 from featureprism.report.gmm_flow import of_kind, over_seeds
-from featureprism.report.style import COLOURS, band, guide, panels
+from featureprism.report.style import COLOURS, band, guide, panels, plain_ticks
 
 NAMES = {"usual": "orthogonal means, σ = 1", "sphere": "means on the sphere, σ = 1", "within": "σ = 1/√d"}
 
@@ -36,6 +36,8 @@ def kkt(rows: list[Row]) -> Figure:
         guide(left, _mean(hard, "hard_stationarity"), "exact point, derivatives 0 or 1", along="y")
     left.set(xscale="log", yscale="log", xlabel="steps", ylabel="stationarity residual ÷ ‖θ‖")
     right.set(xscale="log", yscale="log", xlabel="steps", ylabel="1 - margin ÷ largest margin")
+    for panel in (left, right):
+        plain_ticks(panel, sorted({r["time"] for r in own}))
     left.legend()
     return figure
 
@@ -88,7 +90,7 @@ def theorem_4_2(rows: list[Row]) -> Figure:
             band(axes, x, low, mean, high, colour, f"{NAMES[name]}, {network}", dashed=dashed)
     guide(axes, 1.0, "√(d/k)")
     axes.set(xlabel="‖z‖ ÷ √(d/k)", ylabel="test points flipped", ylim=(-0.02, 1.04))
-    axes.legend()
+    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.02))
     return figure
 
 
@@ -114,7 +116,7 @@ def transfer(rows: list[Row]) -> Figure:
         panel.set_yticks(np.arange(len(nets)) + 0.4 - height / 2, nets)
         panel.invert_yaxis()
         panel.set(xlabel="fresh points flipped", xlim=(0, 1.02), title=f"z along {direction}")
-    axes[0].legend(loc="lower right", bbox_to_anchor=(1.0, 0.02))
+    axes[1].legend(loc="lower right", bbox_to_anchor=(1.0, 0.02))
     return figure
 
 
@@ -129,6 +131,8 @@ def scaling(rows: list[Row]) -> Figure:
         x, _, law, _ = over_seeds(own, key, "predicted")
         axes.plot(x, law, "--", color="0.4", label="√(d/k)")
         axes.set(xscale="log", yscale="log", xlabel="clusters k" if key == "clusters" else "dimension d")
+        plain_ticks(axes, x)
+        plain_ticks(axes, (5, 10, 20, 40), along="y")
     panel[0].set(ylabel="norm that flips half of the points")
     panel[0].legend()
     return figure
@@ -136,7 +140,7 @@ def scaling(rows: list[Row]) -> Figure:
 
 def assumption_2_2(rows: list[Row]) -> Figure:
     """How far inside or outside Assumption 2.2 each setting is: c' with the printed Δ and with that of the sample."""
-    figure, (axes,) = panels(1, width=5.2, height=2.6)
+    figure, (axes,) = panels(1, width=5.6, height=2.6)
     found = of_kind(rows, "audit")
     settings = list(dict.fromkeys((r["name"], r["dim"], r["clusters"]) for r in found))
     for place, (name, dim, k) in enumerate(settings):
@@ -151,7 +155,7 @@ def assumption_2_2(rows: list[Row]) -> Figure:
         xscale="log",
         xlim=(3e-3, 300),
         yticks=[],
-        xlabel="c': circles printed Δ (absent: ∞), diamonds Δ of the sample",
+        xlabel="c': circles printed Δ, diamonds Δ of the sample",
     )
     axes.set_ylim(len(settings) - 0.4, -0.6)
     return figure

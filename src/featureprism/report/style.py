@@ -62,6 +62,13 @@ def guide(axes: Axes, value: float, text: str, *, along: str = "x") -> None:
         )
 
 
+def plain_ticks(axes: Axes, values: Any, *, along: str = "x") -> None:
+    """On a logarithmic axis: ticks at these values only, as plain numbers."""
+    axis = axes.xaxis if along == "x" else axes.yaxis
+    axis.set_ticks(list(values), [f"{v:g}" for v in values])
+    axis.set_ticks([], minor=True)
+
+
 def band(
     axes: Axes,
     x: Any,
