@@ -103,6 +103,7 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
     assert "t &lt;b&gt;" in html
     assert "1 holds" in html
     assert not re.search(r'(src|href)="(?!data:|#)', html)
+    assert "| `figure-5.x` t <b> | 4 ± 1 | > 0 | holds |" in (tmp_path / "results.md").read_text()
 
 
 @pytest.mark.parametrize(

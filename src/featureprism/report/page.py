@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page from what runs left in a folder."""
+"""The report: one self-contained HTML page from what runs left in a folder, and the claims as Markdown beside it."""
 
 import base64
 import json
@@ -25,18 +25,20 @@ code{font-size:.85em}details{margin:.6rem 0}summary{cursor:pointer;color:var(--s
 
 
 def write_report(folder: Path) -> Path:
-    """Write folder/index.html from every PAPER/ITEM below it, and return its path."""
+    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page."""
     items = sorted(folder.glob("*/*/run.json")) if folder.is_dir() else []
     items = [path.parent for path in items if (path.parent / "claims.json").exists()]
     if not items:
         raise ValueError(
             f"No results in {folder}. Run 'featureprism reproduce gmm-flow --out {folder}' first."
         )
-    sections, claims = [], []
+    sections, claims, tables = [], [], []
     for item in items:
         section, own = _section(item)
         sections.append(section)
+        tables.append(_markdown(_name(item), own))
         claims += own
+    (folder / "results.md").write_text("\n".join(tables), encoding="utf-8")
     page = folder / "index.html"
     links = " ".join(f'<a href="#{_anchor(i)}">{escape(_name(i))}</a>' for i in items)
     counts = {word: sum(verdict(c.holds) == word for c in claims) for word in ("holds", "fails", "unknown")}
@@ -50,6 +52,17 @@ def write_report(folder: Path) -> Path:
         encoding="utf-8",
     )
     return page
+
+
+def _markdown(name: str, claims: list[Claim]) -> str:
+    """The claims of one item as a Markdown table."""
+    lines = [f"### {name}\n", "| claim | measured | expected | |", "|---|---|---|---|"]
+    for c in claims:
+        spread = "" if c.spread != c.spread else f" ± {c.spread:.2g}"
+        statement = c.statement.replace("|", "\\|")
+        row = f"`{c.id}` {statement}", show(c.measured) + spread, expectation(c), verdict(c.holds)
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _verb(word: str, count: int) -> str:
