@@ -29,6 +29,13 @@ from featureprism.networks.initial import (
 )
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
+from featureprism.networks.symmetric import (
+    SymmetricNet,
+    pure_net,
+    smoothed_relu,
+    smoothed_step,
+    symmetric_start,
+)
 from featureprism.networks.two_layer import TwoLayerNet, stack
 
 __all__ = [
@@ -44,6 +51,7 @@ __all__ = [
     "PolynomialReLU",
     "PowerReLU",
     "ReLU",
+    "SymmetricNet",
     "Tanh",
     "TwoLayerNet",
     "TwoLogits",
@@ -58,10 +66,14 @@ __all__ = [
     "load_points",
     "nudge_as_printed",
     "nudge_to_own_class",
+    "pure_net",
     "random_signs",
     "save_net",
     "shared_features_net",
+    "smoothed_relu",
+    "smoothed_step",
     "stack",
+    "symmetric_start",
     "unit_votes_start",
     "voting_start",
 ]

@@ -1,11 +1,18 @@
 """One module per paper: its figures and theorems as experiments."""
 
-from featureprism.papers import beyond, feature_amplification, feature_averaging, gmm_flow
+from featureprism.papers import (
+    beyond,
+    feature_amplification,
+    feature_averaging,
+    feature_purification,
+    gmm_flow,
+)
 from featureprism.records import Experiment
 
 PAPERS: dict[str, tuple[Experiment, ...]] = {
     "gmm-flow": gmm_flow.EXPERIMENTS,
     "feature-averaging": feature_averaging.EXPERIMENTS,
+    "feature-purification": feature_purification.EXPERIMENTS,
     "feature-amplification": feature_amplification.EXPERIMENTS,
     "beyond": beyond.EXPERIMENTS,
 }

@@ -5,12 +5,18 @@ from featureprism.training.descent import gradient_descent, stochastic_descent
 from featureprism.training.first_layer import first_layer_descent
 from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss
+from featureprism.training.symmetric import Phase, fresh, from_pool, symmetric_step, train_symmetric
 
 __all__ = [
     "Loss",
+    "Phase",
     "balanced_flow",
     "first_layer_descent",
+    "fresh",
+    "from_pool",
     "gradient_descent",
     "gradient_flow",
     "stochastic_descent",
+    "symmetric_step",
+    "train_symmetric",
 ]

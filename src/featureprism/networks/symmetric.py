@@ -1,0 +1,138 @@
+"""The symmetric network of feature-purification: pairs of smoothed ReLU neurons with one common bias."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+ROOT_TWO_PI = math.sqrt(2 * math.pi)
+ERF_REACH = 6.0  # b/s up to which erf in double precision gives Φ(-b/s) to 7 digits
+
+
+def smoothed_relu(u: Tensor, smoothing: float) -> Tensor:
+    """R_s(u) = E ReLU(u + ρ) = u Φ(u/s) + s φ(u/s), ρ ~ N(0, s²); the plain ReLU for s = 0."""
+    if smoothing == 0:
+        return torch.relu(u)
+    a = u / smoothing
+    # s(φ(a) + aΦ(a)) cancels far below zero: beyond -30 the value is smaller than any double of interest
+    value = smoothing * (torch.exp(-a * a / 2) / ROOT_TWO_PI + a * torch.special.ndtr(a))
+    return torch.where(a < -30, torch.zeros_like(value), value.clamp_min(0))
+
+
+def smoothed_step(u: Tensor, smoothing: float) -> Tensor:
+    """R_s'(u) = Φ(u/s) = P(u + ρ ≥ 0); 1{u ≥ 0} for s = 0."""
+    return (u >= 0).to(u.dtype) if smoothing == 0 else torch.special.ndtr(u / smoothing)
+
+
+class SymmetricNet(nn.Module):
+    """f(x) = Σ_i [R_s(⟨w_i, x⟩ - b) - R_s(-⟨w_i, x⟩ - b)]: odd in x, output weights 1, one bias b, smoothing s = σ_ρ.
+
+    This is E_ρ of the network with noise ρ_i in both halves of neuron i; `sampled` has the noise itself.
+    Source: feature-purification, Section 4.
+    """
+
+    W: Tensor
+
+    def __init__(self, W: Float[Tensor, "h d"], bias: float, smoothing: float) -> None:
+        super().__init__()
+        if not bool(torch.isfinite(W).all()):
+            raise ValueError("W contains NaN or infinite values.")
+        if not (bias >= 0 and smoothing >= 0):
+            raise ValueError(f"Bias and smoothing must be at least 0, got {bias} and {smoothing}.")
+        self.W = nn.Parameter(W.detach().clone())
+        self.bias, self.smoothing = float(bias), float(smoothing)
+
+    @property
+    def width(self) -> int:
+        """The number of neurons."""
+        return self.W.shape[0]
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """E_ρ f(x)."""
+        u = x @ self.W.T
+        return self._gate(u, smoothed_relu, -1).sum(dim=1)
+
+    def _gate(self, u: Tensor, act, sign: int) -> Tensor:
+        """act(u - b) ± act(-u - b)."""
+        b, s = self.bias, self.smoothing
+        return act(u - b, s) + sign * act(-u - b, s)
+
+    def slopes(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n h"]:
+        """Φ((u_i - b)/s) + Φ((-u_i - b)/s): how open each neuron is. Source: Fact A.1."""
+        return self._gate(x @ self.W.detach().T, smoothed_step, 1)
+
+    @torch.no_grad()
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """E_ρ f(x) and its gradient Σ_i [Φ((u_i - b)/s) + Φ((-u_i - b)/s)] w_i: two matrix products."""
+        value, open_ = gates(x @ self.W.T, self.bias, self.smoothing)
+        return value, open_ @ self.W
+
+    @torch.no_grad()
+    def sampled(self, x: Float[Tensor, "n d"], *, generator: torch.Generator) -> Float[Tensor, " n"]:
+        """f(x, ρ) with one draw of ρ for every point, the same in both halves."""
+        u = x @ self.W.T
+        rho = self.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype)
+        return (torch.relu(u + rho - self.bias) - torch.relu(-u + rho - self.bias)).sum(dim=1)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "SymmetricNet":
+        """The same function of z = basisᵀ x, exact when the basis spans the rows of W."""
+        return SymmetricNet(self.W.detach().to(basis.dtype) @ basis, self.bias, self.smoothing)
+
+    def input_directions(self) -> Float[Tensor, "h d"]:
+        """The rows whose span holds everything the network can see."""
+        return self.W.detach()
+
+
+class Gates(NamedTuple):
+    """What the neurons make of their pre-activations: the output f (n,) and how open each is (n, h)."""
+
+    value: Float[Tensor, " n"]
+    open: Float[Tensor, "n h"]
+
+
+@torch.no_grad()
+def gates(u: Float[Tensor, "n h"], bias: float, smoothing: float) -> Gates:
+    """f and Φ((u-b)/s) + Φ((-u-b)/s) from pre-activations, in few passes over them.
+
+    Φ comes from erf and has the absolute error of the number type, while no neuron is less open than 2Φ(-b/s). Where that is small in
+    double precision the tail is computed apart, so that the gradient of a network that hardly fires still points somewhere.
+    """
+    if smoothing == 0 or (u.dtype == torch.float64 and bias > ERF_REACH * smoothing):
+        up, down = u - bias, -u - bias
+        value = (smoothed_relu(up, smoothing) - smoothed_relu(down, smoothing)).sum(dim=1)
+        return Gates(value, smoothed_step(up, smoothing) + smoothed_step(down, smoothing))
+    # with p = u/(s√2), q = b/(s√2), e± = erf(p ± q): open = 1 + (e₋ - e₊)/2 and
+    # f = s√2 Σ [p·open - q(e₋ + e₊)/2 + (exp(-(p-q)²) - exp(-(p+q)²))/(2√π)]
+    scale = smoothing * math.sqrt(2)
+    q = bias / scale
+    p = u / scale
+    low, high = p - q, p + q
+    e_low, e_high = torch.erf(low), torch.erf(high)
+    value = -q / 2 * (e_low.sum(dim=1) + e_high.sum(dim=1))
+    bumps = torch.exp(low.square_().neg_()).sum(dim=1) - torch.exp(high.square_().neg_()).sum(dim=1)
+    open_ = e_low.sub_(e_high).mul_(0.5).add_(1)
+    value += p.mul_(open_).sum(dim=1) + bumps / (2 * math.sqrt(math.pi))
+    return Gates(scale * value, open_)
+
+
+def symmetric_start(
+    width: int,
+    dim: int,
+    std: float,
+    bias: float,
+    smoothing: float,
+    *,
+    generator: torch.Generator,
+    dtype=torch.float32,
+) -> SymmetricNet:
+    """w_i ~ N(0, std² I). Source: feature-purification, Section 4."""
+    return SymmetricNet(std * torch.randn(width, dim, generator=generator, dtype=dtype), bias, smoothing)
+
+
+def pure_net(
+    M: Float[Tensor, "d D"], w: Float[Tensor, " D"], bias: float, smoothing: float = 0.0, scale: float = 1.0
+) -> SymmetricNet:
+    """w_j = scale·sign(w*_j) M_j: one neuron per feature, nothing else. The soft classifier of Section 3 for w* = ±1."""
+    return SymmetricNet(scale * (M * torch.sign(w)).T, bias, smoothing)
