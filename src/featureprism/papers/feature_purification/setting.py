@@ -19,7 +19,7 @@ from featureprism.data import (
 )
 from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
-from featureprism.records import Row
+from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.training import Phase, from_pool, train_symmetric
 
@@ -62,6 +62,7 @@ STANDARD: Row = {
     "attack_steps": 40,
 }
 PAPER: Row = {**STANDARD, "dim": 400, "width": 1600, "steps": 1000, "adversarial_steps": 1200, "pool": 80000}
+SNAPSHOTS = 10  # of clean training, besides its end
 TRAINING = tuple(key for key in QUICK if key not in ("test_points", "attack_steps"))
 
 
@@ -152,11 +153,25 @@ def training_key(setting: Row) -> tuple[tuple[str, Any], ...]:
     return tuple((key, setting[key]) for key in TRAINING)
 
 
+@lru_cache(maxsize=12)
+def _clean_run(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> Trajectory[SymmetricNet]:
+    setting = dict(key)
+    record = [round(setting["steps"] * share / SNAPSHOTS) for share in range(SNAPSHOTS)]
+    return train(
+        setting, start(setting, seed, peer), [clean_phase(setting)], seed, "clean", peer, record=record
+    )
+
+
+def clean_run(setting: Row, seed: int) -> Trajectory[SymmetricNet]:
+    """Clean training from the random start to the end, seen at evenly spaced times."""
+    return _clean_run(training_key(setting), seed, 0)
+
+
 @lru_cache(maxsize=64)
 def _trained(key: tuple[tuple[str, Any], ...], seed: int, stage: str, peer: int) -> SymmetricNet:
     setting = dict(key)
     if stage == "clean":
-        return train(setting, start(setting, seed, peer), [clean_phase(setting)], seed, stage, peer).last
+        return _clean_run(key, seed, peer).last
     before = _trained(key, seed, "clean", peer)
     adversary = fast_gradient(setting) if stage == "adversarial" else None
     return train(setting, before, [later_phase(setting, perturb=adversary)], seed, stage, peer).last
@@ -170,10 +185,10 @@ def trained(setting: Row, seed: int, stage: str, peer: int = 0) -> SymmetricNet:
     return _trained(training_key(setting), seed, stage, peer)
 
 
-def ceiling(setting: Row, seed: int) -> SymmetricNet:
-    """The pure network: one neuron per feature, the threshold halfway to the least signal."""
-    problem = coding(setting, seed)
-    return pure_net(problem.M, problem.w, 0.5 / math.sqrt(setting["sparsity"]))
+def pure_start(setting: Row, seed: int) -> SymmetricNet:
+    """The pure network w_j = sign(w*_j) M_j with the bias and the smoothing of the trained ones: the ceiling."""
+    problem, bias = coding(setting, seed), final_bias(setting)
+    return pure_net(problem.M, problem.w, bias, setting["smoothing"] * bias)
 
 
 class Robustness(NamedTuple):

@@ -1,0 +1,405 @@
+"""Where features come from: lottery tickets, the growth of dense mixtures, and the four paths of figure 9."""
+
+import math
+
+import torch
+
+from featureprism.networks import SymmetricNet
+from featureprism.papers.feature_purification.purification import of_stage, shape_row, theory_setting
+from featureprism.papers.feature_purification.setting import (
+    PAPER,
+    QUICK,
+    STANDARD,
+    clean_phase,
+    clean_run,
+    coding,
+    fast_gradient,
+    later_phase,
+    pure_start,
+    robustness,
+    scales,
+    start,
+    test_set,
+    train,
+    trained,
+)
+from featureprism.probes import lottery
+from featureprism.probes import purification as probes
+from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of
+from featureprism.theory import feature_purification as theory
+
+FOLLOWED = 12  # features whose correlation with one winner is drawn
+LOTTERY_SHARE = 0.6  # of the clean steps, before the radius of the adversary is raised
+
+
+def measure_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
+    """Who wins which feature, predicted from the start; the sets of Definitions B.1 and B.3 along training."""
+    problem, test, run = coding(setting, seed), test_set(setting, seed), clean_run(setting, seed)
+    progress(0.7)
+    W0, net = start(setting, seed).W.detach(), run.last
+    W = net.W.detach()
+    winners = (probes.purity(W, problem.M) > 0.5) & (probes.firing(net, test.x) > 0)
+    predicted, ticket = lottery.predicted_feature(W0, problem)
+    learned, unsigned = lottery.learned_feature(W, problem), lottery.learned_feature(W0, problem)
+    rows: list[Row] = [
+        {
+            "kind": "winners",
+            "winners": int(winners.sum()),
+            "match": float((predicted == learned)[winners].double().mean()),
+            "match_unsigned": float((unsigned == learned)[winners].double().mean()),
+            "auc": lottery.ranking_quality(ticket, winners),
+        }
+    ]
+    rows += _set_rows(setting, run, problem, W0)
+    best = int((torch.where(winners, W.abs().amax(dim=1), torch.zeros(()))).argmax())
+    rivals = (W0[best] @ problem.M).abs().argsort(descending=True)[:FOLLOWED].tolist()
+    followed = list(dict.fromkeys([int(learned[best]), *rivals]))
+    for time, snapshot in zip(run.times, run.snapshots, strict=True):
+        A = snapshot.W.detach()[best] @ problem.M * problem.w.sign() / snapshot.bias
+        rows += [
+            {
+                "kind": "ticket",
+                "time": time,
+                "feature": f,
+                "won": f == int(learned[best]),
+                "value": float(A[f]),
+            }
+            for f in followed
+        ]
+    progress(1.0)
+    return rows
+
+
+def _set_rows(setting: Row, run, problem, W0) -> list[Row]:
+    """Sizes and inclusions of the sets of tickets, with σ_w growing as the bias does."""
+    s = theory_setting(setting)
+    c1, c2 = theory.ticket_constants(s.c0)
+    ratio = math.sqrt(c1 * math.log(s.dim)) * setting["start"] / run.snapshots[0].bias
+
+    def thresholds(net: SymmetricNet) -> lottery.Thresholds:
+        return lottery.Thresholds(c1, c2, ratio * net.bias, s.dim)
+
+    first = lottery.tickets(W0, problem, thresholds(run.snapshots[0]))
+    units = [math.sqrt((c1 + sign * c2) * math.log(s.dim)) for sign in (1, -1)]
+    expected = theory.expected_tickets(s.width, s.dim, *units)
+    rows: list[Row] = [
+        {
+            "kind": "tickets",
+            "sure": float(first.sure.sum()) / s.dim,
+            "potential": float(first.potential.sum()) / s.dim,
+            "expected_sure": expected.sure,
+            "expected_potential": expected.potential,
+            "regular_share": float(first.regular.double().mean()),
+        }
+    ]
+    beta = 1 / math.sqrt(s.sparsity)  # 1/(√k Ξ2¹⁰) with Ξ2 = 1
+    for time, net in zip(run.times, run.snapshots, strict=True):
+        W, t = net.W.detach(), thresholds(net)
+        now, later = lottery.tickets(W, problem, t), lottery.later_tickets(W, problem, t, beta)
+        rows.append(
+            {
+                "kind": "sets",
+                "time": time,
+                "sure_stay": lottery.included(first.sure, now.sure),
+                "no_new_potential": lottery.included(now.potential, first.potential),
+                "sure_win": lottery.included(first.sure, later.sure),
+                "later_potential_known": lottery.included(later.potential, first.potential),
+                "small": float(later.small.double().mean()),
+                "smaller": float(later.smaller.double().mean()),
+            }
+        )
+    return rows
+
+
+def _claims_8(rows: list[Row]) -> list[Claim]:
+    found, sets = rows_of(rows, "winners"), rows_of(rows, "tickets")
+    return [
+        judge(
+            "figure-8.match",
+            "Section 6.1",
+            "neurons that end as a feature: share whose feature had the largest signed correlation at the start",
+            [r["match"] for r in found],
+            ">=",
+            0.75,
+        ),
+        judge(
+            "figure-8.auc",
+            "Section 6.1",
+            "the largest signed correlation at the start tells winners from losers: AUC",
+            [r["auc"] for r in found],
+            ">=",
+            0.8,
+        ),
+        judge(
+            "figure-8.sign",
+            "Definition B.1",
+            "share predicted with the sign of w* minus share predicted without it",
+            [r["match"] - r["match_unsigned"] for r in found],
+            ">",
+            0.05,
+        ),
+        judge(
+            "figure-8.tickets",
+            "Lemma B.2",
+            "potential winners per feature at the start ÷ their expected number",
+            [r["potential"] / r["expected_potential"] for r in sets],
+            "in",
+            (0.7, 1.3),
+            f"sure winners per feature: {sum(r['sure'] for r in sets) / max(1, len(sets)):.2f}; "
+            "the lemma's at least one needs a larger d",
+        ),
+    ]
+
+
+def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
+    """Growth of the mixtures along clean training, from a random start or from pure features."""
+    problem, test = coding(setting, seed), test_set(setting, seed)
+    if setting["family"] == "random start":
+        run = clean_run(setting, seed)
+    else:
+        run = train(
+            setting,
+            pure_start(setting, seed),
+            [later_phase(setting)],
+            seed,
+            "pure clean",
+            record=_times(setting),
+        )
+    nonzero = float((test.z != 0).double().sum(dim=1).mean())
+    s = theory_setting(setting)
+    rows: list[Row] = []
+    for time, net in zip(run.times, run.snapshots, strict=True):
+        W = net.W.detach()
+        parts = probes.mixture(W, problem)
+        pull = probes.pull_to_dense(net, test.x, test.y, problem.dense_direction)
+        live = probes.firing(net, test.x) > 0
+        mean = float(parts.coefficients[live][~parts.own[live]].mean()) if bool(live.any()) else 0.0
+        rows.append(
+            {
+                "kind": "time",
+                "time": time,
+                "mixture": parts.relative_mass,
+                "mean_beta": parts.mean_beta,
+                "kappa": parts.mean_beta * setting["dim"] / nonzero,
+                "kappa_alive": mean * setting["dim"] / nonzero,
+                "largest_beta": parts.largest_beta / theory.beta_bound(s),
+                "pull_positive": float((pull > 0).double().mean()),
+                "pull": float(pull.mean()),
+            }
+        )
+    rows.append({"kind": "response", **_response(run.last, problem, test)})
+    progress(1.0)
+    return rows
+
+
+def _times(setting: Row) -> list[int]:
+    return [round(setting["adversarial_steps"] * share / 10) for share in range(10)]
+
+
+def _response(net: SymmetricNet, problem, test) -> Row:
+    """How much the mixtures v_i answer to data and to the dense direction, per unit of norm. Eq. (6.2)."""
+    parts = probes.mixture(net.W.detach(), problem)
+    V = (parts.coefficients * ~parts.own * problem.w) @ problem.M.T
+    direction = problem.dense_direction / problem.dense_direction.norm()
+    on_data = ((test.x @ V.T).abs() / test.x.norm(dim=1, keepdim=True)).median(dim=0).values
+    ratio = (V @ direction).abs() / on_data.clamp_min(1e-12)
+    live = probes.firing(net, test.x) > 0
+    return {
+        "ratio": float(ratio[live].median()) if bool(live.any()) else math.nan,
+        "root_dim": math.sqrt(len(direction)),
+    }
+
+
+def _ends(rows: list[Row], family: str, key: str, place: int = -1) -> list[float]:
+    """A value at the first or last time for each seed, at the largest d of a family."""
+    own = rows_of(rows, "time", family=family)
+    top = max((r["dim"] for r in own), default=0)
+    return [[r[key] for r in own if r["seed"] == seed and r["dim"] == top][place] for seed in seeds_of(own)]
+
+
+def _dim_slope(rows: list[Row], seed: int) -> float:
+    own = rows_of(rows, "time", family="pure start", seed=seed)
+    last = {d: [r["mean_beta"] for r in own if r["dim"] == d][-1] for d in sorted({r["dim"] for r in own})}
+    return log_slope(list(last), [max(v, 1e-9) for v in last.values()])
+
+
+def _claims_dense(rows: list[Row]) -> list[Claim]:
+    pulls = [min(r["pull_positive"] for r in rows_of(rows, "time", seed=seed)) for seed in seeds_of(rows)]
+    kappa = _ends(rows, "random start", "kappa")
+    return [
+        judge(
+            "dense-mixture.pull",
+            "Section 6.2",
+            "share of neurons that the loss pulls towards Mw*, least over all times and starts",
+            pulls,
+            ">=",
+            0.9,
+        ),
+        judge(
+            "dense-mixture.growth",
+            "Theorem 5.2",
+            "Σβ/Σα from a random start: after clean training minus before",
+            [
+                b - a
+                for a, b in zip(
+                    _ends(rows, "random start", "mixture", 0),
+                    _ends(rows, "random start", "mixture"),
+                    strict=True,
+                )
+            ],
+            ">",
+            1.0,
+        ),
+        judge(
+            "dense-mixture.response",
+            "(6.2)",
+            "mixtures answer to the dense direction this many times more than to data of equal norm, median",
+            [r["ratio"] for r in rows_of(rows, "response", family="random start")],
+            ">=",
+            3.0,
+            f"√d = {math.sqrt(max((r['dim'] for r in rows), default=0)):.1f}",
+        ),
+        judge(
+            "dense-mixture.dimension",
+            "Theorem 5.2",
+            "from a pure start mean β falls with d at fixed k: slope of log β against log d",
+            [_dim_slope(rows, seed) for seed in seeds_of(rows)],
+            "<",
+            0.0,
+            "the theorem's exponent is -1",
+        ),
+        judge(
+            "dense-mixture.not-uniform",
+            "Theorem 5.2",
+            "mean β ÷ (‖z‖₀/d) from a random start stays far below 1",
+            kappa,
+            "<=",
+            0.3,
+            "a mixture of order k/d in every neuron does not show at this size: few neurons carry it",
+        ),
+    ]
+
+
+def measure_9(setting: Row, seed: int, progress: Progress) -> list[Row]:
+    """Pure against dense features along four paths."""
+    problem, test = coding(setting, seed), test_set(setting, seed)
+    adversary, pure = fast_gradient(setting), pure_start(setting, seed)
+    lottery_steps = round(LOTTERY_SHARE * setting["steps"])
+    ramp = [
+        clean_phase(setting, lottery_steps),
+        clean_phase(setting, setting["steps"] - lottery_steps, perturb=adversary, ramp=(0.0, 1.0)),
+        later_phase(setting, perturb=adversary),
+    ]
+    dense = train(setting, pure, [later_phase(setting)], seed, "pure clean").last
+    progress(0.2)
+    nets = {
+        "clean": trained(setting, seed, "clean"),
+        "clean, then adversarial": trained(setting, seed, "adversarial"),
+        "adversarial from scratch": train(setting, start(setting, seed), ramp, seed, "ramp").last,
+        "pure start": pure,
+        "pure start, clean": dense,
+        "pure start, clean, adversarial": train(
+            setting, dense, [later_phase(setting, perturb=adversary)], seed, "pure adversarial"
+        ).last,
+    }
+    progress(0.6)
+    nonzero = float((test.z != 0).double().sum(dim=1).mean())
+    rows: list[Row] = []
+    for stage, net in nets.items():
+        facts = robustness(net, test, problem, setting, seed).row
+        kappa = probes.mixture(net.W.detach(), problem).mean_beta * setting["dim"] / nonzero
+        rows.append(
+            {"kind": "network", "stage": stage, **facts, **shape_row(net, test.x, problem), "kappa": kappa}
+        )
+    progress(1.0)
+    return rows
+
+
+def _claims_9(rows: list[Row]) -> list[Claim]:
+    lines = [
+        (
+            "figure-9.pure-start",
+            "universal accuracy at τ of the pure start",
+            of_stage(rows, "pure start", "universal"),
+            ">=",
+            0.95,
+        ),
+        (
+            "figure-9.pure-start-after",
+            "universal accuracy at τ of the pure start after clean training",
+            of_stage(rows, "pure start, clean", "universal"),
+            "<=",
+            0.3,
+        ),
+        (
+            "figure-9.pure-start-mixture",
+            "mean β ÷ (‖z‖₀/d) that clean training adds to the pure start",
+            of_stage(rows, "pure start, clean", "kappa"),
+            "in",
+            (0.3, 2.0),
+        ),
+        (
+            "figure-9.pure-start-purified",
+            "mean β ÷ (‖z‖₀/d) after adversarial training",
+            of_stage(rows, "pure start, clean, adversarial", "kappa"),
+            "<=",
+            0.3,
+        ),
+        (
+            "figure-9.from-scratch",
+            "robust accuracy at τ of adversarial training from scratch, the radius raised after the lottery",
+            of_stage(rows, "adversarial from scratch", "worst"),
+            ">=",
+            0.7,
+        ),
+    ]
+    return [judge(name, "Section 6.2, figure 9", *rest) for name, *rest in lines]
+
+
+def _dense_settings(base: Row) -> list[Row]:
+    pure = {**base, "family": "pure start"}
+    return [
+        {**base, "family": "random start"},
+        *({**pure, "dim": d} for d in (base["dim"] // 2, base["dim"])),
+    ]
+
+
+FIGURE_8 = Experiment(
+    id="feature-purification/figure-8",
+    source="Allen-Zhu & Li 2020, Figure 8",
+    title="Lottery tickets: the start decides which neuron learns which feature",
+    scales=scales(),
+    measure=measure_8,
+    claims=_claims_8,
+    about=(
+        "Correlations of one neuron with the features along clean training, and how well the start predicts who wins. All outputs count"
+        " +1, so a neuron must begin with the sign of w*. Sets of sure and potential winners with the paper's constants."
+    ),
+)
+DENSE_MIXTURE = Experiment(
+    id="feature-purification/dense-mixture",
+    source="Allen-Zhu & Li 2020, Theorem 5.2",
+    title="Clean training adds a dense mixture to every feature",
+    scales={
+        name: _dense_settings(base)
+        for name, base in (("quick", QUICK), ("standard", STANDARD), ("paper", PAPER))
+    },
+    measure=measure_dense,
+    claims=_claims_dense,
+    about=(
+        "Coefficients of the neurons outside their own feature along clean training, from a random start and from neurons that are pure"
+        " features; and the pull of the loss on every neuron towards the dense direction Mw*."
+    ),
+)
+FIGURE_9 = Experiment(
+    id="feature-purification/figure-9",
+    source="Allen-Zhu & Li 2020, Figure 9",
+    title="Four paths: clean, adversarial after clean, adversarial from scratch, clean from pure features",
+    scales=scales(),
+    measure=measure_9,
+    claims=_claims_9,
+    about=(
+        "Even a start of pure features becomes dense under clean training. From scratch the radius of the adversary is raised after the"
+        " lottery; at full radius from the first step all neurons die (see gradient-masking)."
+    ),
+)
