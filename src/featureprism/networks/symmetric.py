@@ -11,19 +11,24 @@ ROOT_TWO_PI = math.sqrt(2 * math.pi)
 ERF_REACH = 6.0  # b/s up to which erf in double precision gives Φ(-b/s) to 7 digits
 
 
+def normal_cdf(a: Tensor) -> Tensor:
+    """Φ(a) by erfc, with a small relative error far below zero, where torch.special.ndtr gives 0 from -8.3 on."""
+    return 0.5 * torch.erfc(a * -math.sqrt(0.5))
+
+
 def smoothed_relu(u: Tensor, smoothing: float) -> Tensor:
     """R_s(u) = E ReLU(u + ρ) = u Φ(u/s) + s φ(u/s), ρ ~ N(0, s²); the plain ReLU for s = 0."""
     if smoothing == 0:
         return torch.relu(u)
     a = u / smoothing
     # s(φ(a) + aΦ(a)) cancels far below zero: beyond -30 the value is smaller than any double of interest
-    value = smoothing * (torch.exp(-a * a / 2) / ROOT_TWO_PI + a * torch.special.ndtr(a))
+    value = smoothing * (torch.exp(-a * a / 2) / ROOT_TWO_PI + a * normal_cdf(a))
     return torch.where(a < -30, torch.zeros_like(value), value.clamp_min(0))
 
 
 def smoothed_step(u: Tensor, smoothing: float) -> Tensor:
     """R_s'(u) = Φ(u/s) = P(u + ρ ≥ 0); 1{u ≥ 0} for s = 0."""
-    return (u >= 0).to(u.dtype) if smoothing == 0 else torch.special.ndtr(u / smoothing)
+    return (u >= 0).to(u.dtype) if smoothing == 0 else normal_cdf(u / smoothing)
 
 
 class SymmetricNet(nn.Module):
