@@ -27,6 +27,7 @@ from featureprism.networks.initial import (
     unit_votes_start,
     voting_start,
 )
+from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
 from featureprism.networks.symmetric import (
@@ -44,7 +45,9 @@ __all__ = [
     "BalancedWeights",
     "BayesClassifier",
     "BinaryReadout",
+    "CubicNet",
     "GroupedNet",
+    "IndicatorClassifier",
     "LinearClassifier",
     "NearestCluster",
     "PolynomialClassifier",
@@ -52,6 +55,7 @@ __all__ = [
     "PowerReLU",
     "ReLU",
     "SymmetricNet",
+    "TangentNet",
     "Tanh",
     "TwoLayerNet",
     "TwoLogits",

@@ -1,13 +1,15 @@
 """How weights move: descent and flow."""
 
+from featureprism.training.adversarial import logistic_descent
 from featureprism.training.any_scale import balanced_flow
 from featureprism.training.descent import gradient_descent, stochastic_descent
 from featureprism.training.first_layer import first_layer_descent
 from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss
-from featureprism.training.symmetric import Phase, fresh, from_pool, symmetric_step, train_symmetric
+from featureprism.training.symmetric import Draw, Phase, fresh, from_pool, symmetric_step, train_symmetric
 
 __all__ = [
+    "Draw",
     "Loss",
     "Phase",
     "balanced_flow",
@@ -16,6 +18,7 @@ __all__ = [
     "from_pool",
     "gradient_descent",
     "gradient_flow",
+    "logistic_descent",
     "stochastic_descent",
     "symmetric_step",
     "train_symmetric",

@@ -21,7 +21,7 @@ from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
-from featureprism.training import Phase, from_pool, train_symmetric
+from featureprism.training import Draw, Phase, from_pool, train_symmetric
 
 QUICK: Row = {
     # data: x = Mz + ξ, y = sign⟨w*, z⟩
@@ -63,6 +63,7 @@ STANDARD: Row = {
 }
 PAPER: Row = {**STANDARD, "dim": 400, "width": 1600, "steps": 1000, "adversarial_steps": 1200, "pool": 80000}
 SNAPSHOTS = 10  # of clean training, besides its end
+DATA = ("dim", "sparsity", "large", "small", "noise", "margin", "ties", "pool")
 TRAINING = tuple(key for key in QUICK if key not in ("test_points", "attack_steps"))
 
 
@@ -129,7 +130,7 @@ def final_bias(setting: Row) -> float:
     return setting["bias_cap"] / math.sqrt(setting["sparsity"])
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _pool(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> SparseSample:
     setting = dict(key)
     return sample_sparse(
@@ -141,16 +142,19 @@ def train(
     setting: Row, net: SymmetricNet, phases: list[Phase], seed: int, stage: str, peer: int = 0, **options: Any
 ) -> Any:
     """Run phases on the pool of a setting; the stage names the order of the batches."""
-    pool = _pool(training_key(setting), seed, peer)
-    draw = from_pool(
-        pool.x, pool.y, setting["batch"], generator=generator_for(f"batches {stage} {peer}", seed)
-    )
+    draw = draws(setting, seed, stage, peer)
     return train_symmetric(net, draw, phases, penalty=setting["penalty"] / setting["dim"], **options)
 
 
-def training_key(setting: Row) -> tuple[tuple[str, Any], ...]:
-    """What trained networks depend on, besides the seed."""
-    return tuple((key, setting[key]) for key in TRAINING)
+def draws(setting: Row, seed: int, stage: str, peer: int = 0) -> Draw:
+    """Batches from the pool of a setting, in the order of a stage."""
+    pool = _pool(_key(setting, DATA), seed, peer)
+    generator = generator_for(f"batches {stage} {peer}", seed)
+    return from_pool(pool.x, pool.y, setting["batch"], generator=generator)
+
+
+def _key(setting: Row, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, setting[name]) for name in names)
 
 
 @lru_cache(maxsize=12)
@@ -164,7 +168,7 @@ def _clean_run(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> Trajec
 
 def clean_run(setting: Row, seed: int) -> Trajectory[SymmetricNet]:
     """Clean training from the random start to the end, seen at evenly spaced times."""
-    return _clean_run(training_key(setting), seed, 0)
+    return _clean_run(_key(setting, TRAINING), seed, 0)
 
 
 @lru_cache(maxsize=64)
@@ -182,7 +186,7 @@ def trained(setting: Row, seed: int, stage: str, peer: int = 0) -> SymmetricNet:
 
     A pure function of its arguments, trained once in a process however many items ask for it.
     """
-    return _trained(training_key(setting), seed, stage, peer)
+    return _trained(_key(setting, TRAINING), seed, stage, peer)
 
 
 def pure_start(setting: Row, seed: int) -> SymmetricNet:

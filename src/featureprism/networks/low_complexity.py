@@ -1,0 +1,75 @@
+"""Models that feature-purification compares with: thresholds on features, a cubic polynomial, tangent features."""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.networks.symmetric import smoothed_step
+
+
+class IndicatorClassifier(nn.Module):
+    """f(x) = Σ_j w*_j ⟨M_j, x⟩ 1{|⟨M_j, x⟩| ≥ threshold}: keeps signals, drops noise. Source: feature-purification, Section 3."""
+
+    M: Tensor
+    w: Tensor
+
+    def __init__(self, M: Float[Tensor, "d D"], w: Float[Tensor, " D"], threshold: float) -> None:
+        super().__init__()
+        self.register_buffer("M", M.detach().clone())
+        self.register_buffer("w", w.detach().clone())
+        self.threshold = threshold
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """f(x) for every point."""
+        u = x @ self.M
+        return (u * (u.abs() >= self.threshold)) @ self.w
+
+    def parameters(self, recurse: bool = True):
+        """M and w*, which nobody trains."""
+        yield from self.buffers(recurse)
+
+
+class CubicNet(nn.Module):
+    """f(x) = Σ_j (a_j u_j + c_j u_j³), u = Mᵀx: a polynomial of degree 3. Source: feature-purification, footnote 3."""
+
+    M: Tensor
+
+    def __init__(self, M: Float[Tensor, "d D"], a: Float[Tensor, " D"], c: Float[Tensor, " D"]) -> None:
+        super().__init__()
+        self.register_buffer("M", M.detach().clone())
+        self.a, self.c = (nn.Parameter(t.detach().clone()) for t in (a, c))
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """f(x) for every point."""
+        u = x @ self.M
+        return u @ self.a + u**3 @ self.c
+
+
+class TangentNet(nn.Module):
+    """p(x) = Σ_i ⟨x, v_i⟩ [Φ((u_i - b)/s) ± Φ((-u_i - b)/s)], u = Wx: linear in the trained V; W stays at its random start.
+
+    With + these are the tangent features of the symmetric network and p is odd. Definition 5.5 prints a minus, which makes p even:
+    right on exactly one of x and -x whenever their labels differ. Source: feature-purification, Definition 5.5 and Fact A.1.
+    """
+
+    W: Tensor
+
+    def __init__(
+        self,
+        W: Float[Tensor, "h d"],
+        V: Float[Tensor, "h d"],
+        bias: float,
+        smoothing: float,
+        *,
+        as_printed: bool = False,
+    ) -> None:
+        super().__init__()
+        self.register_buffer("W", W.detach().clone())
+        self.V = nn.Parameter(V.detach().clone())
+        self.bias, self.smoothing, self.sign = bias, smoothing, -1.0 if as_printed else 1.0
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """p(x) for every point."""
+        u = x @ self.W.T
+        opened = smoothed_step(u - self.bias, self.smoothing)
+        opened = opened + self.sign * smoothed_step(-u - self.bias, self.smoothing)
+        return ((opened @ self.V) * x).sum(dim=1)
