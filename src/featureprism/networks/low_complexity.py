@@ -1,9 +1,10 @@
 """Models that feature-purification compares with: thresholds on features, a cubic polynomial, tangent features."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.symmetric import smoothed_step
+from featureprism.networks.symmetric import ROOT_TWO_PI, smoothed_step
 
 
 class IndicatorClassifier(nn.Module):
@@ -63,13 +64,25 @@ class TangentNet(nn.Module):
         as_printed: bool = False,
     ) -> None:
         super().__init__()
+        if not smoothing > 0:
+            raise ValueError(f"Tangent features need smoothing > 0, got {smoothing}.")
         self.register_buffer("W", W.detach().clone())
         self.V = nn.Parameter(V.detach().clone())
         self.bias, self.smoothing, self.sign = bias, smoothing, -1.0 if as_printed else 1.0
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """p(x) for every point."""
-        u = x @ self.W.T
-        opened = smoothed_step(u - self.bias, self.smoothing)
-        opened = opened + self.sign * smoothed_step(-u - self.bias, self.smoothing)
-        return ((opened @ self.V) * x).sum(dim=1)
+        return ((self._opened(x @ self.W.T) @ self.V) * x).sum(dim=1)
+
+    def _opened(self, u: Tensor) -> Tensor:
+        b, s = self.bias, self.smoothing
+        return smoothed_step(u - b, s) + self.sign * smoothed_step(-u - b, s)
+
+    @torch.no_grad()
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """p(x) and ∇p(x) = Σ_i opened_i v_i + ⟨x, v_i⟩ opened_i' w_i, opened' = (φ((u-b)/s) ∓ φ((u+b)/s))/s."""
+        u, s = x @ self.W.T, self.smoothing
+        direct = self._opened(u) @ self.V
+        low, high = ((u + sign * self.bias) / s for sign in (-1, 1))
+        bend = (torch.exp(-(low**2) / 2) - self.sign * torch.exp(-(high**2) / 2)) / (s * ROOT_TWO_PI)
+        return (direct * x).sum(dim=1), direct + (x @ self.V.T * bend) @ self.W

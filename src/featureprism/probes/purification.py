@@ -55,6 +55,12 @@ def weighted_purity(W: Float[Tensor, "h d"], M: Float[Tensor, "d D"]) -> float:
     return float((weight * purity(W, M)).sum() / weight.sum())
 
 
+def share_along(W: Float[Tensor, "h d"], direction: Float[Tensor, " d"]) -> float:
+    """Σ⟨w_i, u⟩²/Σ‖w_i‖² for the unit vector u of a direction: 1/d for random neurons, 1 if all of them are parallel to it."""
+    direction = direction.to(W.dtype)
+    return float((W @ direction).square().sum() / (W.square().sum() * direction.square().sum()))
+
+
 @torch.no_grad()
 def firing(net: SymmetricNet, x: Float[Tensor, "n d"]) -> Float[Tensor, " h"]:
     """Share of the points on which |⟨w_i, x⟩| ≥ b; a neuron is alive if that happens at all."""

@@ -425,7 +425,7 @@ GRADIENT_MASKING = Experiment(
     id="feature-purification/gradient-masking",
     source="Allen-Zhu & Li 2020, Algorithm 2",
     title="A collapsed network that FGM and PGD call robust",
-    scales=scales(),
+    scales=scales(test_points=150),
     measure=measure_masking,
     claims=_claims_masking,
     about=(

@@ -7,10 +7,14 @@ from torch import Tensor
 from featureprism.geometry import unit_rows
 from featureprism.papers.feature_purification.setting import (
     coding,
+    fast_gradient,
+    later_phase,
+    pure_start,
     robustness,
     scales,
     start,
     test_set,
+    train,
     trained,
 )
 from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
@@ -54,11 +58,16 @@ def used_at(curve: list[tuple[float, float]], error: float) -> float:
 def measure_reconstruction(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Points by random, clean and purified neurons; perturbations of both networks by purified neurons."""
     problem, test = coding(setting, seed), test_set(setting, seed)
-    atoms = {
-        "random": start(setting, seed).W.detach(),
-        "clean": trained(setting, seed, "clean").W.detach(),
-        "purified": trained(setting, seed, "adversarial").W.detach(),
+    mixed = train(setting, pure_start(setting, seed), [later_phase(setting)], seed, "pure clean").last
+    adversary = later_phase(setting, perturb=fast_gradient(setting))
+    nets = {
+        "random": start(setting, seed),
+        "clean": trained(setting, seed, "clean"),
+        "purified": trained(setting, seed, "adversarial"),
+        "pure start, clean": mixed,
+        "pure start, purified": train(setting, mixed, [adversary], seed, "pure adversarial").last,
     }
+    atoms = {name: net.W.detach() for name, net in nets.items()}
     progress(0.3)
     few = setting["reconstructed"]
     deltas = {
@@ -72,7 +81,14 @@ def measure_reconstruction(setting: Row, seed: int, progress: Progress) -> list[
     rows: list[Row] = []
     for index, (target, name, W, points) in enumerate(tasks):
         rows += [
-            {"kind": "lasso", "target": target, "atoms": name, "penalty": p, "used": used, "error": error}
+            {
+                "kind": "lasso",
+                "target": target,
+                "atoms": name,
+                "lasso_penalty": p,
+                "used": used,
+                "error": error,
+            }
             for p, used, error in sparsity_curve(W, points)
         ]
         progress(0.4 + 0.6 * (index + 1) / len(tasks))
@@ -129,7 +145,7 @@ SPARSE_RECONSTRUCTION = Experiment(
     measure=measure_reconstruction,
     claims=_claims_reconstruction,
     about=(
-        "Lasso of points and of PGD perturbations on all neurons of a network, each brought to norm 1; the penalty is swept. Dead neurons"
+        "Lasso of points and of PGD perturbations on all neurons of a network, each brought to norm 1, for many penalties. Dead neurons"
         " are random directions and stay among the atoms, so that every network offers equally many."
     ),
 )
