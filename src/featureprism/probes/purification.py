@@ -125,8 +125,8 @@ def pull_to_dense(
 ) -> Tensor:
     """⟨-∇_{w_i} Loss, Mw*⟩ of every neuron: positive means that the dense mixture grows. Source: Section 6.2."""
     W = net.W.to(x.dtype)
-    _, slopes = loss_gradient(W, x, y, lambda u: gates(u, net.bias, net.smoothing))
-    return -slopes.T @ (x @ direction.to(x.dtype))
+    _, opened, pulls = loss_gradient(W, x, y, lambda u: gates(u, net.bias, net.smoothing))
+    return -opened.T @ (pulls @ direction.to(x.dtype))
 
 
 @torch.no_grad()

@@ -7,13 +7,20 @@ import torch
 from torch import Tensor
 
 from featureprism.records import RadiusBracket, Row
-from featureprism.report import beyond, feature_amplification, feature_averaging, gmm_flow
+from featureprism.report import (
+    beyond,
+    feature_amplification,
+    feature_averaging,
+    feature_purification,
+    gmm_flow,
+)
 from featureprism.report.style import COLOURS, SETTINGS, panels
 
 DRAWINGS = {
     **gmm_flow.DRAWINGS,
     **feature_averaging.DRAWINGS,
     **feature_amplification.DRAWINGS,
+    **feature_purification.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

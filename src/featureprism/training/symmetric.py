@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -77,16 +78,23 @@ def fresh(coding: SparseCoding, batch: int, *, generator: torch.Generator) -> Dr
     return draw
 
 
+class LossGradient(NamedTuple):
+    """f (n,), and the factors of ∇_W mean log(1 + e^(-y f)) = openᵀ pulls; `pulls` holds -y ℓ' x/n, ℓ' = sigmoid(-y f)."""
+
+    value: Float[Tensor, " n"]
+    open: Float[Tensor, "n h"]
+    pulls: Float[Tensor, "n d"]
+
+
 def loss_gradient(
     W: Float[Tensor, "h d"],
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
     open_gates: Callable[[Tensor], Gates],
-) -> tuple[Float[Tensor, " n"], Float[Tensor, "n h"]]:
-    """f(x) and C with ∇_W mean log(1 + e^(-y f)) = CᵀX: C_ij = -y ℓ' open_ij/n, ℓ' = sigmoid(-y f). Source: Fact A.1."""
+) -> LossGradient:
+    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d). Source: Fact A.1."""
     f, opened = open_gates(x @ W.T)
-    weight = -y * torch.sigmoid(-y * f) / len(y)
-    return f, opened.mul_(weight.unsqueeze(1))
+    return LossGradient(f, opened, x * (-y * torch.sigmoid(-y * f) / len(y)).unsqueeze(1))
 
 
 @torch.no_grad()
@@ -110,9 +118,9 @@ def symmetric_step(
     def open_gates(u: Tensor) -> Gates:
         return gates(u, bias, smoothing) if noise is None else noisy_gates(u, bias, smoothing, noise)
 
-    f, slopes = loss_gradient(W, x, y, open_gates)
+    f, opened, pulls = loss_gradient(W, x, y, open_gates)
     norms = torch.linalg.vector_norm(W, dim=1, keepdim=True)
-    W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(slopes.T, x, alpha=-step_size)
+    W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(opened.T, pulls, alpha=-step_size)
     return f
 
 

@@ -5,9 +5,10 @@ import math
 import torch
 
 from featureprism.networks import SymmetricNet
-from featureprism.papers.feature_purification.purification import of_stage, shape_row, theory_setting
+from featureprism.papers.feature_purification.purification import PURE, of_stage, shape_row, theory_setting
 from featureprism.papers.feature_purification.setting import (
     PAPER,
+    PROBE_POINTS,
     QUICK,
     STANDARD,
     clean_phase,
@@ -15,6 +16,7 @@ from featureprism.papers.feature_purification.setting import (
     coding,
     fast_gradient,
     later_phase,
+    probe_points,
     pure_start,
     robustness,
     scales,
@@ -34,11 +36,11 @@ LOTTERY_SHARE = 0.6  # of the clean steps, before the radius of the adversary is
 
 def measure_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Who wins which feature, predicted from the start; the sets of Definitions B.1 and B.3 along training."""
-    problem, test, run = coding(setting, seed), test_set(setting, seed), clean_run(setting, seed)
+    problem, seen, run = coding(setting, seed), probe_points(setting, seed), clean_run(setting, seed)
     progress(0.7)
     W0, net = start(setting, seed).W.detach(), run.last
     W = net.W.detach()
-    winners = (probes.purity(W, problem.M) > 0.5) & (probes.firing(net, test.x) > 0)
+    winners = (probes.purity(W, problem.M) > PURE) & (probes.firing(net, seen) > 0)
     predicted, ticket = lottery.predicted_feature(W0, problem)
     learned, unsigned = lottery.learned_feature(W, problem), lottery.learned_feature(W0, problem)
     rows: list[Row] = [
@@ -153,7 +155,7 @@ def _claims_8(rows: list[Row]) -> list[Claim]:
 
 def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Growth of the mixtures along clean training, from a random start or from pure features."""
-    problem, test = coding(setting, seed), test_set(setting, seed)
+    problem, test = coding(setting, seed), test_set({**setting, "test_points": PROBE_POINTS}, seed)
     if setting["family"] == "random start":
         run = clean_run(setting, seed)
     else:
@@ -282,7 +284,7 @@ def _claims_dense(rows: list[Row]) -> list[Claim]:
 
 def measure_9(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Pure against dense features along four paths."""
-    problem, test = coding(setting, seed), test_set(setting, seed)
+    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
     adversary, pure = fast_gradient(setting), pure_start(setting, seed)
     lottery_steps = round(LOTTERY_SHARE * setting["steps"])
     ramp = [
@@ -309,7 +311,7 @@ def measure_9(setting: Row, seed: int, progress: Progress) -> list[Row]:
         facts = robustness(net, test, problem, setting, seed).row
         kappa = probes.mixture(net.W.detach(), problem).mean_beta * setting["dim"] / nonzero
         rows.append(
-            {"kind": "network", "stage": stage, **facts, **shape_row(net, test.x, problem), "kappa": kappa}
+            {"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem), "kappa": kappa}
         )
     progress(1.0)
     return rows

@@ -13,11 +13,13 @@ from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.purification import of_stage, shape_row, theory_setting
 from featureprism.papers.feature_purification.setting import (
+    PROBE_POINTS,
     accuracy,
     clean_phase,
     coding,
     fast_gradient,
     later_phase,
+    probe_points,
     robustness,
     scales,
     start,
@@ -224,7 +226,7 @@ def measure_masking(setting: Row, seed: int, progress: Progress) -> list[Row]:
             "guarded_fgm": accuracy(double, one_step, y),
             "log10_gradient": float(gradient.clamp_min(1e-300).log10().median()),
             "largest_over_bias": float((x @ double.W.detach().T).abs().max() / net.bias),
-            "alive": int((probes.firing(net, test.x) > 0).sum()),
+            "alive": int((probes.firing(net, probe_points(setting, seed)) > 0).sum()),
         }
     ]
     progress(1.0)
@@ -265,7 +267,7 @@ def _claims_masking(rows: list[Row]) -> list[Claim]:
 
 def measure_linf(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Clean and ℓ∞-trained networks in the ℓ∞ ball, and what dictionaries do to it."""
-    problem, test = coding(setting, seed), test_set(setting, seed)
+    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
     radius, before = setting["linf_radius"], trained(setting, seed, "clean")
     adversary = fast_gradient(setting, math.inf, radius)
     after = train(setting, before, [later_phase(setting, perturb=adversary)], seed, "linf").last
@@ -273,7 +275,7 @@ def measure_linf(setting: Row, seed: int, progress: Progress) -> list[Row]:
     rows: list[Row] = []
     for stage, net in (("clean", before), ("adversarial", after)):
         facts = robustness(net, test, problem, setting, seed, radius, math.inf).row
-        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, test.x, problem)})
+        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem)})
     for kind in DICTIONARIES:
         M = dictionary(kind, setting["dim"], generator=generator_for("dictionary", seed))
         rows.append({"kind": "dictionary", "dictionary": kind, **dictionary_norms(M)._asdict()})
@@ -331,7 +333,8 @@ def _adversaries(setting: Row, seed: int) -> dict[str, tuple[float, Any]]:
 
 def measure_attackers(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Purity after adversarial training against each adversary, all from the same clean network."""
-    problem, test, before = coding(setting, seed), test_set(setting, seed), trained(setting, seed, "clean")
+    problem, before = coding(setting, seed), trained(setting, seed, "clean")
+    test = test_set({**setting, "test_points": PROBE_POINTS}, seed)
     rows: list[Row] = [
         {
             "kind": "adversary",
@@ -449,7 +452,7 @@ ATTACKERS = Experiment(
     id="feature-purification/attackers",
     source="Allen-Zhu & Li 2020, Figure 13",
     title="The stronger the adversary in training, the purer the features",
-    scales=scales(attacker_steps=120, attacker_batch=200, smooth_sigma=0.01, test_points=300),
+    scales=scales(attacker_steps=120, attacker_batch=200, smooth_sigma=0.01),
     measure=measure_attackers,
     claims=_claims_attackers,
     about="One clean network, trained on against FGM at four radii, PGD, and SmoothAdv-PGD with Gaussian input noise.",

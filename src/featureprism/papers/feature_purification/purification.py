@@ -10,6 +10,7 @@ from featureprism.papers.feature_purification.setting import (
     STANDARD,
     clean_phase,
     coding,
+    probe_points,
     pure_start,
     robustness,
     scales,
@@ -24,6 +25,7 @@ from featureprism.theory import feature_purification as theory
 STAGES = ("clean", "control", "adversarial")
 RADII = (0.1, 0.2, 0.3)
 CURVE_POINTS = 100  # of the test set, for accuracy against the radius
+PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature
 RANKS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
 
 
@@ -50,7 +52,7 @@ def shape_row(net: SymmetricNet, x: Tensor, problem) -> Row:
     W = net.W.detach()
     parts = probes.mixture(W, problem)
     fires = probes.firing(net, x)
-    pure = (probes.purity(W, problem.M) > 0.5) & (fires > 0)
+    pure = (probes.purity(W, problem.M) > PURE) & (fires > 0)
     features = (W @ problem.M).abs().argmax(dim=1)[pure]
     return {
         "purity": probes.weighted_purity(W, problem.M),
@@ -72,20 +74,20 @@ def profile_rows(net: SymmetricNet, x: Tensor, problem) -> list[Row]:
 
 def measure_purification(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Accuracies, purity and movement of the networks of the three stages, between the floor and the ceiling."""
-    problem, test = coding(setting, seed), test_set(setting, seed)
+    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
     nets = {stage: trained(setting, seed, stage) for stage in STAGES}
     progress(0.5)
     rows: list[Row] = []
     for stage, net in nets.items():
         facts = robustness(net, test, problem, setting, seed).row
-        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, test.x, problem)})
-        rows += [{**r, "stage": stage} for r in profile_rows(net, test.x, problem)]
-    rows.append(_movement(nets, start(setting, seed).W.detach(), test.x))
+        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem)})
+        rows += [{**r, "stage": stage} for r in profile_rows(net, seen, problem)]
+    rows.append(_movement(nets, start(setting, seed).W.detach(), seen))
     progress(0.7)
     few = test._replace(x=test.x[:CURVE_POINTS], y=test.y[:CURVE_POINTS], z=test.z[:CURVE_POINTS])
     for name, net in {**nets, "pure": pure_start(setting, seed)}.items():
         for radius in RADII:
-            worst = robustness(net, few, problem, {**setting, "attack_steps": 10}, seed, radius).row["worst"]
+            worst = robustness(net, few, problem, setting, seed, radius).row["worst"]
             rows.append({"kind": "curve", "stage": name, "radius": radius, "worst": worst})
     linear = LinearClassifier(problem.dense_direction.double()).exact_radius(test.x.double(), test.y.double())
     for radius in RADII:
@@ -269,13 +271,13 @@ def _average(values: list[float]) -> float:
 
 def measure_strict(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Assumption 2.1 without conditioning: everything relative to the pure network."""
-    problem, test = coding(setting, seed), test_set(setting, seed)
+    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
     rows: list[Row] = [{"kind": "sample", "tie_share": test.tie_share, "acceptance": test.acceptance}]
     nets = {stage: trained(setting, seed, stage) for stage in ("clean", "adversarial")}
     progress(0.5)
     for stage, net in {**nets, "pure": pure_start(setting, seed)}.items():
         facts = robustness(net, test, problem, setting, seed).row
-        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, test.x, problem)})
+        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem)})
     linear = LinearClassifier(problem.dense_direction.double()).exact_radius(test.x.double(), test.y.double())
     rows.append(
         {

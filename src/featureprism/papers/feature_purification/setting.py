@@ -48,8 +48,8 @@ QUICK: Row = {
     # Algorithm 2, and attacks
     "adversarial_steps": 200,
     "radius": 0.2,  # τ
-    "test_points": 400,
-    "attack_steps": 20,
+    "test_points": 300,
+    "attack_steps": 12,
 }
 STANDARD: Row = {
     **QUICK,
@@ -62,6 +62,7 @@ STANDARD: Row = {
     "attack_steps": 40,
 }
 PAPER: Row = {**STANDARD, "dim": 400, "width": 1600, "steps": 1000, "adversarial_steps": 1200, "pool": 80000}
+PROBE_POINTS = 2000
 SNAPSHOTS = 10  # of clean training, besides its end
 DATA = ("dim", "sparsity", "large", "small", "noise", "margin", "ties", "pool")
 TRAINING = tuple(key for key in QUICK if key not in ("test_points", "attack_steps"))
@@ -90,6 +91,11 @@ def coding(setting: Row, seed: int, **changes: Any) -> SparseCoding:
 def test_set(setting: Row, seed: int) -> SparseSample:
     """Points that no network was trained on."""
     return sample_sparse(coding(setting, seed), setting["test_points"], generator=generator_for("test", seed))
+
+
+def probe_points(setting: Row, seed: int) -> Tensor:
+    """Points enough to see every neuron fire that ever does: the rarest signal comes once in 300."""
+    return test_set({**setting, "test_points": PROBE_POINTS}, seed).x
 
 
 def start(setting: Row, seed: int, peer: int = 0) -> SymmetricNet:
