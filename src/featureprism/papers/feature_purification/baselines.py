@@ -66,7 +66,7 @@ def measure_baselines(setting: Row, seed: int, progress: Progress) -> list[Row]:
         for training in ("clean", "adversarial"):
             net = make()
             adversary = fast_gradient(setting, p) if training == "adversarial" else None
-            draw = draws(setting, seed, f"{name} {training}")
+            draw = draws({**setting, "batch": setting["baseline_batch"]}, seed, f"{name} {training}")
             logistic_descent(
                 net,
                 draw,
@@ -267,8 +267,9 @@ _BASELINE: Row = {
     "norm": 2,
     "tangent_width": 200,
     "baseline_steps": 120,
+    "baseline_batch": 150,
     "baseline_rate": 0.02,
-    "test_points": 200,
+    "test_points": 150,
 }
 # Theorem 5.6: M = I, no noise, an ℓ∞ ball; small, so that the m·d tangent features are many
 _SHORT: Row = {

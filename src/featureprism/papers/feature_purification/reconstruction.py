@@ -76,9 +76,7 @@ def measure_reconstruction(setting: Row, seed: int, progress: Progress) -> list[
         for stage in ("clean", "adversarial")
     }
     tasks = [("point", name, W, test.x[:few]) for name, W in atoms.items()]
-    tasks += [
-        (f"{stage} perturbation", "purified", atoms["purified"], delta) for stage, delta in deltas.items()
-    ]
+    tasks += [(f"{stage} perturbation", BASIS, atoms[BASIS], delta) for stage, delta in deltas.items()]
     rows: list[Row] = []
     for index, (target, name, W, points) in enumerate(tasks):
         rows += [
