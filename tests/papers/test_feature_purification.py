@@ -7,7 +7,7 @@ from featureprism.data import SparseSample
 from featureprism.networks import SymmetricNet
 from featureprism.papers import PAPERS
 from featureprism.papers.feature_purification import setting as shared
-from featureprism.papers.feature_purification.fooling import guarded_pgd
+from featureprism.papers.feature_purification.perturbations import guarded_pgd
 from featureprism.papers.feature_purification.reconstruction import lasso_codes, sparsity_curve, used_at
 from featureprism.report.figures import DRAWINGS
 from featureprism.sweep import run
@@ -52,14 +52,14 @@ EXPECTED = {
         "pure-start-purified",
         "from-scratch",
     },
-    "dense-mixture": {"pull", "growth", "response", "dimension", "not-uniform"},
+    "dense-mixture": {"pull", "growth", "response", "dimension", "radius", "not-uniform"},
     "perturbation-density": {"before", "after", "support", "linear"},
     "sparse-reconstruction": {"random", "clean", "random-start", "perturbation"},
     "transfer": {"accuracy", "random", "purified"},
     "baselines": {"linear", "ntk-even", "ntk-clean", "ntk-adversarial", "network", "lower-bound"},
     "l-infinity": {"clean-robust", "adversarial-robust", "purity"},
     "attackers": {"stronger", "pgd", "smooth"},
-    "strict": {"clean-accuracy", "gain", "purity"},
+    "strict": {"clean-accuracy", "gain", "purity", "printed"},
     "gradient-masking": {"gap", "fgm", "dead"},
 }
 

@@ -24,10 +24,6 @@ class IndicatorClassifier(nn.Module):
         u = x @ self.M
         return (u * (u.abs() >= self.threshold)) @ self.w
 
-    def parameters(self, recurse: bool = True):
-        """M and w*, which nobody trains."""
-        yield from self.buffers(recurse)
-
 
 class CubicNet(nn.Module):
     """f(x) = Σ_j (a_j u_j + c_j u_j³), u = Mᵀx: a polynomial of degree 3. Source: feature-purification, footnote 3."""

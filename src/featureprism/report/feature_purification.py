@@ -1,6 +1,6 @@
 """The figures of feature-purification, drawn from rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ def mean(rows: Sequence[Row], key: str) -> float:
     return sum(values) / len(values) if values else float("nan")
 
 
-def bars(axes: Axes, names: Sequence[str], groups: dict[str, Sequence[float]], xlabel: str) -> None:
+def bars(axes: Axes, names: Sequence[str], groups: Mapping[str, Sequence[float]], xlabel: str) -> None:
     """Horizontal bars, one group of colours for each name, names on the left."""
     height = 0.8 / len(groups)
     for place, (label, values) in enumerate(groups.items()):

@@ -1,16 +1,17 @@
 """Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", 2020; the synthetic side."""
 
+from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
 from featureprism.papers.feature_purification.baselines import BASELINES, FIGURE_3
-from featureprism.papers.feature_purification.features import DENSE_MIXTURE, FIGURE_8, FIGURE_9
-from featureprism.papers.feature_purification.fooling import (
-    ATTACKERS,
+from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
+from featureprism.papers.feature_purification.perturbations import (
     GRADIENT_MASKING,
-    L_INFINITY,
     PERTURBATION_DENSITY,
     TRANSFER,
 )
-from featureprism.papers.feature_purification.purification import PURIFICATION, STRICT
+from featureprism.papers.feature_purification.purification import PURIFICATION
 from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
+from featureprism.papers.feature_purification.strict import STRICT
+from featureprism.papers.feature_purification.tickets import FIGURE_8
 
 EXPERIMENTS = (
     PURIFICATION,

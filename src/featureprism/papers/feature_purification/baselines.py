@@ -14,7 +14,7 @@ from featureprism.networks import (
     TangentNet,
     pure_net,
 )
-from featureprism.papers.feature_purification.purification import theory_setting
+from featureprism.papers.feature_purification.purification import minus, over, theory_setting
 from featureprism.papers.feature_purification.setting import (
     PAPER,
     QUICK,
@@ -156,12 +156,7 @@ def _claims_baselines(rows: list[Row]) -> list[Claim]:
             "baselines.ntk-adversarial",
             "Theorem 5.6",
             "robust accuracy of the true tangent features: adversarial minus clean training",
-            [
-                a - b
-                for a, b in zip(
-                    *(_values(rows, "main", "ntk", t) for t in ("adversarial", "clean")), strict=True
-                )
-            ],
+            minus(*(_values(rows, "main", "ntk", t) for t in ("adversarial", "clean"))),
             ">",
             0.1,
             f"that they stay as they are does not show at this size: {ntk_mean:.2f} after adversarial training, and {cubic:.2f}"
@@ -171,7 +166,7 @@ def _claims_baselines(rows: list[Row]) -> list[Claim]:
             "baselines.network",
             "Theorem 5.6",
             "robust accuracy of the purified network minus that of the best tangent features",
-            [a - b for a, b in zip(purified, ntk, strict=True)],
+            minus(purified, ntk),
             ">",
             0.0,
         ),
@@ -179,7 +174,7 @@ def _claims_baselines(rows: list[Row]) -> list[Claim]:
             "baselines.lower-bound",
             "Theorem 5.6",
             "without noise, ℓ∞: robust accuracy of the best tangent features ÷ that of the soft threshold",
-            [a / b for a, b in zip(short, soft, strict=True)],
+            over(short, soft),
             "<=",
             0.6,
         ),

@@ -1,12 +1,10 @@
-"""The main battery: clean training leaves a network that breaks, adversarial training purifies it; and the strict distribution."""
+"""The main battery: clean training leaves a network that breaks, adversarial training purifies it."""
 
 import torch
 from torch import Tensor
 
 from featureprism.networks import LinearClassifier, SymmetricNet
 from featureprism.papers.feature_purification.setting import (
-    PAPER,
-    QUICK,
     STANDARD,
     clean_phase,
     coding,
@@ -125,6 +123,7 @@ def _movement(nets: dict[str, SymmetricNet], W0: Tensor, x: Tensor) -> Row:
         "alive": int(alive.sum()),
         "start_to_clean": float(probes.same_direction(W0, clean)[alive].median()),
         "start_to_adversarial": float(probes.same_direction(W0, adversarial)[alive].median()),
+        "start_to_clean_weighted": probes.weighted_mean(probes.same_direction(W0, clean), clean),
         "clean_to_adversarial": float(kept[alive].median()),
         "clean_to_adversarial_weighted": probes.weighted_mean(kept, clean),
         "pairs_clean": float(probes.pairwise(clean[alive]).median()),
@@ -141,6 +140,16 @@ def of_stage(rows: list[Row], stage: str, key: str) -> list[float]:
     return [r[key] for r in rows_of(rows, "network", stage=stage)]
 
 
+def minus(first: list[float], second: list[float]) -> list[float]:
+    """Differences, seed by seed."""
+    return [a - b for a, b in zip(first, second, strict=True)]
+
+
+def over(first: list[float], second: list[float]) -> list[float]:
+    """Ratios, seed by seed."""
+    return [a / b for a, b in zip(first, second, strict=True)]
+
+
 def _movements(rows: list[Row], key: str) -> list[float]:
     return [r[key] for r in rows_of(rows, "movement")]
 
@@ -152,14 +161,9 @@ def _claims_purification(rows: list[Row]) -> list[Claim]:
         min(pair)
         for pair in zip(stage(rows, "clean", "clean"), stage(rows, "adversarial", "clean"), strict=True)
     ]
-    ratio = [
-        before / after
-        for before, after in zip(
-            stage(rows, "clean", "mixture"), stage(rows, "adversarial", "mixture"), strict=True
-        )
-    ]
+    ratio = over(stage(rows, "clean", "mixture"), stage(rows, "adversarial", "mixture"))
     drift = (
-        f"o(1) does not show at this size; {_average(_movements(rows, 'drift_control')):.2g} for the control"
+        f"o(1) does not show at this size; {average(_movements(rows, 'drift_control')):.2g} for the control"
     )
     lines = [
         (
@@ -265,76 +269,8 @@ def _claims_purification(rows: list[Row]) -> list[Claim]:
     return [judge(f"{item}.{name}", *rest) for name, *rest in lines]
 
 
-def _average(values: list[float]) -> float:
+def average(values: list[float]) -> float:
     return sum(values) / len(values) if values else float("nan")
-
-
-def measure_strict(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """Assumption 2.1 without conditioning: everything relative to the pure network."""
-    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
-    rows: list[Row] = [{"kind": "sample", "tie_share": test.tie_share, "acceptance": test.acceptance}]
-    nets = {stage: trained(setting, seed, stage) for stage in ("clean", "adversarial")}
-    progress(0.5)
-    for stage, net in {**nets, "pure": pure_start(setting, seed)}.items():
-        facts = robustness(net, test, problem, setting, seed).row
-        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem)})
-    linear = LinearClassifier(problem.dense_direction.double()).exact_radius(test.x.double(), test.y.double())
-    rows.append(
-        {
-            "kind": "network",
-            "stage": "linear",
-            "clean": float((linear > 0).double().mean()),
-            "worst": float((linear > setting["radius"]).double().mean()),
-        }
-    )
-    progress(1.0)
-    return rows + premise_rows(setting, problem, test)
-
-
-def _relative(rows: list[Row], stage: str, key: str) -> list[float]:
-    return [a / b for a, b in zip(of_stage(rows, stage, key), of_stage(rows, "pure", key), strict=True)]
-
-
-def _claims_strict(rows: list[Row]) -> list[Claim]:
-    ties = _average([r["tie_share"] for r in rows_of(rows, "sample")])
-    top = _average(of_stage(rows, "pure", "clean"))
-    return [
-        judge(
-            "strict.clean-accuracy",
-            "Theorem 5.1(b)",
-            "accuracy of the clean network ÷ that of the pure network",
-            _relative(rows, "clean", "clean"),
-            ">=",
-            0.95,
-            f"ties are {ties:.1%} of all draws and count as +1; the pure network reaches {top:.3f}",
-        ),
-        judge(
-            "strict.gain",
-            "Theorem 5.3",
-            "robust accuracy relative to the pure network: adversarial minus clean training",
-            [
-                a - b
-                for a, b in zip(
-                    _relative(rows, "adversarial", "worst"), _relative(rows, "clean", "worst"), strict=True
-                )
-            ],
-            ">",
-            0.2,
-        ),
-        judge(
-            "strict.purity",
-            "Theorem 5.3",
-            "norm-weighted purity: adversarial minus clean training",
-            [
-                a - b
-                for a, b in zip(
-                    of_stage(rows, "adversarial", "purity"), of_stage(rows, "clean", "purity"), strict=True
-                )
-            ],
-            ">",
-            0.2,
-        ),
-    ]
 
 
 PURIFICATION = Experiment(
@@ -348,21 +284,5 @@ PURIFICATION = Experiment(
         "A network of smoothed neurons on sparse coding data, trained clean, then adversarially, with a control of as many extra clean"
         " steps. Robust accuracy is the minimum over the universal direction, FGM and multi-start PGD. Hidden vectors near a tie are"
         " drawn again; the item strict does without that."
-    ),
-)
-STRICT = Experiment(
-    id="feature-purification/strict",
-    source="Allen-Zhu & Li 2020, Assumption 2.1",
-    title="The same without conditioning: relative to what a pure network can reach",
-    scales={
-        # smaller margins pull less: the bias must grow more slowly for neurons to keep ahead of it
-        name: [{**base, "margin": 0.0, "ties": "positive", "bias_growth": 0.06, "steps": 2 * base["steps"]}]
-        for name, base in (("quick", QUICK), ("standard", STANDARD), ("paper", PAPER))
-    },
-    measure=measure_strict,
-    claims=_claims_strict,
-    about=(
-        "Independent coordinates as in Assumption 2.1, ties labelled +1 as printed. Many points lie next to a tie, where no network is"
-        " right under attack: accuracies stand relative to those of the pure network."
     ),
 )

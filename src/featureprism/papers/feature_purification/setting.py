@@ -246,4 +246,5 @@ def robustness(
 @torch.no_grad()
 def accuracy(net: Any, x: Tensor, y: Tensor) -> float:
     """Share of points with y f > 0."""
-    return float((y * net(x.to(next(net.parameters()).dtype)) > 0).double().mean())
+    dtype = next(t.dtype for t in (*net.parameters(), *net.buffers()))
+    return float((y * net(x.to(dtype)) > 0).double().mean())

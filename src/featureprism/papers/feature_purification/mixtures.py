@@ -1,11 +1,12 @@
-"""Where features come from: lottery tickets, the growth of dense mixtures, and the four paths of figure 9."""
+"""Where dense mixtures come from: their growth under clean training, and the four paths of figure 9."""
 
 import math
 
 import torch
+from torch import Tensor
 
 from featureprism.networks import SymmetricNet
-from featureprism.papers.feature_purification.purification import PURE, of_stage, shape_row, theory_setting
+from featureprism.papers.feature_purification.purification import of_stage, over, shape_row, theory_setting
 from featureprism.papers.feature_purification.setting import (
     PAPER,
     PROBE_POINTS,
@@ -25,132 +26,12 @@ from featureprism.papers.feature_purification.setting import (
     train,
     trained,
 )
-from featureprism.probes import lottery
 from featureprism.probes import purification as probes
 from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of
 from featureprism.theory import feature_purification as theory
 
-FOLLOWED = 12  # features whose correlation with one winner is drawn
+RADII = torch.linspace(0, 1, 401)  # of the universal direction
 LOTTERY_SHARE = 0.6  # of the clean steps, before the radius of the adversary is raised
-
-
-def measure_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """Who wins which feature, predicted from the start; the sets of Definitions B.1 and B.3 along training."""
-    problem, seen, run = coding(setting, seed), probe_points(setting, seed), clean_run(setting, seed)
-    progress(0.7)
-    W0, net = start(setting, seed).W.detach(), run.last
-    W = net.W.detach()
-    winners = (probes.purity(W, problem.M) > PURE) & (probes.firing(net, seen) > 0)
-    predicted, ticket = lottery.predicted_feature(W0, problem)
-    learned, unsigned = lottery.learned_feature(W, problem), lottery.learned_feature(W0, problem)
-    rows: list[Row] = [
-        {
-            "kind": "winners",
-            "winners": int(winners.sum()),
-            "match": float((predicted == learned)[winners].double().mean()),
-            "match_unsigned": float((unsigned == learned)[winners].double().mean()),
-            "auc": lottery.ranking_quality(ticket, winners),
-        }
-    ]
-    rows += _set_rows(setting, run, problem, W0)
-    best = int((torch.where(winners, W.abs().amax(dim=1), torch.zeros(()))).argmax())
-    rivals = (W0[best] @ problem.M).abs().argsort(descending=True)[:FOLLOWED].tolist()
-    followed = list(dict.fromkeys([int(learned[best]), *rivals]))
-    for time, snapshot in zip(run.times, run.snapshots, strict=True):
-        A = snapshot.W.detach()[best] @ problem.M * problem.w.sign() / snapshot.bias
-        rows += [
-            {
-                "kind": "ticket",
-                "time": time,
-                "feature": f,
-                "won": f == int(learned[best]),
-                "value": float(A[f]),
-            }
-            for f in followed
-        ]
-    progress(1.0)
-    return rows
-
-
-def _set_rows(setting: Row, run, problem, W0) -> list[Row]:
-    """Sizes and inclusions of the sets of tickets, with σ_w growing as the bias does."""
-    s = theory_setting(setting)
-    c1, c2 = theory.ticket_constants(s.c0)
-    ratio = math.sqrt(c1 * math.log(s.dim)) * setting["start"] / run.snapshots[0].bias
-
-    def thresholds(net: SymmetricNet) -> lottery.Thresholds:
-        return lottery.Thresholds(c1, c2, ratio * net.bias, s.dim)
-
-    first = lottery.tickets(W0, problem, thresholds(run.snapshots[0]))
-    units = [math.sqrt((c1 + sign * c2) * math.log(s.dim)) for sign in (1, -1)]
-    expected = theory.expected_tickets(s.width, s.dim, *units)
-    rows: list[Row] = [
-        {
-            "kind": "tickets",
-            "sure": float(first.sure.sum()) / s.dim,
-            "potential": float(first.potential.sum()) / s.dim,
-            "expected_sure": expected.sure,
-            "expected_potential": expected.potential,
-            "regular_share": float(first.regular.double().mean()),
-        }
-    ]
-    beta = 1 / math.sqrt(s.sparsity)  # 1/(√k Ξ2¹⁰) with Ξ2 = 1
-    for time, net in zip(run.times, run.snapshots, strict=True):
-        W, t = net.W.detach(), thresholds(net)
-        now, later = lottery.tickets(W, problem, t), lottery.later_tickets(W, problem, t, beta)
-        rows.append(
-            {
-                "kind": "sets",
-                "time": time,
-                "sure_stay": lottery.included(first.sure, now.sure),
-                "no_new_potential": lottery.included(now.potential, first.potential),
-                "sure_win": lottery.included(first.sure, later.sure),
-                "later_potential_known": lottery.included(later.potential, first.potential),
-                "small": float(later.small.double().mean()),
-                "smaller": float(later.smaller.double().mean()),
-            }
-        )
-    return rows
-
-
-def _claims_8(rows: list[Row]) -> list[Claim]:
-    found, sets = rows_of(rows, "winners"), rows_of(rows, "tickets")
-    return [
-        judge(
-            "figure-8.match",
-            "Section 6.1",
-            "neurons that end as a feature: share whose feature had the largest signed correlation at the start",
-            [r["match"] for r in found],
-            ">=",
-            0.75,
-        ),
-        judge(
-            "figure-8.auc",
-            "Section 6.1",
-            "the largest signed correlation at the start tells winners from losers: AUC",
-            [r["auc"] for r in found],
-            ">=",
-            0.8,
-        ),
-        judge(
-            "figure-8.sign",
-            "Definition B.1",
-            "share predicted with the sign of w* minus share predicted without it",
-            [r["match"] - r["match_unsigned"] for r in found],
-            ">",
-            0.05,
-        ),
-        judge(
-            "figure-8.tickets",
-            "Lemma B.2",
-            "potential winners per feature at the start ÷ their expected number",
-            [r["potential"] / r["expected_potential"] for r in sets],
-            "in",
-            (0.5, 1.5),
-            f"sure winners per feature: {sum(r['sure'] for r in sets) / max(1, len(sets)):.2f}; "
-            "the lemma's at least one needs a larger d",
-        ),
-    ]
 
 
 def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
@@ -184,14 +65,27 @@ def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "mean_beta": parts.mean_beta,
                 "kappa": parts.mean_beta * setting["dim"] / nonzero,
                 "kappa_alive": mean * setting["dim"] / nonzero,
+                "mean_over_theory": parts.mean_beta / theory.mean_beta(s),
                 "largest_beta": parts.largest_beta / theory.beta_bound(s),
                 "pull_positive": float((pull > 0).double().mean()),
                 "pull": float(pull.mean()),
             }
         )
-    rows.append({"kind": "response", **_response(run.last, problem, test)})
+    half = half_radius(run.last, test.x[:500], test.y[:500], problem.dense_direction)
+    rows.append({"kind": "response", **_response(run.last, problem, test), "half_radius": half})
     progress(1.0)
     return rows
+
+
+@torch.no_grad()
+def half_radius(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor) -> float:
+    """The least radius of a grid at which the universal direction flips half of the points; infinite if none does."""
+    unit = direction / direction.norm()
+    for radius in RADII.tolist():
+        margin = y * net.input_gradient(x - radius * y.unsqueeze(1) * unit)[0]
+        if float((margin > 0).double().mean()) <= 0.5:
+            return radius
+    return math.inf
 
 
 def _times(setting: Row) -> list[int]:
@@ -213,16 +107,27 @@ def _response(net: SymmetricNet, problem, test) -> Row:
 
 
 def _ends(rows: list[Row], family: str, key: str, place: int = -1) -> list[float]:
-    """A value at the first or last time for each seed, at the largest d of a family."""
+    """A value at the first or last time for each seed, in the largest setting of a family."""
     own = rows_of(rows, "time", family=family)
-    top = max((r["dim"] for r in own), default=0)
-    return [[r[key] for r in own if r["seed"] == seed and r["dim"] == top][place] for seed in seeds_of(own)]
+    top = max(((r["dim"], r["sparsity"]) for r in own), default=None)
+    largest = [r for r in own if (r["dim"], r["sparsity"]) == top]
+    return [[r[key] for r in largest if r["seed"] == seed][place] for seed in seeds_of(own)]
 
 
 def _dim_slope(rows: list[Row], seed: int) -> float:
+    """Slope of log mean β against log d at the larger k."""
     own = rows_of(rows, "time", family="pure start", seed=seed)
-    last = {d: [r["mean_beta"] for r in own if r["dim"] == d][-1] for d in sorted({r["dim"] for r in own})}
+    k = max(r["sparsity"] for r in own)
+    last = {r["dim"]: r["mean_beta"] for r in own if r["sparsity"] == k}  # times rise, so the last one stays
     return log_slope(list(last), [max(v, 1e-9) for v in last.values()])
+
+
+def _radius_ratio(rows: list[Row], seed: int) -> float:
+    """Half radius at the larger k ÷ that at the smaller k, both at the larger d."""
+    own = rows_of(rows, "response", family="pure start", seed=seed)
+    d = max(r["dim"] for r in own)
+    radius = {r["sparsity"]: r["half_radius"] for r in own if r["dim"] == d}
+    return radius[max(radius)] / radius[min(radius)]
 
 
 def _claims_dense(rows: list[Row]) -> list[Claim]:
@@ -241,14 +146,7 @@ def _claims_dense(rows: list[Row]) -> list[Claim]:
             "dense-mixture.growth",
             "Theorem 5.2",
             "share of Σ‖w_i‖² along Mw* from a random start: after clean training ÷ before",
-            [
-                b / a
-                for a, b in zip(
-                    _ends(rows, "random start", "dense_share", 0),
-                    _ends(rows, "random start", "dense_share"),
-                    strict=True,
-                )
-            ],
+            over(_ends(rows, "random start", "dense_share"), _ends(rows, "random start", "dense_share", 0)),
             ">=",
             10.0,
         ),
@@ -269,6 +167,15 @@ def _claims_dense(rows: list[Row]) -> list[Claim]:
             "<",
             0.0,
             "the theorem's exponent is -1",
+        ),
+        judge(
+            "dense-mixture.radius",
+            "Theorem E.1",
+            "from a pure start the radius at which Mw* flips half of the points falls with k: for k ÷ for k/2",
+            [_radius_ratio(rows, seed) for seed in seeds_of(rows)],
+            "<",
+            1.0,
+            "the theorem's order is √d/k², a ratio of 1/4",
         ),
         judge(
             "dense-mixture.not-uniform",
@@ -360,24 +267,10 @@ def _claims_9(rows: list[Row]) -> list[Claim]:
 
 def _dense_settings(base: Row) -> list[Row]:
     pure = {**base, "family": "pure start"}
-    return [
-        {**base, "family": "random start"},
-        *({**pure, "dim": d} for d in (base["dim"] // 2, base["dim"])),
-    ]
+    smaller = [{**pure, "dim": base["dim"] // 2}, {**pure, "sparsity": base["sparsity"] // 2}]
+    return [{**base, "family": "random start"}, *smaller, pure]
 
 
-FIGURE_8 = Experiment(
-    id="feature-purification/figure-8",
-    source="Allen-Zhu & Li 2020, Figure 8",
-    title="Lottery tickets: the start decides which neuron learns which feature",
-    scales=scales(),
-    measure=measure_8,
-    claims=_claims_8,
-    about=(
-        "Correlations of one neuron with the features along clean training, and how well the start predicts who wins. All outputs count"
-        " +1, so a neuron must begin with the sign of w*. Sets of sure and potential winners with the paper's constants."
-    ),
-)
 DENSE_MIXTURE = Experiment(
     id="feature-purification/dense-mixture",
     source="Allen-Zhu & Li 2020, Theorem 5.2",
