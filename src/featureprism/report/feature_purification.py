@@ -56,6 +56,7 @@ def purification(rows: list[Row]) -> Figure:
     right.set(
         xscale="log", yscale="log", xlabel="rank of a feature in a neuron", ylabel="share of the largest"
     )
+    left.set_xticks(sorted({r["radius"] for r in of_kind(rows, "curve")}))
     left.legend(fontsize=7)
     return figure
 
@@ -101,12 +102,12 @@ def figure_8(rows: list[Row]) -> Figure:
             zorder=3 if won else 1,
             label="the feature it learns" if won else None,
         )
-    left.set(xlabel="steps of clean training", ylabel="sign(w*_j)⟨w_i, M_j⟩ ÷ bias", yscale="symlog")
+    left.set(xlabel="steps of clean training", ylabel="sign(w*_j)⟨w_i, M_j⟩ ÷ bias")
     left.legend()
     names = {
         "sure_stay": "sure winners still sure",
         "no_new_potential": "potential winners known at the start",
-        "sure_win": "sure winners that have won",
+        "sure_win": "sure winners at 2√k b or more",
     }
     for colour, (key, text) in zip(COLOURS, names.items(), strict=False):
         x, low, middle, high = over_seeds(of_kind(rows, "sets"), "time", key)

@@ -46,14 +46,14 @@ def _models(problem: SparseCoding, setting: Row, seed: int) -> dict[str, Callabl
     W = torch.randn(width, d, generator=generator_for("tangent", seed))
     zeros = torch.zeros(d)
 
-    def tangent(as_printed: bool) -> nn.Module:
+    def tangent(W: torch.Tensor, as_printed: bool) -> nn.Module:
         return TangentNet(W, torch.zeros_like(W), 0.5, 0.5, as_printed=as_printed)
 
     return {
         "linear": lambda: LinearClassifier(zeros),
         "cubic": lambda: CubicNet(problem.M, zeros, zeros),
-        "ntk": lambda: tangent(False),
-        "ntk as printed": lambda: tangent(True),
+        "ntk": lambda: tangent(W, False),
+        "ntk as printed": lambda: tangent(W[: width // 4], True),  # even, hence at chance whatever its width
     }
 
 
@@ -260,10 +260,10 @@ def _claims_3(rows: list[Row]) -> list[Claim]:
 _BASELINE: Row = {
     "family": "main",
     "norm": 2,
-    "tangent_width": 200,
-    "baseline_steps": 120,
-    "baseline_batch": 150,
-    "baseline_rate": 0.02,
+    "tangent_width": 600,
+    "baseline_steps": 100,
+    "baseline_batch": 200,
+    "baseline_rate": 0.01,
     "test_points": 150,
 }
 # Theorem 5.6: M = I, no noise, an ℓ∞ ball; small, so that the m·d tangent features are many
@@ -288,7 +288,7 @@ def _both(base: Row) -> list[Row]:
 BASELINES = Experiment(
     id="feature-purification/baselines",
     source="Allen-Zhu & Li 2020, Section 3, Theorem 5.6, Corollary 5.7",
-    title="Linear, cubic and tangent-feature models cannot do what the network does",
+    title="Simpler models: linear ones and tangent features break, a cubic comes close to the network",
     scales={"quick": _both(QUICK), "standard": _both(STANDARD), "paper": _both(PAPER)},
     measure=measure_baselines,
     claims=_claims_baselines,
