@@ -7,6 +7,7 @@ from featureprism.data import SparseSample
 from featureprism.networks import SymmetricNet
 from featureprism.papers import PAPERS
 from featureprism.papers.feature_purification import setting as shared
+from featureprism.papers.feature_purification.mixtures import half_radius
 from featureprism.papers.feature_purification.perturbations import guarded_pgd
 from featureprism.papers.feature_purification.reconstruction import lasso_codes, sparsity_curve, used_at
 from featureprism.report.figures import DRAWINGS
@@ -40,6 +41,7 @@ EXPECTED = {
         "mixture-ratio",
         "same-feature",
         "far-from-start",
+        "together",
         "floor",
         "drift",
     },
@@ -128,6 +130,13 @@ def test_lasso_thresholds_softly_on_an_orthonormal_basis(generator):
     codes = lasso_codes(torch.eye(6).double(), targets, 0.3)
     assert torch.allclose(codes, torch.sign(targets) * torch.relu(targets.abs() - 0.3), atol=1e-6)
     assert [round(used, 6) for _, used, _ in sparsity_curve(torch.eye(6), torch.eye(6)[:2])] == [1.0] * 7
+
+
+def test_the_half_radius_of_a_network_along_one_direction():
+    net = SymmetricNet(torch.tensor([[2.0, 0.0]]), 0.0, 0.0)
+    x, y = torch.tensor([[0.1, 0.0], [0.3, 1.0], [-0.5, 0.0]]), torch.tensor([1.0, 1.0, -1.0])
+    assert half_radius(net, x, y, torch.tensor([3.0, 0.0])) == pytest.approx(0.3, abs=1e-3)
+    assert half_radius(net, x, y, torch.tensor([0.0, 1.0])) == float("inf")
 
 
 def test_atoms_used_at_an_error():

@@ -15,7 +15,7 @@ BLOCK = 512  # rows at a time
 
 
 def normal_cdf(a: Tensor) -> Tensor:
-    """Φ(a). In double precision by erfc, exact far below zero, where torch.special.ndtr gives 0 from -8.3 on; in single by erf, fast."""
+    """Φ(a): in double precision by erfc, exact far below zero, where torch.special.ndtr gives 0 from -8.3 on; in single by erf."""
     root = math.sqrt(0.5)
     return 0.5 * torch.erfc(a * -root) if a.dtype == torch.float64 else 0.5 * torch.erf(a * root) + 0.5
 

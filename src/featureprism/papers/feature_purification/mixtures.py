@@ -30,7 +30,6 @@ from featureprism.probes import purification as probes
 from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of
 from featureprism.theory import feature_purification as theory
 
-RADII = torch.linspace(0, 1, 401)  # of the universal direction
 LOTTERY_SHARE = 0.6  # of the clean steps, before the radius of the adversary is raised
 
 
@@ -78,14 +77,21 @@ def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
 
 
 @torch.no_grad()
-def half_radius(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor) -> float:
-    """The least radius of a grid at which the universal direction flips half of the points; infinite if none does."""
+def half_radius(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, largest: float = 2.0) -> float:
+    """Where the universal direction has flipped half of the points, by bisection; infinite if not at the largest radius."""
     unit = direction / direction.norm()
-    for radius in RADII.tolist():
+
+    def holds(radius: float) -> bool:
         margin = y * net.input_gradient(x - radius * y.unsqueeze(1) * unit)[0]
-        if float((margin > 0).double().mean()) <= 0.5:
-            return radius
-    return math.inf
+        return float((margin > 0).double().mean()) > 0.5
+
+    low, high = 0.0, largest
+    if holds(high):
+        return math.inf
+    for _ in range(12):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
 
 
 def _times(setting: Row) -> list[int]:
