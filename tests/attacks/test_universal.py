@@ -10,6 +10,7 @@ from featureprism.attacks import (
     Along,
     AttackOutcome,
     accuracy_curve,
+    along,
     fgm,
     pgd,
     transfer,
@@ -79,3 +80,15 @@ def test_curves_fall_and_an_attack_that_gets_lost_is_an_error(averaging):
         accuracy_curve(fgm, net, x, y, [3.0, 1.0])
     with pytest.raises(ValueError, match="positive"):
         universal_direction(net, x, y, 0.0)
+
+
+def test_a_fixed_direction_moves_every_point_against_its_label(generator):
+    w, u = torch.randn(6, generator=generator).double(), torch.randn(6, generator=generator).double()
+    x = torch.randn(8, 6, generator=generator).double()
+    y = torch.sign(torch.randn(8, generator=generator).double())
+    net = LinearClassifier(w)
+    for p in (2, math.inf):
+        outcome = along(u)(net, x, y, LpBall(p, 0.3))
+        step = u / u.norm() if p == 2 else u.sign()
+        assert torch.allclose(outcome.delta, -0.3 * y.unsqueeze(1) * step)
+        assert torch.equal(outcome.flipped, (y * net(x) - 0.3 * (w @ step) <= 0).detach())

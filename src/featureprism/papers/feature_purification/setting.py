@@ -137,11 +137,11 @@ def final_bias(setting: Row) -> float:
 
 
 @lru_cache(maxsize=8)
-def _pool(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> SparseSample:
+def _pool(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> tuple[Tensor, Tensor]:
     setting = dict(key)
-    return sample_sparse(
-        coding(setting, seed), setting["pool"], generator=generator_for(f"train {peer}", seed)
-    )
+    generator = generator_for(f"train {peer}", seed)
+    found = sample_sparse(coding(setting, seed), setting["pool"], generator=generator)
+    return found.x, found.y
 
 
 def train(
@@ -154,9 +154,9 @@ def train(
 
 def draws(setting: Row, seed: int, stage: str, peer: int = 0) -> Draw:
     """Batches from the pool of a setting, in the order of a stage."""
-    pool = _pool(_key(setting, DATA), seed, peer)
+    x, y = _pool(_key(setting, DATA), seed, peer)
     generator = generator_for(f"batches {stage} {peer}", seed)
-    return from_pool(pool.x, pool.y, setting["batch"], generator=generator)
+    return from_pool(x, y, setting["batch"], generator=generator)
 
 
 def _key(setting: Row, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
