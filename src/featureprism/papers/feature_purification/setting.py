@@ -136,7 +136,7 @@ def final_bias(setting: Row) -> float:
     return setting["bias_cap"] / math.sqrt(setting["sparsity"])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _pool(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> tuple[Tensor, Tensor]:
     setting = dict(key)
     generator = generator_for(f"train {peer}", seed)

@@ -103,6 +103,7 @@ def _claims_strict(rows: list[Row]) -> list[Claim]:
             minus(_relative(rows, "adversarial", "worst"), _relative(rows, "clean", "worst")),
             ">",
             0.2,
+            f"without attack the adversarially trained network has {average(of_stage(rows, 'adversarial', 'clean')):.2f}",
         ),
         judge(
             "strict.purity",
@@ -124,17 +125,23 @@ def _claims_strict(rows: list[Row]) -> list[Claim]:
     ]
 
 
+def _strict(base: Row) -> Row:
+    """Smaller margins pull less: a slower bias, and longer steps to take it to its cap, short of which Algorithm 2 collapses."""
+    return {
+        **base,
+        "margin": 0.0,
+        "ties": "positive",
+        "bias_growth": 0.06,
+        "step_per_bias": 0.08,
+        "steps": 7 * base["steps"] // 5,
+    }
+
+
 STRICT = Experiment(
     id="feature-purification/strict",
     source="Allen-Zhu & Li 2020, Assumption 2.1",
     title="The same without conditioning: relative to what a pure network can reach",
-    scales={
-        # smaller margins pull less: the bias must grow more slowly for neurons to keep ahead of it
-        name: [
-            {**base, "margin": 0.0, "ties": "positive", "bias_growth": 0.06, "steps": 9 * base["steps"] // 5}
-        ]
-        for name, base in (("quick", QUICK), ("standard", STANDARD), ("paper", PAPER))
-    },
+    scales={"quick": [_strict(QUICK)], "standard": [_strict(STANDARD)], "paper": [_strict(PAPER)]},
     measure=measure_strict,
     claims=_claims_strict,
     about=(
