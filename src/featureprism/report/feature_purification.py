@@ -132,12 +132,12 @@ def figure_9(rows: list[Row]) -> Figure:
 def dense_mixture(rows: list[Row]) -> Figure:
     """Mean β and the weight on the dense direction along clean training."""
     figure, (left, right) = panels(2, width=3.8, height=3.0)
-    runs = dict.fromkeys((r["family"], r["dim"]) for r in of_kind(rows, "time"))
-    for colour, (family, dim) in zip(COLOURS, runs, strict=False):
-        own = of_kind(rows, "time", family=family, dim=dim)
+    runs = dict.fromkeys((r["family"], r["dim"], r["sparsity"]) for r in of_kind(rows, "time"))
+    for colour, (family, dim, k) in zip(COLOURS, runs, strict=False):
+        own = of_kind(rows, "time", family=family, dim=dim, sparsity=k)
         for panel, key in ((left, "kappa"), (right, "dense_share")):
             x, low, middle, high = over_seeds(own, "time", key)
-            band(panel, x, low, middle, high, colour, f"{family}, d = {dim}")
+            band(panel, x, low, middle, high, colour, f"{family}, d = {dim}, k = {k}")
     left.set(xlabel="steps of clean training", ylabel="mean β ÷ (‖z‖₀/d)")
     right.set(xlabel="steps of clean training", ylabel="share of Σ‖w_i‖² along Mw*", yscale="log")
     left.legend()

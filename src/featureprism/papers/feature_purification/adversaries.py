@@ -181,7 +181,7 @@ ATTACKERS = Experiment(
     id="feature-purification/attackers",
     source="Allen-Zhu & Li 2020, Figure 13",
     title="The stronger the adversary in training, the purer the features",
-    scales=scales(attacker_steps=100, attacker_batch=150, smooth_sigma=0.01),
+    scales=scales(attacker_steps=120, attacker_batch=200, smooth_sigma=0.01),
     measure=measure_attackers,
     claims=_claims_attackers,
     about="One clean network, trained on against FGM at four radii, PGD, and SmoothAdv-PGD with Gaussian input noise.",
