@@ -3,13 +3,14 @@
 import sys
 from itertools import chain
 
-from benchmarks import descent, first_layer, flow, max_margin, radius
+from benchmarks import descent, first_layer, flow, max_margin, purification, radius
 
 PARTS = {
     "descent": descent,
     "first-layer": first_layer,
     "flow": flow,
     "max-margin": max_margin,
+    "purification": purification,
     "radius": radius,
 }
 

@@ -10,6 +10,7 @@ from featureprism.attacks import (
     Along,
     AttackOutcome,
     accuracy_curve,
+    along,
     fgm,
     flip_rate,
     flipping_norm,
@@ -94,3 +95,15 @@ def test_flipping_norm_of_a_linear_classifier_is_a_quantile(generator):
         assert flipping_norm(net, x, y, 3 * w, share) == pytest.approx(float(margins[place]), rel=1e-5)
     assert flip_rate(net, x, y, float(margins[50]) * (1 + 1e-9) * w / w.norm()) == pytest.approx(51 / 101)
     assert flipping_norm(net, x, y, -w) == float("inf")
+
+
+def test_a_fixed_direction_moves_every_point_against_its_label(generator):
+    w, u = torch.randn(6, generator=generator).double(), torch.randn(6, generator=generator).double()
+    x = torch.randn(8, 6, generator=generator).double()
+    y = torch.sign(torch.randn(8, generator=generator).double())
+    net = LinearClassifier(w)
+    for p in (2, math.inf):
+        outcome = along(u)(net, x, y, LpBall(p, 0.3))
+        step = u / u.norm() if p == 2 else u.sign()
+        assert torch.allclose(outcome.delta, -0.3 * y.unsqueeze(1) * step)
+        assert torch.equal(outcome.flipped, (y * net(x) - 0.3 * (w @ step) <= 0).detach())

@@ -1,11 +1,13 @@
 """Points that fool; an upper bound on the radius."""
 
+from featureprism.attacks.adversaries import FastGradient, ProjectedGradient, SmoothAdversary
 from featureprism.attacks.gradient import Attack, AttackOutcome, fgm, pgd, strongest_of
 from featureprism.attacks.radius import AttackedRadius, minimal_radius
 from featureprism.attacks.self_test import SelfTest, self_test
 from featureprism.attacks.starts import Along, AtRandom, Start, Towards, structured_starts
 from featureprism.attacks.universal import (
     accuracy_curve,
+    along,
     flip_rate,
     flipping_norm,
     transfer,
@@ -18,10 +20,14 @@ __all__ = [
     "Attack",
     "AttackOutcome",
     "AttackedRadius",
+    "FastGradient",
+    "ProjectedGradient",
     "SelfTest",
+    "SmoothAdversary",
     "Start",
     "Towards",
     "accuracy_curve",
+    "along",
     "fgm",
     "flip_rate",
     "flipping_norm",

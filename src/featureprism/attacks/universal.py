@@ -106,3 +106,15 @@ def accuracy_curve(
                 "Use more starts or minimal_radius."
             )
     return accuracy
+
+
+def along(direction: Float[Tensor, " d"]) -> Attack:
+    """The attack that moves every point by -y to the edge of the ball along one direction, blind to the network."""
+
+    def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:
+        check_points(x, y)
+        x, y = x.double(), y.double()
+        delta = ball.steepest(-y.unsqueeze(1) * direction.double())
+        return verified(in_double(net), x, y, ball, delta, float("nan"))
+
+    return attack

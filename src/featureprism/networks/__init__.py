@@ -29,8 +29,16 @@ from featureprism.networks.initial import (
     unit_votes_start,
     voting_start,
 )
+from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
+from featureprism.networks.symmetric import (
+    SymmetricNet,
+    pure_net,
+    smoothed_relu,
+    smoothed_step,
+    symmetric_start,
+)
 from featureprism.networks.two_layer import TwoLayerNet, stack
 
 __all__ = [
@@ -39,13 +47,17 @@ __all__ = [
     "BalancedWeights",
     "BayesClassifier",
     "BinaryReadout",
+    "CubicNet",
     "GroupedNet",
+    "IndicatorClassifier",
     "LinearClassifier",
     "NearestCluster",
     "PolynomialClassifier",
     "PolynomialReLU",
     "PowerReLU",
     "ReLU",
+    "SymmetricNet",
+    "TangentNet",
     "Tanh",
     "TwoLayerNet",
     "TwoLogits",
@@ -61,11 +73,15 @@ __all__ = [
     "load_points",
     "nudge_as_printed",
     "nudge_to_own_class",
+    "pure_net",
     "random_signs",
     "robust_margin_classifier",
     "save_net",
     "shared_features_net",
+    "smoothed_relu",
+    "smoothed_step",
     "stack",
+    "symmetric_start",
     "unit_votes_start",
     "voting_start",
 ]

@@ -7,7 +7,14 @@ import torch
 from torch import Tensor
 
 from featureprism.records import RadiusBracket, Row
-from featureprism.report import beyond, double_edged, feature_amplification, feature_averaging, gmm_flow
+from featureprism.report import (
+    beyond,
+    double_edged,
+    feature_amplification,
+    feature_averaging,
+    feature_purification,
+    gmm_flow,
+)
 from featureprism.report.style import COLOURS, SETTINGS, panels
 
 DRAWINGS = {
@@ -15,6 +22,7 @@ DRAWINGS = {
     **feature_averaging.DRAWINGS,
     **feature_amplification.DRAWINGS,
     **double_edged.DRAWINGS,
+    **feature_purification.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

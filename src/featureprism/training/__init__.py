@@ -1,5 +1,6 @@
 """How weights move: descent and flow."""
 
+from featureprism.training.adversarial import logistic_descent
 from featureprism.training.any_scale import balanced_flow
 from featureprism.training.descent import gradient_descent, stochastic_descent
 from featureprism.training.first_layer import first_layer_descent
@@ -7,19 +8,27 @@ from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss
 from featureprism.training.margins import log_loss, margin_ascent, margin_descent, point_weights
 from featureprism.training.max_margin import MaxMargin, NotSeparableError, max_margin_network
+from featureprism.training.symmetric import Draw, Phase, fresh, from_pool, symmetric_step, train_symmetric
 
 __all__ = [
+    "Draw",
     "Loss",
     "MaxMargin",
     "NotSeparableError",
+    "Phase",
     "balanced_flow",
     "first_layer_descent",
+    "fresh",
+    "from_pool",
     "gradient_descent",
     "gradient_flow",
     "log_loss",
+    "logistic_descent",
     "margin_ascent",
     "margin_descent",
     "max_margin_network",
     "point_weights",
     "stochastic_descent",
+    "symmetric_step",
+    "train_symmetric",
 ]

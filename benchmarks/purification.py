@@ -1,0 +1,33 @@
+"""One step of Algorithm 1 against the matrix products it cannot do without."""
+
+from collections.abc import Iterator
+
+import torch
+
+from benchmarks.timing import line, medians
+from featureprism import generator_for, label_weights, sample_sparse, symmetric_start, two_level
+from featureprism.data import SparseCoding, dictionary
+from featureprism.training import symmetric_step
+
+
+def ratios() -> Iterator[str]:
+    """d = 200, 600 neurons, 1000 points, float32."""
+    dim, width, batch = 200, 600, 1000
+    coding = SparseCoding(
+        dictionary("identity", dim, generator=generator_for("dictionary", 0)),
+        label_weights("signs", dim, generator=generator_for("labels", 0)),
+        two_level(dim, 20),
+        noise=0.3,
+    )
+    data = sample_sparse(coding, batch, generator=generator_for("train", 0))
+    W = symmetric_start(width, dim, 0.05, 0.09, 0.018, generator=generator_for("start", 0)).W.detach()
+    slopes = torch.randn(batch, width, generator=generator_for("slopes", 0))
+
+    def products() -> None:
+        _ = data.x @ W.T, slopes.T @ data.x
+
+    def step() -> None:
+        symmetric_step(W, data.x, data.y, bias=0.09, smoothing=0.018, step_size=1e-3, penalty=5e-4)
+
+    bare, whole = medians(products, step, repeats=51)
+    yield line("symmetric network, d = 200, m = 600, batch 1000: step ÷ its products", whole / bare, 1.6)

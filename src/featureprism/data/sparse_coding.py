@@ -1,0 +1,230 @@
+"""Sparse coding data: x = Mz + ξ with a sparse hidden vector z, labels sign⟨w*, z⟩."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+DICTIONARIES = ("identity", "signed permutation", "haar", "hadamard")
+LABEL_WEIGHTS = ("ones", "signs", "uniform")
+TIES = ("drop", "positive")
+CHUNK = 8192  # hidden vectors drawn at a time
+
+
+@dataclass(frozen=True)
+class HiddenVector:
+    """Independent symmetric coordinates: |z_i| = value with its probability, a log-uniform part, otherwise 0.
+
+    `levels` holds (value, probability); with probability `spread` |z_i| = k^(-U/2), U uniform on [0, 1].
+    Source: feature-purification, Assumption 2.1.
+    """
+
+    dim: int
+    sparsity: float
+    levels: tuple[tuple[float, float], ...]
+    spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.dim < 1 or not self.sparsity >= 1:
+            raise ValueError(
+                f"Need dim ≥ 1 and sparsity ≥ 1, got {self.dim} and {self.sparsity}; both count coordinates."
+            )
+        if any(p < 0 for _, p in self.levels) or self.spread < 0 or self.density > 1:
+            raise ValueError(
+                f"Probabilities of non-zero values must be at least 0 and add up to at most 1, got {self.density:.3g};"
+                " lower the sparsity or its factor."
+            )
+
+    @property
+    def density(self) -> float:
+        """P(z_i ≠ 0); E‖z‖₀ is dim times this."""
+        return sum(p for _, p in self.levels) + self.spread
+
+    @property
+    def second_moment(self) -> float:
+        """E z_i². The log-uniform part has E k^(-U) = (1 - 1/k)/ln k."""
+        k = self.sparsity
+        flat = (1 - 1 / k) / math.log(k) if k > 1 else 1.0
+        return sum(v * v * p for v, p in self.levels) + self.spread * flat
+
+    def sample(
+        self, num_points: int, *, generator: torch.Generator, dtype=torch.float32
+    ) -> Float[Tensor, "n d"]:
+        """Independent draws; one uniform number on [-1, 1) gives the sign and the level of a coordinate."""
+        u = torch.rand(num_points, self.dim, generator=generator, dtype=dtype).mul_(2).sub_(1)
+        size, z, passed = u.abs(), torch.zeros_like(u), 0.0
+        for value, probability in self.levels:
+            z.masked_fill_((size >= passed) & (size < passed + probability), value)
+            passed += probability
+        if self.spread > 0:
+            inside = (size >= passed) & (size < passed + self.spread)
+            z[inside] = self.sparsity ** (-(size[inside] - passed) / self.spread / 2)
+        return z.copysign_(u)
+
+
+def two_level(dim: int, sparsity: float, large: float = 1.0, small: float = 1.0) -> HiddenVector:
+    """P(|z_i| = 1) = large/d, P(|z_i| = 1/√k) = small·k/d, so that E z_i² = (large + small)/d."""
+    k = sparsity
+    return HiddenVector(dim, k, ((1.0, large / dim), (k**-0.5, small * k / dim)))
+
+
+def three_level(
+    dim: int,
+    sparsity: float,
+    large: float = 1.0,
+    small: float = 1.0,
+    middle: float = 1.0,
+    power: float = 0.314,
+) -> HiddenVector:
+    """The two levels and |z_i| = k^(-power) with probability middle·k^(2 power)/d, which adds middle/d to E z_i²."""
+    levels = two_level(dim, sparsity, large, small).levels
+    k = sparsity
+    return HiddenVector(dim, k, (*levels, (k**-power, middle * k ** (2 * power) / dim)))
+
+
+def power_law(
+    dim: int, sparsity: float, large: float = 1.0, small: float = 1.0, between: float = 1.0
+) -> HiddenVector:
+    """The two levels and a log-uniform part between them, which adds between/d to E z_i²."""
+    if not sparsity > 1:
+        raise ValueError(f"A power law from 1/√k to 1 needs k > 1, got {sparsity}.")
+    spread = between * math.log(sparsity) / ((1 - 1 / sparsity) * dim)
+    return HiddenVector(dim, sparsity, two_level(dim, sparsity, large, small).levels, spread)
+
+
+def dictionary(
+    kind: str, dim: int, *, generator: torch.Generator, block: int = 4, dtype=torch.float32
+) -> Float[Tensor, "d d"]:
+    """An orthogonal M; its columns are the features. "hadamard" has blocks of `block` (a power of 2) on the diagonal."""
+    if kind == "identity":
+        return torch.eye(dim, dtype=dtype)
+    if kind == "signed permutation":
+        signs = torch.randint(0, 2, (dim,), generator=generator).to(dtype) * 2 - 1
+        return torch.eye(dim, dtype=dtype)[torch.randperm(dim, generator=generator)] * signs
+    if kind == "haar":
+        q, r = torch.linalg.qr(torch.randn(dim, dim, generator=generator, dtype=torch.float64))
+        return (q * torch.sign(torch.diagonal(r))).to(dtype)
+    if kind == "hadamard":
+        if block < 1 or block & (block - 1) or dim % block:
+            raise ValueError(f"Hadamard blocks need a power of 2 that divides {dim}, got {block}.")
+        tile = torch.ones(1, 1, dtype=dtype)
+        while len(tile) < block:
+            tile = torch.kron(torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=dtype), tile)
+        return torch.block_diag(*[tile / block**0.5] * (dim // block))
+    raise ValueError(f"Unknown dictionary {kind!r}; choose one of {', '.join(DICTIONARIES)}.")
+
+
+class DictionaryNorms(NamedTuple):
+    """Row and column sums of |M|, and the two other quantities the paper calls ‖M‖_∞ and ‖M‖_1."""
+
+    largest_row_sum: float  # max_i Σ_j |M_ij|
+    largest_column_sum: float  # max_j Σ_i |M_ij| = max_j ‖M_j‖_1
+    sum_of_column_peaks: float  # Σ_j ‖M_j‖_∞
+    largest_entry: float
+
+
+def dictionary_norms(M: Float[Tensor, "d D"]) -> DictionaryNorms:
+    """How far M spreads ℓ∞ perturbations; Theorem 5.4 needs the first two to be d^o(1)."""
+    size = M.abs()
+    return DictionaryNorms(
+        float(size.sum(dim=1).max()),
+        float(size.sum(dim=0).max()),
+        float(size.amax(dim=0).sum()),
+        float(size.max()),
+    )
+
+
+def label_weights(
+    kind: str, dim: int, *, generator: torch.Generator, dtype=torch.float32
+) -> Float[Tensor, " d"]:
+    """w*: all ones, random signs, or random signs times Uniform[1/2, 3/2] (which has no ties)."""
+    if kind not in LABEL_WEIGHTS:
+        raise ValueError(f"Unknown label weights {kind!r}; choose one of {', '.join(LABEL_WEIGHTS)}.")
+    if kind == "ones":
+        return torch.ones(dim, dtype=dtype)
+    signs = torch.randint(0, 2, (dim,), generator=generator).to(dtype) * 2 - 1
+    return signs if kind == "signs" else signs * (0.5 + torch.rand(dim, generator=generator, dtype=dtype))
+
+
+@dataclass(frozen=True)
+class SparseCoding:
+    """x = Mz + ξ' + Mξ'', y = sign⟨w*, z⟩; ξ' ~ N(0, σ_x²/d I), ξ'' = ±spike with variance σ_x²/d (0: none).
+
+    `margin` > 0 keeps only z with |⟨w*, z⟩| ≥ margin. Ties ⟨w*, z⟩ = 0: "drop" draws again, "positive" is the paper's sign(0) = +1.
+    Points have the precision of M. Source: feature-purification, Section 2.
+    """
+
+    M: Float[Tensor, "d D"]
+    w: Float[Tensor, " D"]
+    hidden: HiddenVector
+    noise: float = 0.0
+    spike: float = 0.0
+    margin: float = 0.0
+    ties: str = "drop"
+
+    def __post_init__(self) -> None:
+        if self.M.shape[1] != self.hidden.dim or self.w.shape != self.M.shape[1:]:
+            raise ValueError(
+                f"M {tuple(self.M.shape)}, w* {tuple(self.w.shape)} and z ({self.hidden.dim},) do not fit together."
+            )
+        if min(self.noise, self.spike, self.margin) < 0:
+            raise ValueError("Noise, spike and margin must be at least 0.")
+        if self.ties not in TIES:
+            raise ValueError(f"Unknown rule for ties {self.ties!r}; choose one of {', '.join(TIES)}.")
+
+    @property
+    def dense_direction(self) -> Float[Tensor, " d"]:
+        """M w*, the direction along which every point can be attacked. Theorem 5.1(c)."""
+        return self.M @ self.w
+
+    @property
+    def spike_rate(self) -> float:
+        """How often a coordinate of ξ'' is a spike, so that its variance is σ_x²/d."""
+        return min(1.0, (self.noise / self.spike) ** 2 / self.M.shape[0]) if self.spike else 0.0
+
+
+class SparseSample(NamedTuple):
+    """Points, labels and hidden vectors; the share of draws that were kept, and the share of ties among all draws."""
+
+    x: Float[Tensor, "n d"]
+    y: Float[Tensor, " n"]
+    z: Float[Tensor, "n D"]
+    acceptance: float
+    tie_share: float
+
+
+def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Generator) -> SparseSample:
+    """Independent draws, conditioned on the margin by rejection."""
+    if num_points < 1:
+        raise ValueError(f"Need at least one point, got {num_points}.")
+    kept, found, drawn, ties = [], 0, 0, 0
+    while found < num_points:
+        z = coding.hidden.sample(CHUNK, generator=generator, dtype=coding.M.dtype)
+        score = z @ coding.w
+        tied = score.abs() < 1e-5  # sums of a few values of at least 1/√k: a rounding error is a tie
+        good = (score.abs() >= coding.margin - 1e-5) if coding.margin > 0 else torch.ones_like(tied)
+        good &= ~tied if coding.ties == "drop" else good
+        kept.append(z[good])
+        found, drawn, ties = found + len(kept[-1]), drawn + CHUNK, ties + int(tied.sum())
+        if drawn >= 1000 * CHUNK and found < drawn / 1000:
+            raise ValueError(f"Hardly any hidden vector has |⟨w*, z⟩| ≥ {coding.margin:g}; lower the margin.")
+    z = torch.cat(kept)[:num_points]
+    y = torch.where(z @ coding.w > -1e-5, 1.0, -1.0).to(z.dtype)
+    x = _embed(coding, z, generator)
+    return SparseSample(x, y, z, found / drawn, ties / drawn)
+
+
+def _embed(coding: SparseCoding, z: Tensor, generator: torch.Generator) -> Tensor:
+    """M(z + ξ'') + ξ'."""
+    inner = z
+    if coding.spike:
+        u = torch.rand(z.shape, generator=generator, dtype=z.dtype) * 2 - 1
+        inner = z + torch.where(u.abs() < coding.spike_rate, coding.spike * u.sign(), torch.zeros_like(u))
+    x = inner @ coding.M.T
+    if coding.noise:
+        noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
+        x = x + coding.noise / x.shape[1] ** 0.5 * noise
+    return x

@@ -1,0 +1,173 @@
+"""The symmetric network of feature-purification: pairs of smoothed ReLU neurons with one common bias."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+ROOT_TWO_PI = math.sqrt(2 * math.pi)
+GAUSS_FACTOR = 1 / (2 * math.sqrt(math.pi))
+ERF_REACH = 6.0  # b/s up to which erf in double precision gives Φ(-b/s) to 7 digits
+HALF_REACH = 4.9  # b/s from which Φ(-b/s) < 5·10⁻⁷ is a rounding error in single precision
+BLOCK = 512  # rows at a time
+
+
+def normal_cdf(a: Tensor) -> Tensor:
+    """Φ(a): in double precision by erfc, exact far below zero, where torch.special.ndtr gives 0 from -8.3 on; in single by erf."""
+    root = math.sqrt(0.5)
+    return 0.5 * torch.erfc(a * -root) if a.dtype == torch.float64 else 0.5 * torch.erf(a * root) + 0.5
+
+
+def smoothed_relu(u: Tensor, smoothing: float) -> Tensor:
+    """R_s(u) = E ReLU(u + ρ) = u Φ(u/s) + s φ(u/s), ρ ~ N(0, s²); the plain ReLU for s = 0."""
+    if smoothing == 0:
+        return torch.relu(u)
+    a = u / smoothing
+    # s(φ(a) + aΦ(a)) cancels far below zero: beyond -30 the value is smaller than any double of interest
+    value = smoothing * (torch.exp(-a * a / 2) / ROOT_TWO_PI + a * normal_cdf(a))
+    return torch.where(a < -30, torch.zeros_like(value), value.clamp_min(0))
+
+
+def smoothed_step(u: Tensor, smoothing: float) -> Tensor:
+    """R_s'(u) = Φ(u/s) = P(u + ρ ≥ 0); 1{u ≥ 0} for s = 0."""
+    return (u >= 0).to(u.dtype) if smoothing == 0 else normal_cdf(u / smoothing)
+
+
+class SymmetricNet(nn.Module):
+    """f(x) = Σ_i [R_s(⟨w_i, x⟩ - b) - R_s(-⟨w_i, x⟩ - b)]: odd in x, output weights 1, one bias b, smoothing s = σ_ρ.
+
+    This is E_ρ of the network with noise ρ_i in both halves of neuron i; `sampled` has the noise itself.
+    Source: feature-purification, Section 4.
+    """
+
+    W: Tensor
+
+    def __init__(self, W: Float[Tensor, "h d"], bias: float, smoothing: float) -> None:
+        super().__init__()
+        if not bool(torch.isfinite(W).all()):
+            raise ValueError("W contains NaN or infinite values.")
+        if not (bias >= 0 and smoothing >= 0):
+            raise ValueError(f"Bias and smoothing must be at least 0, got {bias} and {smoothing}.")
+        self.W = nn.Parameter(W.detach().clone())
+        self.bias, self.smoothing = float(bias), float(smoothing)
+
+    @property
+    def width(self) -> int:
+        """The number of neurons."""
+        return self.W.shape[0]
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """E_ρ f(x)."""
+        u = x @ self.W.T
+        return self._gate(u, smoothed_relu, -1).sum(dim=1)
+
+    def _gate(self, u: Tensor, act, sign: int) -> Tensor:
+        """act(u - b) ± act(-u - b)."""
+        b, s = self.bias, self.smoothing
+        return act(u - b, s) + sign * act(-u - b, s)
+
+    def slopes(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n h"]:
+        """Φ((u_i - b)/s) + Φ((-u_i - b)/s): how open each neuron is. Source: Fact A.1."""
+        return self._gate(x @ self.W.detach().T, smoothed_step, 1)
+
+    @torch.no_grad()
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """E_ρ f(x) and its gradient Σ_i [Φ((u_i - b)/s) + Φ((-u_i - b)/s)] w_i: two matrix products."""
+        value, open_ = gates(x @ self.W.T, self.bias, self.smoothing)
+        return value, open_ @ self.W
+
+    @torch.no_grad()
+    def sampled(self, x: Float[Tensor, "n d"], *, generator: torch.Generator) -> Float[Tensor, " n"]:
+        """f(x, ρ) with one draw of ρ for every point, the same in both halves."""
+        u = x @ self.W.T
+        rho = self.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype)
+        return (torch.relu(u + rho - self.bias) - torch.relu(-u + rho - self.bias)).sum(dim=1)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "SymmetricNet":
+        """The same function of z = basisᵀ x, exact when the basis spans the rows of W."""
+        return SymmetricNet(self.W.detach().to(basis.dtype) @ basis, self.bias, self.smoothing)
+
+    def input_directions(self) -> Float[Tensor, "h d"]:
+        """The rows whose span holds everything the network can see."""
+        return self.W.detach()
+
+
+class Gates(NamedTuple):
+    """What the neurons make of their pre-activations: the output f (n,) and how open each is (n, h)."""
+
+    value: Float[Tensor, " n"]
+    open: Float[Tensor, "n h"]
+
+
+@torch.no_grad()
+def gates(u: Float[Tensor, "n h"], bias: float, smoothing: float) -> Gates:
+    """f and Φ((u-b)/s) + Φ((-u-b)/s) from pre-activations, in few passes over blocks of rows that stay in the cache; may overwrite u.
+
+    Φ comes from erf and has the absolute error of the number type, while no neuron is less open than 2Φ(-b/s). Where that is small in
+    double precision the tail is computed apart, so that the gradient of a network that hardly fires still points somewhere; in
+    single precision the half with the sign of -u, below Φ(-b/s), is then left out.
+    """
+    if smoothing == 0 or (u.dtype == torch.float64 and bias > ERF_REACH * smoothing):
+        up, down = u - bias, -u - bias
+        value = (smoothed_relu(up, smoothing) - smoothed_relu(down, smoothing)).sum(dim=1)
+        return Gates(value, smoothed_step(up, smoothing) + smoothed_step(down, smoothing))
+    larger = u.dtype == torch.float32 and bias > HALF_REACH * smoothing
+    scale, scratch = smoothing * math.sqrt(2), u.new_empty(4, min(BLOCK, len(u)), u.shape[1])
+    value = [
+        (_larger_half if larger else _both_halves)(block, scale, bias / scale, *scratch[:, : len(block)])
+        for block in u.split(BLOCK)
+    ]
+    return Gates(torch.cat(value).mul_(scale), u)
+
+
+def _gauss(t: Tensor) -> Tensor:
+    """exp(-t²), in place; by exp2, for exp is 40 times slower where its result is denormal."""
+    return t.square_().mul_(-1 / math.log(2)).exp2_()
+
+
+def _larger_half(
+    u: Tensor, scale: float, q: float, t: Tensor, opened: Tensor, value: Tensor, _: Tensor
+) -> Tensor:
+    """Σ ± [tΦ + e^(-t²)/(2√π)] over neurons with the sign of u, t = |u|/scale - q; puts Φ = (1 + erf t)/2 into u."""
+    torch.abs(u, out=t).mul_(1 / scale).sub_(q)
+    torch.erf(t, out=opened).add_(1)
+    torch.mul(opened, t, out=value).add_(_gauss(t), alpha=2 * GAUSS_FACTOR).copysign_(u)
+    torch.mul(opened, 0.5, out=u)
+    return value.sum(dim=1).mul_(0.5)
+
+
+def _both_halves(
+    u: Tensor, scale: float, q: float, low: Tensor, high: Tensor, opened: Tensor, upper: Tensor
+) -> Tensor:
+    """Σ [p·open - q(e₋ + e₊)/2 + (exp(-(p-q)²) - exp(-(p+q)²))/(2√π)], p = u/scale, e± = erf(p ± q); puts 1 + (e₋ - e₊)/2 into u."""
+    u.mul_(1 / scale)
+    torch.erf(torch.sub(u, q, out=low), out=opened)
+    torch.erf(torch.add(u, q, out=high), out=upper)
+    ends = (opened.sum(dim=1) + upper.sum(dim=1)).mul_(-q / 2)
+    opened.sub_(upper).mul_(0.5).add_(1)
+    value = ends + torch.mul(u, opened, out=upper).sum(dim=1)
+    u.copy_(opened)
+    return value + GAUSS_FACTOR * (_gauss(low).sum(dim=1) - _gauss(high).sum(dim=1))
+
+
+def symmetric_start(
+    width: int,
+    dim: int,
+    std: float,
+    bias: float,
+    smoothing: float,
+    *,
+    generator: torch.Generator,
+    dtype=torch.float32,
+) -> SymmetricNet:
+    """w_i ~ N(0, std² I). Source: feature-purification, Section 4."""
+    return SymmetricNet(std * torch.randn(width, dim, generator=generator, dtype=dtype), bias, smoothing)
+
+
+def pure_net(
+    M: Float[Tensor, "d D"], w: Float[Tensor, " D"], bias: float, smoothing: float = 0.0, scale: float = 1.0
+) -> SymmetricNet:
+    """w_j = scale·sign(w*_j) M_j: one neuron per feature, nothing else. The soft classifier of Section 3 for w* = ±1."""
+    return SymmetricNet(scale * (M * torch.sign(w)).T, bias, smoothing)

@@ -1,0 +1,32 @@
+"""Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", 2020; the synthetic side."""
+
+from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
+from featureprism.papers.feature_purification.baselines import BASELINES, FIGURE_3
+from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
+from featureprism.papers.feature_purification.perturbations import (
+    GRADIENT_MASKING,
+    PERTURBATION_DENSITY,
+    TRANSFER,
+)
+from featureprism.papers.feature_purification.purification import PURIFICATION
+from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
+from featureprism.papers.feature_purification.strict import STRICT
+from featureprism.papers.feature_purification.tickets import FIGURE_8
+
+EXPERIMENTS = (
+    PURIFICATION,
+    FIGURE_3,
+    FIGURE_8,
+    FIGURE_9,
+    DENSE_MIXTURE,
+    PERTURBATION_DENSITY,
+    SPARSE_RECONSTRUCTION,
+    TRANSFER,
+    BASELINES,
+    L_INFINITY,
+    ATTACKERS,
+    STRICT,
+    GRADIENT_MASKING,
+)
+
+__all__ = ["EXPERIMENTS"]

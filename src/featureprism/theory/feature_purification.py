@@ -1,0 +1,219 @@
+"""Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", as data.
+
+The theorems speak of large d with exponents such as 0.0001; at d = 200 they give directions, not numbers. What can be computed
+stands here with its printed value: ranges, schedules, expected numbers of tickets; predictions are trends between a floor (the
+linear classifier) and a ceiling (the pure network), never a fitted constant.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.data.sparse_coding import DictionaryNorms, HiddenVector
+from featureprism.records import Premise
+
+SMALL_EXPONENT = 0.001  # c of Theorem 5.2
+GAMMA = 0.1  # the largest γ of Lemma B.2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes and scales of a run; `time` is the sum of the step sizes of clean training, `later_time` of adversarial training."""
+
+    dim: int
+    sparsity: float
+    width: int
+    noise: float
+    penalty: float
+    radius: float
+    time: float
+    later_time: float
+
+    @property
+    def c0(self) -> float:
+        """m = d^(1 + c0)."""
+        return math.log(self.width) / math.log(self.dim) - 1
+
+    @property
+    def k_exponent(self) -> float:
+        """k = d^exponent."""
+        return math.log(self.sparsity) / math.log(self.dim)
+
+
+def ticket_constants(c0: float, gamma: float = GAMMA) -> tuple[float, float]:
+    """c1 = 2 + 2(1-γ)c0 and c2 = γ c0. Lemma B.2."""
+    return 2 + 2 * (1 - gamma) * c0, gamma * c0
+
+
+class Schedule(NamedTuple):
+    """The printed schedules, with every Θ(1) set to 1: biases, σ_ρ/b of Phases I.1 and I.2, times in units of Σ step sizes."""
+
+    start_bias: float  # b(0) = √c1 σ_0 √ln d
+    bias_growth: float  # per unit of time, 1/d
+    bias_cap: float  # 1/(√k Ξ2⁸), or k^(-0.5001) in the main text
+    smoothing_first: float  # (lll d)³/√(c1 ln d)
+    smoothing_later: float  # (lll d)³/(√c1 ln d)
+    penalty: float  # lll d/d
+    time_first: float  # T_a = d σ_0 ln^2.5 d
+    time_second: float  # T_b = d² σ_0/k
+    time_clean: float  # T_c = d^1.01
+    time_adversarial: float  # T_g = k^(2+c)
+
+
+def printed_schedule(s: Setting, start: float) -> Schedule:
+    """Algorithms 1 and 2 as printed; lll d = ln ln ln d is negative below d = 16 and 0.5 at d = 200."""
+    if s.dim < 16:
+        raise ValueError(f"The printed schedules need ln ln ln d > 0, that is d ≥ 16; got {s.dim}.")
+    c1, _ = ticket_constants(max(s.c0, 0.0))
+    log, triple = math.log(s.dim), math.log(math.log(math.log(s.dim)))
+    return Schedule(
+        math.sqrt(c1 * log) * start,
+        1 / s.dim,
+        s.sparsity**-0.5001,
+        triple**3 / math.sqrt(c1 * log),
+        triple**3 / (math.sqrt(c1) * log),
+        triple / s.dim,
+        s.dim * start * log**2.5,
+        s.dim**2 * start / s.sparsity,
+        s.dim**1.01,
+        s.sparsity ** (2 + SMALL_EXPONENT),
+    )
+
+
+class TicketCounts(NamedTuple):
+    """Expected tickets of one feature at the start. Lemma B.2 says at least one sure one, for large d."""
+
+    sure: float
+    potential: float
+
+
+def expected_tickets(width: int, dim: int, high: float, low: float) -> TicketCounts:
+    """m (p₁/2)(1 - p₂)^(d-1) and m p₂, p = P(|N(0,1)| ≥ threshold); thresholds in units of σ_0."""
+    p_high, p_low = (math.erfc(t / math.sqrt(2)) for t in (high, low))
+    return TicketCounts(width * p_high / 2 * (1 - p_low) ** (dim - 1), width * p_low)
+
+
+def hidden_vector_premises(hidden: HiddenVector, z: Float[Tensor, "n d"]) -> list[Premise]:
+    """Assumption 2.1 on a sample: support, second moment, the two atoms, symmetry and independence."""
+    d, k = hidden.dim, hidden.sparsity
+    size, squares = z.abs().double(), z.double() ** 2
+    nonzero = size[size > 0]
+    centred = squares - squares.mean(dim=0)
+    spread = centred.square().sum(dim=0).sqrt().clamp_min(1e-300)
+    correlation = (centred / spread).T @ (centred / spread)
+    correlation.fill_diagonal_(0)
+    source = "Assumption 2.1"
+    return [
+        Premise("least non-zero |z_i| × √k", float(nonzero.min()) * math.sqrt(k), ">=", 1 - 1e-5, source),
+        Premise("largest |z_i|", float(nonzero.max()), "<=", 1 + 1e-5, source),
+        Premise("d E z_i², from below", d * float(squares.mean()), ">=", 0.1, source),
+        Premise("d E z_i², from above", d * float(squares.mean()), "<=", 10.0, source),
+        Premise("d P(|z_i| = 1)", d * float((size > 1 - 1e-5).double().mean()), ">=", 0.1, source),
+        Premise("(d/k) P(0 < |z_i| ≤ 2/√k)", d / k * _share_small(size, k), ">=", 0.1, source),
+        Premise("|E z| in standard errors", _standard_errors(z), "<=", 4.0, source),
+        Premise(
+            "largest |corr(z_i², z_j²)| in units of √(2 ln d²/n)",
+            float(correlation.abs().max()) / math.sqrt(2 * math.log(d * d) / len(z)),
+            "<=",
+            8.0,  # heavy tails: a coordinate is non-zero in few samples
+            source,
+        ),
+    ]
+
+
+def _share_small(size: Tensor, k: float) -> float:
+    return float(((size > 0) & (size <= 2 / math.sqrt(k))).double().mean())
+
+
+def _standard_errors(z: Tensor) -> float:
+    z = z.double()
+    return float(z.mean().abs() / (z.std() / math.sqrt(z.numel())))
+
+
+def sparsity_premises(s: Setting) -> list[Premise]:
+    """The ranges of k = d^exponent in the theorems, as conditions on the exponent."""
+    k, c0 = s.k_exponent, max(s.c0, 0.0)
+    return [
+        Premise("k = d^e: e, for sparse coding", k, "<=", 0.499, "Section 2"),
+        Premise("k = d^e: e, for feature learning", k, "<", (1 - c0) / 2, "Theorem C.2"),
+        Premise("k = d^e: e, for non-robustness", k, ">", (1 - c0) / 3, "Theorem E.1"),
+        Premise("k = d^e: e, for robustness (k^2.5 < d^(1-2c0))", k, "<", (1 - 2 * c0) / 2.5, "Theorem F.1"),
+        Premise("k = d^e: e, for the gap of both", k, "<=", 0.3999, "Corollary F.3"),
+    ]
+
+
+def clean_premises(s: Setting) -> list[Premise]:
+    """Theorem 5.1: m > d, λ between 1/d and ln d/d, σ_x = O(1), time of at least d^1.01."""
+    return [
+        Premise("c0 of m = d^(1+c0)", s.c0, ">", 0.0, "Theorem 5.1"),
+        Premise("λ d, from below", s.penalty * s.dim, ">=", 1.0, "Section 4"),
+        Premise("λ d, from above", s.penalty * s.dim, "<=", math.log(s.dim), "Section 4"),
+        Premise("σ_x", s.noise, "<=", 10.0, "Section 2, O(1)"),
+        Premise("Σ step sizes ÷ d^1.01", s.time / s.dim**1.01, ">=", 1.0, "Theorem 5.1"),
+    ]
+
+
+def adversarial_premises(s: Setting) -> list[Premise]:
+    """Theorem 5.3: τ ≤ k^-(0.5+c), time of order k^(2+c); Theorem F.1: σ_x ≤ d^(2(1-2c0))/k^5.5."""
+    c0 = max(s.c0, 0.0)
+    return [
+        Premise("τ √k", s.radius * math.sqrt(s.sparsity), "<=", s.sparsity**-SMALL_EXPONENT, "Theorem 5.3"),
+        Premise(
+            "Σ step sizes ÷ k^(2+c)",
+            s.later_time / s.sparsity ** (2 + SMALL_EXPONENT),
+            ">=",
+            1.0,
+            "Theorem 5.3",
+        ),
+        Premise("σ_x", s.noise, "<=", s.dim ** (2 * (1 - 2 * c0)) / s.sparsity**5.5, "Theorem F.1"),
+    ]
+
+
+def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Premise]:
+    """Theorem 5.4: k ≤ d^0.399, τ = k^-(1.75+2c0), row and column sums of M at most d^0.1248 (Corollary F.6)."""
+    c0 = max(s.c0, 0.0)
+    return [
+        Premise("k = d^e: e", s.k_exponent, "<=", 0.399, "Theorem 5.4"),
+        Premise("τ k^(1.75+2c0)", radius * s.sparsity ** (1.75 + 2 * c0), "<=", 1.0, "Theorem 5.4"),
+        Premise("largest row sum of |M|", norms.largest_row_sum, "<=", s.dim**0.1248, "Corollary F.6"),
+        Premise("largest column sum of |M|", norms.largest_column_sum, "<=", s.dim**0.1248, "Corollary F.6"),
+    ]
+
+
+def lower_bound_premises(s: Setting, radius: float) -> list[Premise]:
+    """Theorem 5.6 and Corollary 5.7: no noise, ℓ∞ radius k^-100 (corrected) below which nothing is said; M = I."""
+    return [
+        Premise("σ_x", s.noise, "<=", 0.0, "Theorem 5.6"),
+        Premise("log_k(1/τ)", -math.log(radius) / math.log(s.sparsity), "<=", 100.0, "Theorem 5.6"),
+        Premise("k = d^e: e", s.k_exponent, "<=", 0.5, "Theorem G.1"),
+    ]
+
+
+def beta_bound(s: Setting) -> float:
+    """|β_ij| < k/d^(1-c). Theorem 5.2."""
+    return s.sparsity / s.dim ** (1 - SMALL_EXPONENT)
+
+
+def mean_beta(s: Setting) -> float:
+    """Mean β is within d^±c of k/d. Theorem 5.2."""
+    return s.sparsity / s.dim
+
+
+def critical_radius(s: Setting) -> float:
+    """√d/k²: the order of the radius at which clean training breaks. Theorem E.1."""
+    return math.sqrt(s.dim) / s.sparsity**2
+
+
+def linear_robust_accuracy(
+    score: Float[Tensor, " n"], weights: Float[Tensor, " d"], noise: float, radius: float
+) -> float:
+    """Floor: P(|⟨w*, z⟩| + N(0, σ_x²‖w*‖²/d) > τ‖w*‖) of f(x) = ⟨Mw*, x⟩, exact for ℓ2, from hidden scores ⟨w*, z⟩."""
+    norm = float(torch.linalg.vector_norm(weights.double()))
+    room = score.double().abs() - radius * norm
+    if noise == 0:
+        return float((room > 0).double().mean())
+    return float(torch.special.ndtr(room / (noise * norm / math.sqrt(len(weights)))).mean())

@@ -1,0 +1,181 @@
+"""Algorithms 1 and 2 of feature-purification: clean and adversarial descent with a growing bias and a smoothing schedule."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.data.sparse_coding import SparseCoding, sample_sparse
+from featureprism.networks.symmetric import Gates, SymmetricNet, gates
+from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.training.descent import Probes, Recorder
+
+Batch = tuple[Tensor, Tensor]  # x (n, d), y (n,)
+Draw = Callable[[], Batch]
+Perturb = Callable[
+    [SymmetricNet, Tensor, Tensor, float], Batch
+]  # points to train on; the float scales the radius
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A stretch of training with one rule for step, bias, smoothing and adversary.
+
+    The step is min(step_size, step_per_bias·b): with a small start, time must run slowly while the bias is small. The bias grows by
+    step·bias_growth up to bias_cap (Algorithm 2 has no growth), σ_ρ = smoothing·b. With `perturb` the step is taken at the perturbed
+    points (Algorithm 2), their radius scaled linearly from ramp[0] to ramp[1].
+    """
+
+    steps: int
+    step_size: float
+    smoothing: float
+    step_per_bias: float = math.inf
+    bias_growth: float = 0.0
+    bias_cap: float = math.inf
+    perturb: Perturb | None = None
+    ramp: tuple[float, float] = (1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or not self.step_size > 0 or not self.step_per_bias > 0:
+            raise ValueError(f"Need steps ≥ 0 and a positive step, got {self.steps} and {self.step_size}.")
+        if self.smoothing < 0 or self.bias_growth < 0:
+            raise ValueError("Smoothing and bias growth must be at least 0.")
+
+    def step_at(self, bias: float) -> float:
+        """η = min(step_size, step_per_bias·b)."""
+        return min(self.step_size, self.step_per_bias * bias)
+
+    def radius_at(self, step: int) -> float:
+        """The share of the adversary's radius at a step of this phase."""
+        first, last = self.ramp
+        return first + (last - first) * step / max(1, self.steps - 1)
+
+
+def from_pool(
+    x: Float[Tensor, "n d"], y: Float[Tensor, " n"], batch: int, *, generator: torch.Generator
+) -> Draw:
+    """Batches drawn with replacement from a fixed pool."""
+    check_points(x, y)
+
+    def draw() -> Batch:
+        chosen = torch.randint(len(x), (batch,), generator=generator)
+        return x[chosen], y[chosen]
+
+    return draw
+
+
+def fresh(coding: SparseCoding, batch: int, *, generator: torch.Generator) -> Draw:
+    """New samples for every step: descent on the population loss."""
+
+    def draw() -> Batch:
+        found = sample_sparse(coding, batch, generator=generator)
+        return found.x, found.y
+
+    return draw
+
+
+class LossGradient(NamedTuple):
+    """f (n,), and the factors of ∇_W mean log(1 + e^(-y f)) = openᵀ pulls; `pulls` holds -y ℓ' x/n, ℓ' = sigmoid(-y f)."""
+
+    value: Float[Tensor, " n"]
+    open: Float[Tensor, "n h"]
+    pulls: Float[Tensor, "n d"]
+
+
+def loss_gradient(
+    W: Float[Tensor, "h d"],
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    open_gates: Callable[[Tensor], Gates],
+) -> LossGradient:
+    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d). Source: Fact A.1."""
+    f, opened = open_gates(x @ W.T)
+    return LossGradient(f, opened, x * (-y * torch.sigmoid(-y * f) / len(y)).unsqueeze(1))
+
+
+@torch.no_grad()
+def symmetric_step(
+    W: Float[Tensor, "h d"],
+    x: Float[Tensor, "n d"],
+    y: Float[Tensor, " n"],
+    *,
+    bias: float,
+    smoothing: float,
+    step_size: float,
+    penalty: float,
+    noise: torch.Generator | None = None,
+) -> Float[Tensor, " n"]:
+    """One step of W, in place, on mean log(1 + e^(-y f)) + λ Σ_i (‖w_i‖²/2 + ‖w_i‖³/3); returns f before it.
+
+    Two matrix products and a few passes. With a `noise` generator ρ is drawn once for every point and neuron, as printed in
+    Algorithm 1; without, f is E_ρ f.
+    """
+
+    def open_gates(u: Tensor) -> Gates:
+        return gates(u, bias, smoothing) if noise is None else noisy_gates(u, bias, smoothing, noise)
+
+    f, opened, pulls = loss_gradient(W, x, y, open_gates)
+    norms = torch.linalg.vector_norm(W, dim=1, keepdim=True)
+    W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(opened.T, pulls, alpha=-step_size)
+    return f
+
+
+def noisy_gates(u: Float[Tensor, "n h"], bias: float, smoothing: float, generator: torch.Generator) -> Gates:
+    """The gates for one draw of ρ, the same in both halves; both can be open at once."""
+    rho = smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - bias
+    up, down = u + rho, rho - u
+    value = (torch.relu(up) - torch.relu(down)).sum(dim=1)
+    return Gates(value, (up >= 0).to(u.dtype) + (down >= 0).to(u.dtype))
+
+
+@torch.no_grad()
+def train_symmetric(
+    net: SymmetricNet,
+    draw: Draw,
+    phases: Sequence[Phase],
+    *,
+    penalty: float,
+    noise: torch.Generator | None = None,
+    record: Sequence[int] = (),
+    probes: Probes | None = None,
+    progress: Progress = silent,
+) -> Trajectory[SymmetricNet]:
+    """Algorithm 1 (phases without `perturb`) and Algorithm 2 (with), one after another; the given net is left alone.
+
+    Only W is trained; bias and smoothing follow the phases. Times are step counts over all phases; the last step is recorded.
+    """
+    now = SymmetricNet(net.W, net.bias, net.smoothing)
+    total, step = sum(p.steps for p in phases), 0
+    wanted, recorder = {*record, total}, Recorder(probes)
+    for phase in phases:
+        now.smoothing = phase.smoothing * now.bias
+        for inner in range(phase.steps):
+            if step in wanted:
+                recorder.add(step, SymmetricNet(now.W, now.bias, now.smoothing))
+            x, y = draw()
+            if phase.perturb is not None:
+                x, y = phase.perturb(now, x, y, phase.radius_at(inner))
+            rate = phase.step_at(now.bias)
+            symmetric_step(
+                now.W.data,
+                x,
+                y,
+                bias=now.bias,
+                smoothing=now.smoothing,
+                step_size=rate,
+                penalty=penalty,
+                noise=noise,
+            )
+            if now.bias < phase.bias_cap:
+                now.bias = min(phase.bias_cap, now.bias + rate * phase.bias_growth)
+            now.smoothing = phase.smoothing * now.bias
+            step += 1
+            progress(step / total)
+        if not bool(torch.isfinite(now.W).all()):
+            return recorder.trajectory(Ended.DIVERGED, work=step)
+    recorder.add(step, SymmetricNet(now.W, now.bias, now.smoothing))
+    return recorder.trajectory(Ended.TIME_REACHED, work=step)

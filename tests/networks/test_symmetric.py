@@ -1,0 +1,141 @@
+"""The symmetric network: closed forms against quadrature and autograd, oddness, both number types."""
+
+import math
+
+import pytest
+import torch
+
+from featureprism.networks import (
+    CubicNet,
+    IndicatorClassifier,
+    SymmetricNet,
+    TangentNet,
+    pure_net,
+    smoothed_relu,
+    smoothed_step,
+    symmetric_start,
+)
+from featureprism.networks.symmetric import gates, normal_cdf
+
+
+def net(smoothing: float, generator, dtype=torch.float64) -> SymmetricNet:
+    return symmetric_start(7, 5, 0.4, 0.3, smoothing, generator=generator, dtype=dtype)
+
+
+@pytest.mark.parametrize("s", [0.05, 0.3, 2.0])
+def test_smoothed_relu_is_the_gaussian_average(s):
+    rho, u = torch.linspace(-9, 9, 20001).double(), torch.linspace(-3, 3, 13).double()
+    density = torch.exp(-(rho**2) / 2) / math.sqrt(2 * math.pi)
+    average = torch.trapezoid(torch.relu(u.unsqueeze(1) + s * rho) * density, rho, dim=1)
+    assert torch.allclose(smoothed_relu(u, s), average, atol=1e-6)
+    assert torch.allclose(smoothed_relu(u, s) - smoothed_relu(-u, s), u, atol=1e-12)
+
+
+def test_smoothed_relu_at_zero_its_slope_and_its_tail():
+    u = torch.linspace(-2, 2, 9).double().requires_grad_()
+    (slope,) = torch.autograd.grad(smoothed_relu(u, 0.4).sum(), u)
+    assert torch.allclose(slope, smoothed_step(u.detach(), 0.4), atol=1e-12)
+    zero = torch.zeros(1).double()
+    assert float(smoothed_relu(zero, 0.4)) == pytest.approx(0.4 / math.sqrt(2 * math.pi))
+    far = torch.tensor([-20.0, -1e6]).double()
+    assert float(normal_cdf(far)[0]) == pytest.approx(2.7536241186062e-89, rel=1e-6)
+    assert float(smoothed_relu(far, 1.0)[0]) > 0
+    assert float(smoothed_relu(far, 1.0)[1]) == 0
+    assert torch.equal(smoothed_relu(u.detach(), 0.0), torch.relu(u.detach()))
+
+
+@pytest.mark.parametrize("s", [0.0, 0.01, 0.06, 0.2])
+def test_closed_gradient_is_autograd_and_f_is_odd(s, generator):
+    f, x = net(s, generator), torch.randn(30, 5, generator=generator).double()
+    value, gradient = f.input_gradient(x)
+    points = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(f(points).sum(), points)
+    assert torch.allclose(value, f(x).detach(), atol=1e-12)
+    assert torch.allclose(gradient, expected, atol=1e-9)
+    assert torch.allclose(f(-x), -f(x), atol=1e-12)
+    assert torch.allclose(f.slopes(x) @ f.W, gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.1, 0.39, 0.4, 0.6, 5.0])
+def test_single_precision_gates_are_the_slow_twin(bias, generator):
+    u, s = torch.randn(700, 11, generator=generator) * 0.5, 0.08
+    value, opened = gates(u.clone(), bias, s)
+    up, down = u.double() - bias, -u.double() - bias
+    assert torch.allclose(opened.double(), smoothed_step(up, s) + smoothed_step(down, s), atol=1e-6)
+    slow = (smoothed_relu(up, s) - smoothed_relu(down, s)).sum(dim=1)
+    assert torch.allclose(value.double(), slow, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [0.1, 0.4, 0.9])
+def test_double_precision_gates_are_exact_far_in_the_tail(bias, generator):
+    u, s = torch.randn(50, 3, generator=generator).double() * 0.01, 0.08
+    value, opened = gates(u.clone(), bias, s)
+    expected = smoothed_step(u - bias, s) + smoothed_step(-u - bias, s)
+    assert torch.allclose(opened, expected, rtol=1e-6, atol=0)
+    assert torch.allclose(
+        value, (smoothed_relu(u - bias, s) - smoothed_relu(-u - bias, s)).sum(dim=1), rtol=1e-4
+    )
+
+
+def test_sampled_noise_averages_to_the_smoothed_network(generator):
+    f, x = net(0.2, generator), torch.randn(3, 5, generator=generator).double()
+    draws = torch.stack([f.sampled(x, generator=generator) for _ in range(4000)])
+    assert torch.allclose(
+        draws.mean(dim=0), f(x).detach(), atol=5 * float(draws.std(dim=0).max()) / 4000**0.5
+    )
+    assert net(0.0, generator).sampled(x, generator=generator).shape == (3,)
+
+
+def test_coordinates_of_a_basis(generator):
+    f = net(0.1, generator)
+    basis = torch.linalg.qr(torch.randn(5, 5, generator=generator).double())[0]
+    x = torch.randn(6, 5, generator=generator).double()
+    assert torch.allclose(f.in_coordinates(basis)(x @ basis), f(x), atol=1e-12)
+
+
+def test_the_pure_network_is_the_soft_classifier(generator):
+    M = torch.linalg.qr(torch.randn(6, 6, generator=generator).double())[0]
+    w = torch.tensor([1.0, -1, 1, 1, -1, -1]).double()
+    x = torch.randn(20, 6, generator=generator).double()
+    u = x @ M
+    expected = ((torch.relu(u - 0.3) - torch.relu(-u - 0.3)) * w).sum(dim=1)
+    assert torch.allclose(pure_net(M, w, 0.3)(x), expected, atol=1e-12)
+
+
+def test_low_complexity_models():
+    M, w = torch.eye(4).double(), torch.tensor([1.0, -1, 2, 1]).double()
+    x = torch.tensor([[0.2, 0.6, -0.7, 0.1]]).double()
+    assert float(IndicatorClassifier(M, w, 0.5)(x)) == pytest.approx(-0.6 - 1.4)
+    assert float(CubicNet(M, w, w)(x).detach()) == pytest.approx(
+        sum(float(c) * (float(t) + float(t) ** 3) for c, t in zip(w, x[0], strict=True))
+    )
+
+
+@pytest.mark.parametrize("as_printed", [False, True])
+def test_tangent_features_are_odd_or_as_printed_even(as_printed, generator):
+    W, V = (torch.randn(9, 4, generator=generator).double() for _ in range(2))
+    p, x = TangentNet(W, V, 0.5, 0.4, as_printed=as_printed), torch.randn(12, 4, generator=generator).double()
+    sign = 1 if as_printed else -1
+    assert torch.allclose(p(-x), sign * p(x), atol=1e-10)
+    points = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(p(points).sum(), points)
+    value, gradient = p.input_gradient(x)
+    assert torch.allclose(value, p(x).detach(), atol=1e-12)
+    assert torch.allclose(gradient, expected, atol=1e-10)
+
+
+def test_true_tangent_features_are_the_gradient_of_the_network(generator):
+    f, V = net(0.3, generator), torch.randn(7, 5, generator=generator).double()
+    x, h = torch.randn(8, 5, generator=generator).double(), 1e-6
+    moved = [SymmetricNet(f.W.detach() + step * V, 0.3, 0.3)(x) for step in (h, -h)]
+    p = TangentNet(f.W.detach(), V, 0.3, 0.3)
+    assert torch.allclose((moved[0] - moved[1]) / (2 * h), p(x), atol=1e-7)
+
+
+def test_bad_networks_are_refused():
+    with pytest.raises(ValueError, match="NaN"):
+        SymmetricNet(torch.full((2, 2), float("nan")), 0.1, 0.1)
+    with pytest.raises(ValueError, match="at least 0"):
+        SymmetricNet(torch.ones(2, 2), -0.1, 0.1)
+    with pytest.raises(ValueError, match="smoothing > 0"):
+        TangentNet(torch.ones(2, 2), torch.ones(2, 2), 0.1, 0.0)

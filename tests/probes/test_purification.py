@@ -1,0 +1,151 @@
+"""Purity, mixtures, tickets: neurons built to have known values."""
+
+import math
+
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
+from featureprism.networks import SymmetricNet, pure_net, symmetric_start
+from featureprism.probes import lottery, purification
+from featureprism.seeds import generator_for
+from featureprism.theory.feature_purification import expected_tickets
+
+
+def problem(dim=20, kind="haar"):
+    return SparseCoding(
+        dictionary(kind, dim, generator=generator_for("M", 0), dtype=torch.float64),
+        label_weights("signs", dim, generator=generator_for("w", 0), dtype=torch.float64),
+        two_level(dim, 4.0),
+        noise=0.1,
+    )
+
+
+def mixed(coding, alpha=2.0, beta=0.05):
+    """Neuron j is α w*_j M_j + β Σ_{j' ≠ j} w*_j' M_j'."""
+    dim = len(coding.w)
+    coefficients = torch.full((dim, dim), beta).double().fill_diagonal_(alpha)
+    return (coefficients * coding.w) @ coding.M.T
+
+
+def test_the_decomposition_finds_what_was_put_in():
+    coding = problem()
+    parts = purification.mixture(mixed(coding), coding)
+    assert torch.equal(parts.own, torch.eye(20, dtype=torch.bool))
+    assert parts.mean_beta == pytest.approx(0.05)
+    assert parts.largest_beta == pytest.approx(0.05)
+    assert parts.relative_mass == pytest.approx(19 * 0.05 / 2)
+    assert int(purification.mixture(mixed(coding), coding, share=0.02).own.sum()) == 400
+
+
+def test_purity_of_pure_dense_and_mixed_neurons():
+    coding = problem()
+    dense = coding.dense_direction.unsqueeze(0)
+    W = torch.cat([3 * coding.M[:, :1].T, dense])
+    assert purification.purity(W, coding.M).tolist() == pytest.approx([1.0, 20**-0.5])
+    assert purification.weighted_purity(W, coding.M) == pytest.approx((9 + 20 * 20**-0.5) / 29)
+    assert purification.share_along(dense, coding.dense_direction) == pytest.approx(1.0)
+    assert purification.share_along(coding.M.T, coding.dense_direction) == pytest.approx(1 / 20)
+    assert purification.weighted_mean(torch.tensor([1.0, 0.0]).double(), W) == pytest.approx(9 / 29)
+
+
+def test_cosines_turning_and_drift(generator):
+    W, V = (torch.randn(6, 4, generator=generator).double() for _ in range(2))
+    slow = sum(float(W[i] @ W[j]) ** 2 for i in range(6) for j in range(6)) / float((W**2).sum()) ** 2
+    kept = sum(float(W[i] @ V[i]) ** 2 for i in range(6))
+    kept /= sum(float(W[i] @ W[i]) * float(V[i] @ V[i]) for i in range(6))
+    found = purification.turning(W, V)
+    assert found.together == pytest.approx(slow)
+    assert found.from_start == pytest.approx(kept)
+    assert purification.same_direction(W, -2 * W).tolist() == pytest.approx([1.0] * 6)
+    assert len(purification.pairwise(W)) == 15
+    assert purification.drift(1.5 * W, W) == pytest.approx(0.25)
+
+
+def test_participation_and_support():
+    coding = problem()
+    delta = torch.stack([coding.dense_direction, coding.M[:, 3]])
+    assert purification.participation(delta, coding.M).tolist() == pytest.approx([20.0, 1.0])
+    z = torch.zeros(2, 20).double()
+    z[:, 3] = 1
+    assert purification.mass_on_support(delta, z, coding.M).tolist() == pytest.approx([1 / 20, 1.0])
+
+
+def test_firing_and_the_linearisation_gap():
+    net = SymmetricNet(torch.tensor([[1.0, 0.0], [0.0, 0.0]]).double(), 0.5, 0.0)
+    x = torch.tensor([[1.0, 0.0], [0.1, 0.0], [-2.0, 0.0], [0.0, 3.0]]).double()
+    assert purification.firing(net, x).tolist() == [0.5, 0.0]
+    inside = torch.full((4, 2), 0.05).double()
+    assert float(purification.linearisation_gap(net, x, inside).max()) < 1e-12
+    across = torch.tensor([[-0.8, 0.0]]).double()
+    assert float(purification.linearisation_gap(net, x[:1], across)) == pytest.approx(0.3)
+
+
+def test_the_pull_is_the_derivative_of_the_loss(generator):
+    coding = problem()
+    s = sample_sparse(coding, 50, generator=generator)
+    net = symmetric_start(5, 20, 0.3, 0.2, 0.1, generator=generator, dtype=torch.float64)
+    pull = purification.pull_to_dense(net, s.x, s.y, coding.dense_direction)
+    h, i = 1e-6, 2
+
+    def loss(shift: float) -> float:
+        W = net.W.detach().clone()
+        W[i] += shift * coding.dense_direction
+        with torch.no_grad():
+            return float(torch.nn.functional.softplus(-s.y * SymmetricNet(W, 0.2, 0.1)(s.x)).mean())
+
+    assert float(pull[i]) == pytest.approx((loss(-h) - loss(h)) / (2 * h), rel=1e-5)
+
+
+def test_pure_features_are_pulled_to_the_dense_direction(generator):
+    coding = problem(60, "identity")
+    s = sample_sparse(coding, 3000, generator=generator)
+    pull = purification.pull_to_dense(
+        pure_net(coding.M, coding.w, 0.2, 0.04), s.x, s.y, coding.dense_direction
+    )
+    assert bool((pull > 0).all())
+
+
+def test_tickets_of_neurons_by_hand():
+    coding = problem(20, "identity")
+    t = lottery.Thresholds(2.0, 0.5, 1.0, 20)
+    assert t.high == pytest.approx(math.sqrt(1.25))
+    assert t.low == pytest.approx(math.sqrt(0.75))
+    W = torch.zeros(4, 20).double()
+    W[0, 2] = 1.2 * coding.w[2]  # sure
+    W[1, 2] = -1.2 * coding.w[2]  # the wrong sign
+    W[2, 2], W[2, 5] = 1.2 * coding.w[2], 0.9  # a rival
+    W[3, 2] = 1.0 * coding.w[2]  # potential, not sure
+    found = lottery.tickets(W, coding, t)
+    assert found.sure.nonzero().tolist() == [[0, 2]]
+    assert found.potential.sum(dim=1).tolist() == [1, 1, 2, 1]
+    later = lottery.later_tickets(4.5 * W, coding, t, beta=0.5)
+    assert later.sure[:, 2].tolist() == [True, False, True, True]
+    assert lottery.included(found.sure, found.potential) == 1.0
+    assert lottery.included(found.potential, found.sure) == pytest.approx(1 / 5)
+    assert lottery.included(torch.zeros(2, dtype=torch.bool), torch.zeros(2, dtype=torch.bool)) == 1.0
+
+
+def test_expected_numbers_of_tickets(generator):
+    coding = problem(30, "identity")
+    t = lottery.Thresholds(2.0, 0.3, math.sqrt(2.0 * math.log(30)), 30)  # σ_w = 1
+    W = torch.randn(20000, 30, generator=generator).double()
+    found = lottery.tickets(W, coding, t)
+    expected = expected_tickets(20000, 30, t.high, t.low)
+    assert float(found.sure.sum()) / 30 == pytest.approx(expected.sure, rel=0.1)
+    assert float(found.potential.sum()) / 30 == pytest.approx(expected.potential, rel=0.05)
+
+
+def test_predictions_and_their_quality(generator):
+    coding = problem(20, "identity")
+    W = torch.zeros(2, 20).double()
+    W[0, 4], W[0, 7] = -2 * coding.w[4], 1.0 * coding.w[7]
+    feature, value = lottery.predicted_feature(W, coding)
+    assert int(feature[0]) == 7
+    assert float(value[0]) == 1.0
+    assert int(lottery.learned_feature(W, coding)[0]) == 4
+    score = torch.randn(50, generator=generator).double().round(decimals=1)
+    label = torch.randn(50, generator=generator) > 0
+    assert lottery.ranking_quality(score, label) == pytest.approx(roc_auc_score(label.numpy(), score.numpy()))
+    assert math.isnan(lottery.ranking_quality(score, torch.ones(50, dtype=torch.bool)))

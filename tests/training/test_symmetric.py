@@ -1,0 +1,155 @@
+"""Algorithms 1 and 2: the step against autograd, schedules, rotations, adversaries on linear ground."""
+
+import math
+
+import pytest
+import torch
+
+from featureprism.attacks import FastGradient, ProjectedGradient, SmoothAdversary
+from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
+from featureprism.geometry import LpBall
+from featureprism.networks import LinearClassifier, SymmetricNet, smoothed_relu, symmetric_start
+from featureprism.records import Ended
+from featureprism.seeds import generator_for
+from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
+
+
+def objective(W: torch.Tensor, x, y, bias, smoothing, penalty) -> torch.Tensor:
+    u = x @ W.T
+    value = (smoothed_relu(u - bias, smoothing) - smoothed_relu(-u - bias, smoothing)).sum(dim=1)
+    norms = torch.linalg.vector_norm(W, dim=1)
+    return torch.nn.functional.softplus(-y * value).mean() + penalty * (norms**2 / 2 + norms**3 / 3).sum()
+
+
+def data(dim=30, num=200, dtype=torch.float64, **more):
+    coding = SparseCoding(
+        dictionary("identity", dim, generator=generator_for("M", 0), dtype=dtype),
+        label_weights("signs", dim, generator=generator_for("w", 0), dtype=dtype),
+        two_level(dim, 4.0),
+        noise=0.2,
+        **more,
+    )
+    return coding, sample_sparse(coding, num, generator=generator_for("train", 0))
+
+
+def test_the_step_is_descent_on_the_objective(generator):
+    _, s = data()
+    W = 0.3 * torch.randn(8, 30, generator=generator).double()
+    moving = W.clone()
+    symmetric_step(moving, s.x, s.y, bias=0.2, smoothing=0.05, step_size=0.5, penalty=0.03)
+    leaf = W.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(objective(leaf, s.x, s.y, 0.2, 0.05, 0.03), leaf)
+    assert torch.allclose(moving, W - 0.5 * gradient, atol=1e-12)
+
+
+def test_sampled_noise_averages_to_the_smoothed_step_when_the_loss_is_flat(generator):
+    _, s = data(num=40)
+    W = 1e-3 * torch.randn(5, 30, generator=generator).double()  # f ≈ 0, so that ℓ' is 1/2 whatever the noise
+    smooth = W.clone()
+    symmetric_step(smooth, s.x, s.y, bias=1e-3, smoothing=1e-3, step_size=1.0, penalty=0.0)
+    moves = []
+    for _ in range(600):
+        one = W.clone()
+        symmetric_step(one, s.x, s.y, bias=1e-3, smoothing=1e-3, step_size=1.0, penalty=0.0, noise=generator)
+        moves.append(one - W)
+    stack = torch.stack(moves)
+    error = (stack.mean(dim=0) - (smooth - W)).abs() / (stack.std(dim=0) / 600**0.5 + 1e-6)
+    assert float(error.max()) < 5
+
+
+def test_bias_step_and_smoothing_follow_the_phases():
+    coding, s = data(dtype=torch.float32)
+    net = symmetric_start(6, 30, 1e-3, 0.01, 0.0, generator=generator_for("start", 0))
+    phases = [
+        Phase(5, 2.0, 0.3, step_per_bias=10.0, bias_growth=0.5, bias_cap=0.05),
+        Phase(3, 0.1, 0.1, bias_growth=0.2),
+    ]
+    draw = from_pool(s.x, s.y, 20, generator=generator_for("batches", 0))
+    run = train_symmetric(net, draw, phases, penalty=0.01, record=range(9))
+    bias, expected = 0.01, [0.01]
+    for _ in range(5):
+        bias = min(0.05, bias + min(2.0, 10 * bias) * 0.5)
+        expected.append(bias)
+    for _ in range(3):
+        bias += 0.1 * 0.2
+        expected.append(bias)
+    assert [n.bias for n in run.snapshots] == pytest.approx(expected)
+    assert [n.smoothing / n.bias for n in run.snapshots[:5]] == pytest.approx([0.3] * 5)
+    assert run.last.smoothing == pytest.approx(0.1 * run.last.bias)
+    assert run.ended == Ended.TIME_REACHED
+    assert run.times == list(range(9))
+    assert net.bias == 0.01
+    assert phases[1].radius_at(0) == 1.0
+    assert Phase(3, 1.0, 0.1, ramp=(0.0, 1.0)).radius_at(1) == 0.5
+    x, y = fresh(coding, 7, generator=generator_for("fresh", 0))()
+    assert x.shape == (7, 30)
+    assert bool((y.abs() == 1).all())
+
+
+def test_training_is_the_same_in_a_rotated_dictionary(generator):
+    _, s = data()
+    R = dictionary("haar", 30, generator=generator, dtype=torch.float64)
+    net = symmetric_start(12, 30, 0.05, 0.05, 0.01, generator=generator_for("start", 0), dtype=torch.float64)
+    turned = SymmetricNet(net.W.detach() @ R.T, net.bias, net.smoothing)
+    ends = []
+    for start, x in ((net, s.x), (turned, s.x @ R.T)):
+        draw = from_pool(x, s.y, 50, generator=generator_for("batches", 0))
+        phases = [Phase(30, 1.0, 0.2), Phase(20, 1.0, 0.2, perturb=FastGradient(LpBall(2, 0.1)))]
+        ends.append(train_symmetric(start, draw, phases, penalty=0.01).last.W.detach())
+    assert torch.allclose(ends[0] @ R.T, ends[1], atol=1e-8)
+
+
+def test_a_step_that_is_too_long_is_said_to_diverge():
+    _, s = data(dtype=torch.float32)
+    net = symmetric_start(6, 30, 0.1, 0.0, 0.0, generator=generator_for("start", 0))
+    draw = from_pool(s.x, s.y, 20, generator=generator_for("batches", 0))
+    run = train_symmetric(net, draw, [Phase(60, 1e6, 0.2)], penalty=1.0)
+    assert run.ended == Ended.DIVERGED
+    with pytest.raises(ValueError, match="positive step"):
+        Phase(10, 0.0, 0.2)
+
+
+@pytest.mark.parametrize(("p", "q"), [(2, 2), (math.inf, 1)])
+def test_adversaries_are_exact_on_a_linear_network(p, q, generator):
+    w = torch.randn(6, generator=generator).double()
+    net = LinearClassifier(w)
+    x = torch.randn(9, 6, generator=generator).double()
+    y = torch.sign(torch.randn(9, generator=generator).double())
+    lost = 0.3 * torch.linalg.vector_norm(w, ord=q)
+    for adversary in (FastGradient(LpBall(p, 0.3)), ProjectedGradient(LpBall(p, 0.3))):
+        moved, labels = adversary(net, x, y)
+        assert torch.allclose((labels * net(moved)).detach(), (y * net(x)).detach() - lost, atol=1e-9)
+        half, _ = adversary(net, x, y, 0.5)
+        assert torch.allclose((y * net(half)).detach(), (y * net(x)).detach() - lost / 2, atol=1e-9)
+
+
+def test_fgm_leaves_points_with_tiny_gradients_alone(generator):
+    net = LinearClassifier(1e-9 * torch.ones(4).double())
+    x = torch.randn(3, 4, generator=generator).double()
+    y = torch.ones(3).double()
+    assert torch.equal(FastGradient(LpBall(2, 0.5), zero=1e-6)(net, x, y)[0], x)
+    assert not torch.equal(FastGradient(LpBall(2, 0.5))(net, x, y)[0], x)
+
+
+def test_smooth_adversary_moves_by_eps_and_adds_the_noise(generator):
+    w = torch.tensor([3.0, 4.0]).double()
+    net, x, y = LinearClassifier(w), torch.zeros(500, 2).double(), torch.ones(500).double()
+    adversary = SmoothAdversary(0.5, 0.1, generator, samples=4)
+    moved, labels = adversary(net, x, y)
+    assert moved.shape == (2000, 2)
+    assert labels.shape == (2000,)
+    assert torch.allclose(moved.mean(dim=0), -0.5 * w / 5, atol=0.02)
+    assert float(moved.std(dim=0).mean()) == pytest.approx(0.1, rel=0.1)
+
+
+def test_logistic_descent_learns_and_adversarial_training_shortens_the_weights(generator):
+    x = torch.randn(400, 5, generator=generator)
+    y = torch.sign(x[:, 0] + 1e-6)
+    draw = from_pool(x, y, 100, generator=generator)
+    nets = {}
+    for name, adversary in (("clean", None), ("adversarial", FastGradient(LpBall(2, 0.5)))):
+        nets[name] = LinearClassifier(torch.zeros(5))
+        run = logistic_descent(nets[name], draw, steps=150, step_size=0.05, perturb=adversary)
+        assert run.ended == Ended.TIME_REACHED
+        assert float((y * nets[name](x) > 0).float().mean()) > 0.93
+    assert float(nets["adversarial"].w.detach().norm()) < float(nets["clean"].w.detach().norm())
