@@ -9,7 +9,7 @@ from featureprism.certificates import robust_radius
 from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
 
 
-def on_a_grid(net, point, own, reach=6.0, num=1201):
+def on_a_grid(net, point, own, reach=6.0, num=601):
     """Distance from a point of the plane to the nearest grid point that another class wins."""
     line = torch.linspace(-reach, reach, num).double()
     delta = torch.cartesian_prod(line, line)
@@ -25,36 +25,36 @@ def on_a_grid(net, point, own, reach=6.0, num=1201):
 def test_the_bracket_holds_the_truth_in_the_plane(p):
     X, y = make_blobs(90, centers=3, cluster_std=1.2, random_state=1)
     head = PReLUHead(p=p, width=3, random_state=0).fit(X, y)
-    bracket = head.robust_radius(X[:8], y[:8])
+    bracket = head.robust_radius(X[:8], y[:8], max_cells=2)
     for i in range(8):
         truth = on_a_grid(head.net_, torch.as_tensor(X[i]), int(y[i]))
-        if np.isfinite(truth):
-            assert bracket.certified[i] <= truth + 1e-9
-            assert bracket.attacked[i] >= truth - 0.02  # the grid's own width
+        assert bracket.certified[i] <= truth + 1e-9
+        if truth < 6:  # beyond it the square grid ends
+            assert bracket.attacked[i] >= truth - 0.03  # the grid's own width
 
 
 @pytest.mark.parametrize("head", [PReLUHead(width=3, random_state=0), DecoupledHead(random_state=0)])
 def test_the_radius_is_the_least_over_all_rivals(head):
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:300], y[:300]
+    X, y = load_digits(n_class=4, return_X_y=True)
+    X, y = X[:200], y[:200]
     head.fit(X, y)
-    found = head.robust_radius(X[:5], y[:5])
-    for i in range(5):
+    found = head.robust_radius(X[:3], y[:3], max_cells=1)
+    for i in range(3):
         own = int(y[i])
         pairs = [
             robust_radius(
                 head.net_.margin(own, c), torch.as_tensor(X[i : i + 1]), torch.ones(1).double(), max_cells=1
             )
-            for c in range(10)
+            for c in range(4)
             if c != own
         ]
         least = min(float(pair.attacked) for pair in pairs)
         assert float(found.attacked[i]) == pytest.approx(least, rel=1e-3)
         assert found.certified[i] <= least
-    moved = torch.as_tensor(X[:5]) + found.witness
+    moved = torch.as_tensor(X[:3]) + found.witness
     with torch.no_grad():
         scores = head.net_(moved)
-    own = scores.gather(1, torch.as_tensor(y[:5]).unsqueeze(1)).squeeze(1)
+    own = scores.gather(1, torch.as_tensor(y[:3]).unsqueeze(1)).squeeze(1)
     assert bool((scores.amax(dim=1) >= own).all())
 
 

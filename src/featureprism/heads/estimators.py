@@ -22,7 +22,7 @@ from featureprism.records import Progress, RadiusBracket, silent
 LARGEST_SEED = 2**31 - 1
 
 
-class _Head(ClassifierMixin, BaseEstimator):
+class Head(ClassifierMixin, BaseEstimator):
     """What both heads share; abstract.
 
     Points are centred at their mean m and divided by their root-mean-square distance s from it before training. Both are absorbed
@@ -163,7 +163,7 @@ def _absorbed(W: Tensor, neurons: Neurons, centre: Tensor, scale: float, p: floa
     return HeadNet(U, -U @ centre, norms, neurons.owner, neurons.num_classes, p)
 
 
-class PReLUHead(_Head):
+class PReLUHead(Head):
     """A two-layer pReLU network f_c(x) = Σ_j ‖w_j‖ [⟨w_j, x⟩/‖w_j‖]₊^p, `width` neurons for each class; p = 1 is a ReLU head.
 
     Neurons start at norm `init_scale`, in random directions; cross-entropy, Adam. With p > 2 neurons specialise on clusters of a
@@ -204,7 +204,7 @@ class PReLUHead(_Head):
         return self
 
 
-class DecoupledHead(_Head):
+class DecoupledHead(Head):
     """A pReLU network that also learns labels finer than the task: `width` neurons for each sub-class, started at its mean.
 
     loss = (1 - fine_weight) CE(class scores) + fine_weight CE(sub-class scores); a class scores the sum of its sub-classes, so
