@@ -1,4 +1,4 @@
-"""The command line: list, reproduce, radius, report."""
+"""The command line: list, reproduce, radius, audit, report."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ from featureprism.attacks import self_test
 from featureprism.networks import load_net, load_points
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment
+from featureprism.report import audit as audits
 from featureprism.report import claims_table, progress_bar, save_curve, save_figure, write_report
 from featureprism.sweep import Request, Result, bracket_points, run, strict
 
@@ -178,6 +179,9 @@ def parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
     )
 
+    about = "Audit a head on your embeddings, and measure the robust heads you could have instead."
+    audits.add_arguments(add("audit", about, "audit embeddings.npz --head net.npz --out audit"))
+
     page = add("report", "Write DIR/index.html from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
     return top
@@ -193,6 +197,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return reproduce(args)
         elif args.command == "radius":
             radius(args)
+        elif args.command == "audit":
+            audits.run_audit(args)
         else:
             print(write_report(args.folder).resolve())
     except (ValueError, OSError) as error:
