@@ -34,6 +34,7 @@ from featureprism.data import (
     xor_clusters,
 )
 from featureprism.geometry import LpBall
+from featureprism.heads import DecoupledHead, PReLUHead, load_head
 from featureprism.networks import (
     MLP,
     BalancedWeights,
@@ -101,6 +102,7 @@ __all__ = [
     "Certificate",
     "Claim",
     "Dataset",
+    "DecoupledHead",
     "Experiment",
     "GaussianClusters",
     "GroupedNet",
@@ -110,6 +112,7 @@ __all__ = [
     "LpBall",
     "NearestCluster",
     "NoisySample",
+    "PReLUHead",
     "PolynomialClassifier",
     "PolynomialReLU",
     "PowerReLU",
@@ -143,6 +146,7 @@ __all__ = [
     "gradient_descent",
     "gradient_flow",
     "grouped_start",
+    "load_head",
     "load_net",
     "minimal_radius",
     "nondegeneracy_gap",

@@ -15,9 +15,8 @@ from featureprism.certificates.rungs import crown_radius
 from featureprism.heads.network import HeadNet
 from featureprism.records import Progress, RadiusBracket, silent
 
-MAX_CELLS = (
-    8  # of each proof, unless told otherwise: a limit in cells repeats exactly, one in seconds does not
-)
+# cells of each proof, unless told otherwise: more prove more. A limit in cells repeats exactly, one in seconds does not
+MAX_CELLS = 1
 ROUNDING = 1e-9  # relative, taken off a cheap bound before the checker sees it
 
 

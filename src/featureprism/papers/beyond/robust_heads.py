@@ -221,9 +221,9 @@ ROBUST_HEADS = Experiment(
     about=(
         "Two-layer heads on frozen embeddings (CIFAR-10, classes 0-4 against 5-9), on MNIST pixels and on scikit-learn's digits, rows"
         " scaled to norm 1. A ReLU head is compared with pReLU heads and with heads that also learn finer labels (the ten classes, or"
-        " clusters found within each class); all have the same number of neurons and the same training. Heads are chosen on validation"
-        " points kept from training, every number is from test points. A radius is the smallest change of the embedding that changes the"
-        " decision: found by attack (upper side), proven (lower side); misclassified points count as 0. It says nothing directly about"
-        " changes of the image. Beside them linear models, an RBF SVM, 1-nearest neighbour (exact) and adversarial training."
+        " clusters found within each class), all of about the same size and trained alike. Heads are chosen on validation points kept"
+        " from training; every number is from test points. A radius is the smallest change of the embedding that changes the"
+        " decision: found by attack (upper side), proven (lower side); misclassified points count as 0. It says nothing directly"
+        " about changes of the image. Beside them: linear models, an RBF SVM, 1-nearest neighbour (exact), adversarial training."
     ),
 )
