@@ -1,8 +1,10 @@
 """Baselines against closed forms and grids of the plane."""
 
 import numpy as np
+import pytest
 import torch
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.preprocessing import normalize
 
 from featureprism.heads.baselines import AdversarialHead, KernelHead, LinearHead, NeighbourHead, perturbed
 from featureprism.heads.nearest import nearest_neighbour_radius
@@ -35,7 +37,7 @@ def test_the_radius_of_the_nearest_neighbour_is_exact():
 def test_two_neighbours_are_split_by_their_bisector():
     train = np.array([[0.0, 0.0], [3.0, 0.0]])
     low, high = nearest_neighbour_radius(train, np.array([-1, 1]), np.array([0.5, 2.0]), -1)
-    assert low == high == 1.0
+    assert (low, high) == pytest.approx((1.0, 1.0))
     assert nearest_neighbour_radius(train, np.array([-1, 1]), np.array([2.0, 0.0]), -1) == (0.0, 0.0)
 
 
@@ -73,10 +75,10 @@ def test_perturbed_points_stay_in_the_ball_and_follow_the_slope(generator):
 
 
 def test_adversarial_training_makes_the_radius_larger():
-    X, y = make_blobs(300, n_features=10, centers=6, cluster_std=3.0, random_state=0)
-    y = np.where(y % 2 == 1, 1, -1)
+    X, y = load_digits(return_X_y=True)
+    X, y = normalize(X)[:500], np.where(y[:500] >= 5, 1, -1)
     plain, hard = (
-        AdversarialHead(eps, width=10, random_state=0).fit(X, y).robust_radius(X[:30], y[:30]).attacked
-        for eps in (1e-9, 3.0)
+        AdversarialHead(eps, width=10, random_state=0).fit(X, y).robust_radius(X[:12], y[:12]).attacked
+        for eps in (1e-9, 0.15)
     )
-    assert hard.median() > 1.05 * plain.median()
+    assert hard.median() > 1.1 * plain.median()

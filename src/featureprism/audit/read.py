@@ -62,21 +62,24 @@ def _parts(
     arrays: dict[str, np.ndarray], path: Path
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
     """x, y, fine (or None), x_test, y_test."""
-    if all(name in arrays for name in SPLITS[0]):
-        x, y, x_test, y_test = (arrays[name] for name in SPLITS[0])
+    names = next((names for names in SPLITS if all(name in arrays for name in names)), None)
+    if names is None:
+        wanted = " or ".join(", ".join(names) for names in SPLITS)
+        raise ValueError(f"{path} must hold {wanted}; it has {', '.join(arrays) or 'nothing'}.")
+    for points, labels in zip(names[::2], names[1::2], strict=True):
+        if arrays[labels].shape != arrays[points].shape[:1]:
+            raise ValueError(
+                f"{path}: {len(arrays[points])} points but labels of shape {arrays[labels].shape}."
+            )
+    if len(names) == 4:
+        x, y, x_test, y_test = (arrays[name] for name in names)
         fine = arrays.get("fine_train")
-    elif all(name in arrays for name in SPLITS[1]):
+    else:
         order = np.random.default_rng(1).permutation(len(arrays["x"]))
         first = int(TESTED * len(order))
         test, train = order[:first], order[first:]
-        x, y, x_test, y_test = (arrays[n][part] for part in (train, test) for n in SPLITS[1])
+        x, y, x_test, y_test = (arrays[name][part] for part in (train, test) for name in names)
         fine = arrays["fine"][train] if "fine" in arrays else None
-    else:
-        wanted = " or ".join(", ".join(names) for names in SPLITS)
-        raise ValueError(f"{path} must hold {wanted}; it has {', '.join(arrays) or 'nothing'}.")
-    for points, labels in ((x, y), (x_test, y_test)):
-        if labels.shape != points.shape[:1]:
-            raise ValueError(f"{path}: {len(points)} points but labels of shape {labels.shape}.")
     return x.astype(np.float64), y, fine, x_test.astype(np.float64), y_test
 
 
