@@ -3,12 +3,13 @@
 import sys
 from itertools import chain
 
-from benchmarks import descent, first_layer, flow, max_margin, purification, radius
+from benchmarks import descent, first_layer, flow, heads, max_margin, purification, radius
 
 PARTS = {
     "descent": descent,
     "first-layer": first_layer,
     "flow": flow,
+    "heads": heads,
     "max-margin": max_margin,
     "purification": purification,
     "radius": radius,

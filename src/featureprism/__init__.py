@@ -49,6 +49,7 @@ from featureprism.data import (
     xor_clusters,
 )
 from featureprism.geometry import LpBall
+from featureprism.heads import DecoupledHead, PReLUHead, load_head
 from featureprism.networks import (
     MLP,
     BalancedWeights,
@@ -139,6 +140,7 @@ __all__ = [
     "Claim",
     "CubicNet",
     "Dataset",
+    "DecoupledHead",
     "Experiment",
     "FastGradient",
     "GaussianClusters",
@@ -154,6 +156,7 @@ __all__ = [
     "NearestCluster",
     "NoisySample",
     "NotSeparableError",
+    "PReLUHead",
     "Phase",
     "PolynomialClassifier",
     "PolynomialReLU",
@@ -204,6 +207,7 @@ __all__ = [
     "grouped_start",
     "kkt_audit",
     "label_weights",
+    "load_head",
     "load_net",
     "logistic_descent",
     "margin_ascent",

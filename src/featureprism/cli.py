@@ -1,4 +1,4 @@
-"""The command line: list, reproduce, radius, kkt, report."""
+"""The command line: list, reproduce, radius, kkt, audit, report."""
 
 import argparse
 import json
@@ -17,6 +17,7 @@ from featureprism.networks import TwoLayerNet, load_net, load_points
 from featureprism.papers import PAPERS
 from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.records import Experiment
+from featureprism.report import audit as audits
 from featureprism.report import claims_table, kkt_table, progress_bar, save_curve, save_figure, write_report
 from featureprism.sweep import Request, Result, bracket_points, run, strict
 from featureprism.training import NotSeparableError, max_margin_network
@@ -238,6 +239,8 @@ def parser() -> argparse.ArgumentParser:
         help="solve for the exact point beside it up to N points (default: 2000)",
     )
     audit.add_argument("--json", action="store_true", help="print JSON")
+    about = "Audit a head on your embeddings, and measure the robust heads you could have instead."
+    audits.add_arguments(add("audit", about, "audit embeddings.npz --head net.npz --out audit"))
 
     page = add("report", "Write DIR/index.html from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
@@ -256,6 +259,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             radius(args)
         elif args.command == "kkt":
             kkt(args)
+        elif args.command == "audit":
+            audits.run_audit(args)
         else:
             print(write_report(args.folder).resolve())
     except (ValueError, OSError) as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from matplotlib.figure import Figure
 
 from featureprism.records import Row
+from featureprism.report.audit import pareto
 from featureprism.report.style import COLOURS, panels
 
 
@@ -47,4 +48,7 @@ def blind_attacks(rows: list[Row]) -> Figure:
     return figure
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {"beyond/blind-attacks": blind_attacks}
+DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+    "beyond/blind-attacks": blind_attacks,
+    "beyond/robust-heads": pareto,
+}

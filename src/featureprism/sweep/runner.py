@@ -70,7 +70,7 @@ def finished_rows(path: Path) -> dict[str, list[Row]]:
     return {key: [rows[i] for i in sorted(rows)] for key, rows in whole.items()}
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Replace a file in one motion, so that a kill leaves the old or the new one."""
     partial = path.with_suffix(path.suffix + ".partial")
     partial.write_text(text)
@@ -109,7 +109,7 @@ def run(
     path = folder / "rows.jsonl"
     plan = units(experiment, scale, seeds)
     done = finished_rows(path)
-    _write(path, "".join(_lines(rows) for rows in done.values()))
+    write_whole(path, "".join(_lines(rows) for rows in done.values()))
     seconds = _known_seconds(folder)
     for index, unit in enumerate(plan):
         progress = track(index, len(plan)) if track else lambda _done: None
@@ -120,14 +120,14 @@ def run(
                 file.write(_lines(rows))
             done[unit.key] = rows
             seconds[unit.key] = time.perf_counter() - began
-            _write(folder / "timings.json", json.dumps(seconds, indent=1))
+            write_whole(folder / "timings.json", json.dumps(seconds, indent=1))
         progress(1.0)
     rows = [row for unit in plan for row in done[unit.key]]
     claims = experiment.claims(rows)
     spent = sum(seconds.get(unit.key, 0.0) for unit in plan)
     told = strict([c.as_row() for c in claims])
-    _write(folder / "run.json", json.dumps(_about(experiment, scale, seeds, spent), indent=1))
-    _write(folder / "claims.json", json.dumps(told, indent=1, ensure_ascii=False))
+    write_whole(folder / "run.json", json.dumps(_about(experiment, scale, seeds, spent), indent=1))
+    write_whole(folder / "claims.json", json.dumps(told, indent=1, ensure_ascii=False))
     return Result(experiment, scale, seeds, rows, claims, spent, folder)
 
 

@@ -1,0 +1,51 @@
+"""The network of a head: neurons that each speak for one class, so that every margin is a difference of convex functions."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from featureprism.networks import PowerReLU, TwoLayerNet
+from featureprism.networks.activations import relu_power
+
+
+class HeadNet(nn.Module):
+    """Scores f_c(x) = Σ_{j of class c} a_j [⟨w_j, x⟩ + b_j]₊^p with a_j ≥ 0, one for each of C classes.
+
+    W (h, d), b (h,), a (h,); `owner` (h,) gives the class of each neuron. The largest score wins.
+    """
+
+    W: Tensor
+    b: Tensor
+    a: Tensor
+    owner: Tensor
+
+    def __init__(
+        self,
+        W: Float[Tensor, "h d"],
+        b: Float[Tensor, " h"],
+        a: Float[Tensor, " h"],
+        owner: Int[Tensor, " h"],
+        num_classes: int,
+        p: float,
+    ) -> None:
+        super().__init__()
+        if not bool((a >= 0).all()):
+            raise ValueError("The votes of a head's neurons must not be negative.")
+        self.W, self.b, self.a = (nn.Parameter(t.detach().clone()) for t in (W, b, a))
+        self.register_buffer("owner", owner.detach().clone())
+        self.num_classes, self.p = num_classes, float(p)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
+        """The score of every class."""
+        return relu_power(x @ self.W.T + self.b, self.p) @ self.votes()
+
+    def votes(self) -> Float[Tensor, "h c"]:
+        """The second layer as a matrix: a_j in the column of its class, 0 elsewhere."""
+        return self.a.unsqueeze(1) * nn.functional.one_hot(self.owner, self.num_classes).to(self.a.dtype)
+
+    def margin(self, own: int, rival: int) -> TwoLayerNet:
+        """f_own - f_rival: a two-layer network of the neurons of the two classes, positive where `own` is ahead."""
+        part = (self.owner == own) | (self.owner == rival)
+        sign = torch.where(self.owner[part] == own, 1.0, -1.0).to(self.a.dtype)
+        activation = PowerReLU(self.p)
+        return TwoLayerNet(self.W[part], sign * self.a[part], self.b[part], activation=activation)

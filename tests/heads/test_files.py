@@ -1,0 +1,67 @@
+"""What is saved or exported gives the same answers."""
+
+import builtins
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_blobs
+
+from featureprism.heads import DecoupledHead, PReLUHead, load_head
+from featureprism.networks import load_net
+
+
+@pytest.mark.parametrize("centers", [2, 3])
+@pytest.mark.parametrize("head", [PReLUHead(width=4, random_state=0), DecoupledHead(p=2.5, random_state=0)])
+def test_a_saved_head_comes_back(head, centers, tmp_path):
+    X, y = make_blobs(60, n_features=4, centers=centers, random_state=0)
+    names = np.array(["ant", "bee", "cat"])[y]
+    head.fit(X, names).save(tmp_path / "head.npz")
+    back = load_head(tmp_path / "head.npz")
+    assert type(back) is type(head)
+    np.testing.assert_array_equal(back.decision_function(X), head.decision_function(X))
+    np.testing.assert_array_equal(back.predict(X), head.predict(X))
+    assert back.get_params()["p"] == head.p
+    if centers == 2:
+        net = load_net(tmp_path / "head.npz")
+        with torch.no_grad():
+            np.testing.assert_allclose(net(torch.as_tensor(X)).numpy(), head.decision_function(X), rtol=1e-9)
+    else:
+        with pytest.raises(ValueError, match="lacks a"):
+            load_net(tmp_path / "head.npz")
+
+
+def test_other_files_are_refused(tmp_path):
+    np.savez(tmp_path / "other.npz", W=np.ones(3))
+    with pytest.raises(ValueError, match="not a saved head"):
+        load_head(tmp_path / "other.npz")
+    with pytest.raises(ValueError, match="Cannot read"):
+        load_head(tmp_path / "nothing.npz")
+
+
+def test_onnx_and_torch_give_the_same_scores(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    X, y = make_blobs(60, n_features=4, centers=3, random_state=0)
+    head = PReLUHead(width=4, random_state=0).fit(X, y)
+    head.to_onnx(tmp_path / "head.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "head.onnx")
+    label, proba, scores = session.run(None, {"x": X.astype(np.float32)})
+    np.testing.assert_array_equal(head.classes_[label], head.predict(X))
+    np.testing.assert_allclose(proba, head.predict_proba(X), atol=1e-4)
+    with torch.no_grad():
+        np.testing.assert_allclose(scores, head.to_torch()(torch.as_tensor(X)).numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_missing_onnx_package_is_a_sentence(tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name.startswith("onnx"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    head = PReLUHead(width=2, random_state=0).fit(np.eye(4), np.arange(4) % 2)
+    with pytest.raises(ValueError, match=r"pip install 'featureprism\[onnx\]'"):
+        head.to_onnx(tmp_path / "head.onnx")
