@@ -79,9 +79,14 @@ def test_three_classes_and_the_saved_head_speak_the_labels_of_the_file(tmp_path,
         assert head.score(file["x_test"], file["y_test"]) > 0.8
     assert (tmp_path / "out" / "pareto.png").exists()
     saved = tmp_path / "out" / "heads" / "relu.npz"
-    rows = audit(path, saved, tmp_path / "again", num_points=2)  # a saved head can be audited in turn
-    heads = {row["head"]: row for row in rows if row["kind"] == "head"}
-    assert heads["your head"]["accuracy"] == heads["ReLU"]["accuracy"]
+    data = read_embeddings(path, None)
+    again = run.read_head(saved, data)  # a saved head can be audited in turn, in the numbers of the task
+    (row,) = [
+        r
+        for r in json.loads((tmp_path / "out" / "audit.json").read_text())
+        if r["kind"] == "head" and r["head"] == "ReLU"
+    ]
+    assert again.score(data.task.x_test, data.task.y_test) == row["accuracy"]
 
 
 X, Y = RNG.normal(size=(60, 3)), np.arange(60) % 2

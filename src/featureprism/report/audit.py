@@ -1,6 +1,7 @@
 """The audit for people: its command, its tables and its Pareto figure."""
 
 import argparse
+from itertools import cycle
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,28 +15,32 @@ from featureprism.report.style import COLOURS, SETTINGS, panels
 from featureprism.report.terminal import progress_bar, show, verdict
 
 FAMILIES = ("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "other")
+MARKS = "osD^v"  # of the heads of a family
 
 
 def pareto(rows: list[Row]) -> Figure:
-    """Clean accuracy against the median radius, attacked (dots) and proven (ticks below, joined by a line); heads of all seeds."""
+    """Clean accuracy against the median radius, attacked (marks) down to proven (bars); a panel for each data set, all seeds."""
     heads = [row for row in rows if row["kind"] == "head"]
     names = list(dict.fromkeys(row["data"] for row in heads if "data" in row)) or [None]
-    figure, axes = panels(len(names), width=5.2, height=4.0)
+    figure, axes = panels(len(names), width=6.0, height=3.8)
     for panel, name in zip(axes, names, strict=True):
-        for row in (r for r in heads if r.get("data") == name):
-            colour = COLOURS[FAMILIES.index(row["family"])]
-            x, low, high = 100 * row["accuracy"], row["certified_radius"], row["attacked_radius"]
-            panel.plot([x, x], [low, high], color=colour, linewidth=0.9)
-            panel.plot(x, high, "o", color=colour, markersize=4)
-            panel.plot(x, low, "_", color=colour, markersize=7)
-            if row.get("seed", 0) == min(r.get("seed", 0) for r in heads):
-                panel.annotate(row["head"], (x, high), xytext=(3, 2), textcoords="offset points", fontsize=6)
+        own = [row for row in heads if row.get("data") == name]
+        for family in FAMILIES:
+            members = list(dict.fromkeys(row["head"] for row in own if row["family"] == family))
+            for mark, member in zip(cycle(MARKS), members, strict=False):
+                found = [row for row in own if row["head"] == member]
+                x = [100 * row["accuracy"] for row in found]
+                low, high = ([row[f"{side}_radius"] for row in found] for side in ("certified", "attacked"))
+                colour = COLOURS[FAMILIES.index(family)]
+                panel.vlines(x, low, high, color=colour, linewidth=0.9)
+                panel.plot(x, low, "_", color=colour, markersize=6)
+                panel.plot(x, high, mark, color=colour, markersize=4, label=member)
         panel.set(
-            xlabel="accuracy on test points (%)",
-            ylabel="median radius: attacked ● proven –",
-            title=name or "",
+            xlabel="accuracy on test points (%)", ylabel="median radius, proven to attacked", title=name or ""
         )
         panel.set_ylim(bottom=0)
+        if own:
+            panel.legend(fontsize=6, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

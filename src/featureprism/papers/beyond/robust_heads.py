@@ -187,7 +187,7 @@ def _claims(rows: list[Row]) -> list[Claim]:
 def _scales() -> dict[str, list[Row]]:
     data = (  # name, training points at quick and above, validation points, radii of adversarial training
         ("cifar10 embeddings", (15_000, 45_000), 5_000, "0.1 0.15"),
-        ("mnist", (6_000, 20_000), 5_000, "0.1"),
+        ("mnist", (5_000, 20_000), 5_000, "0.1"),
         ("digits", (900, 900), 300, "0.1"),
     )
     sizes = {"quick": (50, 40, 1_000, 1), "standard": (100, 200, 4_000, 1), "paper": (100, 1_000, 10_000, 8)}
@@ -197,8 +197,8 @@ def _scales() -> dict[str, list[Row]]:
                 "data": name,
                 "train_points": points[scale != "quick"],
                 "held_points": held,
-                "width": width,
-                "num_subclasses": 10 if name == "digits" else width,
+                "width": width if name == data[0][0] else width // 2,
+                "num_subclasses": {"digits": 10, "mnist": width // 2}.get(name, width),
                 "attack_radii": radii,
                 "epochs": 6,
                 "test_points": test,
