@@ -1,10 +1,9 @@
-"""The command line: list, reproduce, radius, report."""
+"""The command line: list, reproduce, radius, sweep, rows, phase, report."""
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 from rich.console import Console
 
 from featureprism.attacks import self_test
+from featureprism.commands import sweeps
 from featureprism.networks import load_net, load_points
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment
 from featureprism.report import claims_table, progress_bar, save_curve, save_figure, write_report
-from featureprism.sweep import Request, Result, bracket_points, run, strict
+from featureprism.sweep import Request, Result, bracket_points, did_you_mean, run, strict
 
 SCALES = ("quick", "standard", "paper")
 BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
@@ -31,9 +31,9 @@ def find_experiments(name: str) -> list[Experiment]:
     chosen = [e for e in everything if e.id == name or (not item and e.id.startswith(f"{paper}/"))]
     if not chosen:
         known = ["all", *PAPERS, *(e.id for e in everything)]
-        near = get_close_matches(name, known, n=1, cutoff=0.3)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"Nothing is called '{name}'.{hint} 'featureprism list' shows all.")
+        raise ValueError(
+            f"Nothing is called '{name}'. {did_you_mean(name, known)} 'featureprism list' shows all."
+        )
     return chosen
 
 
@@ -178,6 +178,8 @@ def parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
     )
 
+    sweeps.add_parsers(add)
+
     page = add("report", "Write DIR/index.html from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
     return top
@@ -193,6 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return reproduce(args)
         elif args.command == "radius":
             radius(args)
+        elif args.command in sweeps.COMMANDS:
+            return sweeps.COMMANDS[args.command](args)
         else:
             print(write_report(args.folder).resolve())
     except (ValueError, OSError) as error:
