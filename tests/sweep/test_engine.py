@@ -93,7 +93,7 @@ def test_other_code_is_recorded_and_can_invalidate(tmp_path):
 
     def ask(**options):
         measure = load_function("mine.py:measure", tmp_path)
-        return sweep(of_function(measure, grid(a=[1, 2]), name="m", **options), tmp_path / "out", Local(1))
+        return sweep(of_function(measure, grid(a=[1, 2]), name="m", **options), tmp_path / "out", Serial())
 
     assert ask().old_code == 0
     (tmp_path / "mine.py").write_text(source.replace("= 2", "= 3 "))

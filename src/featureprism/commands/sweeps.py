@@ -1,13 +1,12 @@
 """sweep and rows: many settings, and what they gave."""
 
 import argparse
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from featureprism.report import progress_bar
 from featureprism.sweep import Cluster, Executor, Local, Store, Summary, Sweep, read_spec, sweep
-from featureprism.sweep.export import json_lines, write_csv, write_parquet
+from featureprism.sweep.export import as_csv, json_lines, write_parquet
 
 AddParser = Callable[[str, str, str], argparse.ArgumentParser]
 
@@ -89,7 +88,7 @@ def print_rows(args: argparse.Namespace) -> int:
             write_parquet(list(store.rows()), args.folder / "rows.parquet")
             print(args.folder / "rows.parquet")
         elif args.csv:
-            write_csv(list(store.rows()), sys.stdout)
+            print(as_csv(list(store.rows())), end="")
         else:
             for line in json_lines(store.rows()):
                 print(line)

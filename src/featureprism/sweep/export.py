@@ -4,8 +4,8 @@ import csv
 import json
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
-from typing import TextIO
 
 from featureprism.records import Row
 from featureprism.sweep.runner import strict
@@ -22,11 +22,13 @@ def columns_of(rows: Iterable[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name in row))
 
 
-def write_csv(rows: list[Row], file: TextIO) -> None:
+def as_csv(rows: list[Row]) -> str:
     """A table with a header; empty where a row has no such column."""
-    writer = csv.DictWriter(file, columns_of(rows), lineterminator="\n")
+    text = StringIO()
+    writer = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
+    return text.getvalue()
 
 
 def write_parquet(rows: list[Row], path: Path) -> None:
