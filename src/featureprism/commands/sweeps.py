@@ -1,12 +1,17 @@
-"""sweep and rows: many settings, and what they gave."""
+"""sweep, rows and phase: many settings, what they gave, and its picture."""
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from featureprism.records import Row
 from featureprism.report import progress_bar
+from featureprism.report.phase import exponents, phase_of, power, save_phase, show
 from featureprism.sweep import Cluster, Executor, Local, Store, Summary, Sweep, read_spec, sweep
 from featureprism.sweep.export import as_csv, json_lines, write_parquet
+from featureprism.sweep.work import DONE
 
 AddParser = Callable[[str, str, str], argparse.ArgumentParser]
 
@@ -37,6 +42,29 @@ def add_parsers(add: AddParser) -> None:
     form = rows.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV")
     form.add_argument("--parquet", action="store_true", help="write DIR/rows.parquet")
+
+    phase = add(
+        "phase",
+        "Draw a value of a sweep over two parameters: heat map, contours, slices with fitted exponents.",
+        "phase noise --x alpha --y per_cluster --value distance --theory predicted_distance",
+    )
+    phase.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep wrote")
+    for name, text in (
+        ("x", "the parameter along x"),
+        ("y", "the parameter along y"),
+        ("value", "what to draw"),
+    ):
+        phase.add_argument(f"--{name}", required=True, metavar="COLUMN", help=text)
+    phase.add_argument(
+        "--theory", metavar="COLUMN", help="what the theory predicts for the value, drawn dashed"
+    )
+    phase.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="only these rows; may be given several times",
+    )
 
 
 def run_sweep(args: argparse.Namespace) -> int:
@@ -95,4 +123,53 @@ def print_rows(args: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"sweep": run_sweep, "rows": print_rows}
+def draw_phase(args: argparse.Namespace) -> int:
+    """Draw a phase diagram and print its fitted exponents."""
+    chosen = dict(_pair(text) for text in args.where)
+    with Store(args.folder) as store:
+        rows = [row for row in store.rows() if _is_chosen(row, chosen)]
+        tasks = [
+            (setting, ended)
+            for setting, _, ended in store.tasks()
+            if _is_chosen(setting, chosen, partly=True)
+        ]
+    if not rows:
+        raise ValueError(f"No finished task in {args.folder} has such rows.")
+    found = phase_of(rows, args.x, args.y, args.value, theory=args.theory)
+    cells = [((s[args.x], s[args.y]), ended) for s, ended in tasks if args.x in s and args.y in s]
+    failed = frozenset(cell for cell, ended in cells if ended not in (DONE, None))
+    missing = frozenset(cell for cell, ended in cells if ended is None) - failed
+    found = replace(found, failed=failed, missing=missing)
+    path = save_phase(found, args.folder)
+    for fit in exponents(found):
+        print(
+            f"{args.y} = {show(fit.y)}: {args.value} ∝ {power(fit, args.x)} (95 %, bootstrap over {fit.num_seeds} seeds)"
+        )
+    print(path)
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--where takes NAME=VALUE, got '{text}'.")
+    return name, value
+
+
+def _is_chosen(row: Row, chosen: dict[str, str], *, partly: bool = False) -> bool:
+    """Whether a row has the chosen values; `partly`: those that it has at all."""
+    return all(partly if name not in row else _is_same(row[name], text) for name, text in chosen.items())
+
+
+def _is_same(value: Any, text: str) -> bool:
+    try:
+        return str(value) == text or float(text) == value
+    except ValueError:
+        return False
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "sweep": run_sweep,
+    "rows": print_rows,
+    "phase": draw_phase,
+}
