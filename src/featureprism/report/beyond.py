@@ -5,7 +5,9 @@ from collections.abc import Callable
 from matplotlib.figure import Figure
 
 from featureprism.records import Row
+from featureprism.report.phase import draw_map, draw_slices, phase_of
 from featureprism.report.style import COLOURS, panels
+from featureprism.theory.gmm_flow import critical_start
 
 
 def blind_attacks(rows: list[Row]) -> Figure:
@@ -47,4 +49,49 @@ def blind_attacks(rows: list[Row]) -> Figure:
     return figure
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {"beyond/blind-attacks": blind_attacks}
+def phase_diagram(
+    x: str,
+    y: str,
+    value: str,
+    *,
+    theory: str | None = None,
+    boundary: Callable[[list[Row]], Callable[[float], float]] | None = None,
+    label: str = "theory",
+) -> Callable[[list[Row]], Figure]:
+    """The drawing of a phase item: its map with the theory's line or contours, and slices along x."""
+
+    def draw(rows: list[Row]) -> Figure:
+        phase = phase_of([r for r in rows if r["kind"] == "cell"], x, y, value, theory=theory)
+        figure, (left, right) = panels(2, width=5.0, height=3.8)
+        draw_map(left, phase, boundary=boundary(rows) if boundary else None, label=label)
+        draw_slices(right, phase)
+        return figure
+
+    return draw
+
+
+def _critical_std(rows: list[Row]) -> Callable[[float], float]:
+    size = rows[0]
+    per_cluster = size["width"] / (size["positive"] + size["negative"])
+    return lambda p: critical_start(size["dim"], per_cluster, p)
+
+
+DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+    "beyond/blind-attacks": blind_attacks,
+    "beyond/phase-initialisation": phase_diagram(
+        "p", "std", "half_radius", boundary=_critical_std, label="predicted largest start"
+    ),
+    "beyond/phase-noise": phase_diagram(
+        "alpha",
+        "per_cluster",
+        "distance",
+        theory="predicted_distance",
+        boundary=lambda _rows: lambda alpha: alpha**-2,
+        label="N = α⁻²",
+    ),
+    "beyond/phase-supervision": phase_diagram("clusters", "labels", "radius", theory="predicted_radius"),
+    "beyond/phase-learning-rate": phase_diagram("step_size", "start", "share", theory="predicted_share"),
+    "beyond/phase-label-noise": phase_diagram(
+        "noise_rate", "points", "clean_error", theory="predicted_error"
+    ),
+}

@@ -16,7 +16,7 @@ from featureprism.records import Row, bootstrap_interval, log_slope
 from featureprism.report.style import COLOURS, SETTINGS, band, panels
 
 LINES = 6  # slices drawn
-WIDE = 10.0  # a range with this ratio is drawn on a log scale
+WIDE = 4.0  # a range with this ratio is drawn on a log scale
 Cell = tuple[Any, Any]
 
 

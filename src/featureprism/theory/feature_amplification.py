@@ -183,3 +183,14 @@ def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
 def loss_noise_bound(s: Setting) -> float:
     """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step."""
     return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)
+
+
+def majority_error(noise_rate: float, num_points: int) -> float:
+    """Chance that most of the n/4 labels of a tight cluster are flipped: Φ(-(1-2η)√n / 4√(η(1-η))), the clean error to expect.
+
+    A network that learns clusters and cannot tell their points apart does what most labels of a cluster say.
+    """
+    if noise_rate == 0:
+        return 0.0
+    z = (1 - 2 * noise_rate) * math.sqrt(num_points) / (4 * math.sqrt(noise_rate * (1 - noise_rate)))
+    return 0.5 * math.erfc(z / math.sqrt(2))

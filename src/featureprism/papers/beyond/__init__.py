@@ -1,7 +1,19 @@
 """What no paper has: findings of our own, measured like theirs."""
 
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
+from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
+from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
+from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
+from featureprism.papers.beyond.phase_noise import PHASE_NOISE
+from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
 
-EXPERIMENTS = (BLIND_ATTACKS,)
+EXPERIMENTS = (
+    BLIND_ATTACKS,
+    PHASE_INITIALISATION,
+    PHASE_NOISE,
+    PHASE_SUPERVISION,
+    PHASE_LEARNING_RATE,
+    PHASE_LABEL_NOISE,
+)
 
 __all__ = ["EXPERIMENTS"]
