@@ -3,9 +3,9 @@
 import sys
 from itertools import chain
 
-from benchmarks import descent, first_layer, flow, radius
+from benchmarks import descent, first_layer, flow, radius, sweep
 
-PARTS = {"descent": descent, "first-layer": first_layer, "flow": flow, "radius": radius}
+PARTS = {"descent": descent, "first-layer": first_layer, "flow": flow, "radius": radius, "sweep": sweep}
 
 if __name__ == "__main__":
     for line in chain.from_iterable(PARTS[name].ratios() for name in sys.argv[1:] or PARTS):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
+from featureprism.papers.beyond.phase_scaling import BEYOND, extrapolated
 from featureprism.records import Row
 from featureprism.report.phase import draw_map, draw_slices, phase_of
 from featureprism.report.style import COLOURS, panels
@@ -70,6 +71,21 @@ def phase_diagram(
     return draw
 
 
+def phase_scaling(rows: list[Row]) -> Figure:
+    """Effect and cost of each paper against d, with fitted powers, extrapolated."""
+    figure, axes = panels(2, width=5.0, height=3.8)
+    for panel, column in zip(axes, ("effect", "operations"), strict=True):
+        draw_slices(panel, phase_of(rows, "dim", "paper", column))
+        for line, paper in zip(COLOURS, sorted({r["paper"] for r in rows}), strict=False):
+            own = [r for r in rows if r["paper"] == paper]
+            ends = [max(r["dim"] for r in own), BEYOND]
+            panel.plot(
+                ends, [extrapolated(own, column, d) for d in ends], color=line, linestyle=":", linewidth=1.2
+            )
+        panel.set_yscale("log")
+    return figure
+
+
 def _critical_std(rows: list[Row]) -> Callable[[float], float]:
     size = rows[0]
     per_cluster = size["width"] / (size["positive"] + size["negative"])
@@ -94,4 +110,5 @@ DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
     "beyond/phase-label-noise": phase_diagram(
         "noise_rate", "points", "clean_error", theory="predicted_error"
     ),
+    "beyond/phase-scaling": phase_scaling,
 }

@@ -5,6 +5,7 @@ from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
 from featureprism.papers.beyond.phase_noise import PHASE_NOISE
+from featureprism.papers.beyond.phase_scaling import PHASE_SCALING
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
 
 EXPERIMENTS = (
@@ -14,6 +15,7 @@ EXPERIMENTS = (
     PHASE_SUPERVISION,
     PHASE_LEARNING_RATE,
     PHASE_LABEL_NOISE,
+    PHASE_SCALING,
 )
 
 __all__ = ["EXPERIMENTS"]

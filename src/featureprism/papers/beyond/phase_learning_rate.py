@@ -105,8 +105,9 @@ PHASE_LEARNING_RATE = Experiment(
     measure=measure,
     claims=_claims,
     about=(
-        "Two-class networks of feature-averaging (k = 10, 100 steps) over step size and entry std of the start: mean own-class cosine as a"
-        " share of the law 1/√(|J|(1+k/n)). Predicted: a large start is still remembered when training ends, and with a large step the"
-        " first one, in which every neuron sees about half of both classes, is never corrected; both enter one formula."
+        "Two-class networks of feature-averaging (k = 10, 100 steps) over step size and entry std of the start: mean own-class"
+        " cosine as a share of the law 1/√(|J|(1+k/n)). Predicted: a large start is still remembered when training ends, and"
+        " with a large step the first one, in which every neuron sees about half of both classes, is never corrected; both enter"
+        " one formula."
     ),
 )

@@ -119,8 +119,9 @@ PHASE_SUPERVISION = Experiment(
     measure=measure,
     claims=_claims,
     about=(
-        "k clusters share fewer labels: each label stands for s clusters of one class, from s = 1 (a label for each cluster) to s = k/2"
-        " (two labels). Networks are trained on these labels and read as two-class classifiers. Predicted 50 % radius √(d/2s): averaging"
-        " happens under each label, and only there. Radii are the attacked end, with the proven end beside it, in units of √d."
+        "k clusters share fewer labels: each label stands for s clusters of one class, from s = 1 (a label for each cluster) to"
+        " s = k/2 (two labels). Networks are trained on these labels and read as two-class classifiers. Predicted 50 % radius"
+        " √(d/2s): averaging happens under each label, and only there. Radii are the attacked end, with the proven end beside"
+        " it, in units of √d."
     ),
 )
