@@ -138,7 +138,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "same command" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["list", "reproduce", "radius", "report"])
+@pytest.mark.parametrize("command", ["list", "reproduce", "radius", "sweep", "rows", "phase", "report"])
 def test_every_help_text_has_an_example(command, capsys):
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])

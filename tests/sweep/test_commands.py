@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from featureprism import cli
-from featureprism.sweep import Store
+from featureprism.sweep import Serial, Store, read_spec, sweep
 
 HERE = Path(__file__).parent
 
@@ -115,7 +115,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
 
 
 def killed_and_resumed(folder, kills, sizes, seconds):
-    """Rows of an undisturbed serial-worker sweep and of one that was killed at random moments."""
+    """Rows of an undisturbed sweep with one worker and of one that was killed at random moments."""
     chance = random.Random(0)
     whole, spec = folder / "whole", write_spec(folder, "slow", sizes, seconds=seconds)
     total = sizes * 4
@@ -141,7 +141,17 @@ def test_a_killed_sweep_resumes_to_the_same_table(tmp_path):
 
 
 @pytest.mark.slow
-def test_five_kills_of_200_settings_leave_the_same_table(tmp_path):
+def test_200_settings_give_one_table_however_they_are_run(tmp_path):
+    """Serially, on two local workers, on a Dask cluster of two, and killed five times at random moments."""
+    spec = write_spec(tmp_path, "slow", 50, seconds=0.05)
+    sweep(read_spec(spec), tmp_path / "serial", Serial())
     whole, killed = killed_and_resumed(tmp_path, kills=5, sizes=50, seconds=0.05)
     assert len(whole) == 400
+    assert rows(tmp_path / "serial") == whole
     assert killed == whole
+    for name, executor in (("local", "local"), ("dask", "dask")):
+        out = tmp_path / name
+        assert (
+            cli.main(["sweep", str(spec), "--out", str(out), "--executor", executor, "--workers", "2"]) == 0
+        )
+        assert rows(out) == whole

@@ -60,6 +60,17 @@ def test_lists_draws_and_items_as_they_are(tmp_path):
     assert len(spec(tmp_path, ITEM).settings) == 7
 
 
+def test_the_spec_of_the_manual_is_one(tmp_path):
+    manual = (HERE.parents[1] / "docs/sweeps.md").read_text()
+    first, *other = re.findall(r"```toml\n(.*?)```", manual, flags=re.DOTALL)
+    assert len(spec(tmp_path, first).tasks()) == 9 * 3
+    counts = [len(spec(tmp_path, first.partition("[grid]")[0] + ways).settings) for ways in other]
+    assert counts == [
+        2 * 3,
+        200 * 3,
+    ]  # three settings of the item have this series; here they differ in no grid value
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -88,10 +88,10 @@ def _claims(rows: list[Row]) -> list[Claim]:
         judge(
             "phase-supervision.law",
             source,
-            "one law for all: radius ÷ √(d/2s), in the cell furthest from 1",
-            [max(ratios(s), key=lambda v: abs(v - 1)) for s in seeds],
-            "in",
-            (0.85, 1.1),
+            "one law for all: largest |radius ÷ √(d/2s) - 1| over cells",
+            [max(abs(ratio - 1) for ratio in ratios(s)) for s in seeds],
+            "<=",
+            0.15,
         ),
     ]
 
