@@ -100,7 +100,7 @@ def test_a_file_that_is_no_store_is_refused(tmp_path, capsys):
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
     spec, out = write_spec(tmp_path, "slow", seconds=0.2), tmp_path / "out"
-    process = command("sweep", spec, "--out", out, "--workers", 2, start_new_session=True)
+    process = command("sweep", spec, "--out", out, "--workers", 1, start_new_session=True)
     wait_for(lambda: finished(out) >= 2)
     os.killpg(process.pid, signal.SIGINT)  # as the terminal does, to the whole group
     told, _ = process.communicate(timeout=60)
@@ -110,34 +110,28 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
     assert 2 <= finished(out) < 20
     with Store(out) as store:
         assert list(store.failures()) == []
-    assert cli.main(["sweep", str(spec), "--out", str(out), "--workers", "1"]) == 0
-    assert finished(out) == 20
+    assert sweep(read_spec(spec), out, Serial()).done == 20
 
 
-def killed_and_resumed(folder, kills, sizes, seconds):
-    """Rows of an undisturbed sweep with one worker and of one that was killed at random moments."""
-    chance = random.Random(0)
-    whole, spec = folder / "whole", write_spec(folder, "slow", sizes, seconds=seconds)
-    total = sizes * 4
-    assert cli.main(["sweep", str(spec), "--out", str(whole), "--workers", "1"]) == 0
-    out = folder / "killed"
+def killed_and_resumed(folder, spec, kills, workers, total):
+    """Rows of a sweep that was killed at random moments, and resumed each time."""
+    chance, out = random.Random(0), folder / "killed"
     for kill in range(kills):
-        process = command("sweep", spec, "--out", out, "--workers", 2)
+        process = command("sweep", spec, "--out", out, "--workers", workers)
         enough = (kill + 1) * total // (kills + 2)
         wait_for(lambda enough=enough: finished(out) >= enough)
         time.sleep(chance.random() * 0.3)
         process.kill()
         process.communicate()
         assert enough <= finished(out) < total
-    process = command("sweep", spec, "--out", out, "--workers", 2)
-    told, _ = process.communicate()
-    assert process.returncode == 0, told
-    return rows(whole), rows(out)
+    assert cli.main(["sweep", str(spec), "--out", str(out), "--workers", str(workers)]) == 0
+    return rows(out)
 
 
 def test_a_killed_sweep_resumes_to_the_same_table(tmp_path):
-    whole, killed = killed_and_resumed(tmp_path, kills=1, sizes=10, seconds=0.02)
-    assert killed == whole
+    spec = write_spec(tmp_path, "slow", 10, seconds=0.02)
+    sweep(read_spec(spec), tmp_path / "whole", Serial())
+    assert killed_and_resumed(tmp_path, spec, kills=1, workers=1, total=40) == rows(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -145,12 +139,11 @@ def test_200_settings_give_one_table_however_they_are_run(tmp_path):
     """Serially, on two local workers, on a Dask cluster of two, and killed five times at random moments."""
     spec = write_spec(tmp_path, "slow", 50, seconds=0.05)
     sweep(read_spec(spec), tmp_path / "serial", Serial())
-    whole, killed = killed_and_resumed(tmp_path, kills=5, sizes=50, seconds=0.05)
+    whole = rows(tmp_path / "serial")
     assert len(whole) == 400
-    assert rows(tmp_path / "serial") == whole
-    assert killed == whole
-    for name, executor in (("local", "local"), ("dask", "dask")):
-        out = tmp_path / name
+    assert killed_and_resumed(tmp_path, spec, kills=5, workers=2, total=200) == whole
+    for executor in ("local", "dask"):
+        out = tmp_path / executor
         assert (
             cli.main(["sweep", str(spec), "--out", str(out), "--executor", executor, "--workers", "2"]) == 0
         )

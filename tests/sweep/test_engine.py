@@ -24,7 +24,6 @@ from featureprism.sweep.executors import affordable
 from featureprism.sweep.spec_file import load_function
 from featureprism.sweep.work import DIED, DONE, MEMORY, RAISED, TIME
 
-WANTED = {"raise": RAISED, "leave": RAISED, "hang": TIME, "hog": MEMORY, "die": DIED}
 HERE = Path(__file__).parent
 SHORT = grid(size=list(range(10)), scale=[0.1, 1.0])
 
@@ -53,9 +52,7 @@ def test_every_executor_gives_the_same_table(tmp_path):
     summary = sweep(asked, tmp_path / "serial", Serial())
     assert (summary.total, summary.done, summary.failed, summary.waiting) == (40, 40, 0, 0)
     sweep(asked, tmp_path / "local", Local(2))
-    sweep(asked, tmp_path / "dask", Cluster(workers=2))
     rows = table(tmp_path / "serial")
-    assert table(tmp_path / "dask") == rows
     assert table(tmp_path / "local") == rows
     assert [r["seed"] for r in rows[:4]] == [0, 0, 5, 5]
     assert rows[0] == {"seed": 0, "size": 0, "scale": 0.1, "kind": "sum", "value": rows[0]["value"]}
@@ -113,25 +110,49 @@ def test_a_budget_stops_and_the_next_call_goes_on(tmp_path):
     assert sweep(own("short", SHORT, budget=Budget(seconds=1e-9)), tmp_path / "b", Serial()).done == 0
 
 
-@pytest.mark.parametrize("executor", [Local, lambda n: Cluster(workers=n)], ids=["local", "dask"])
-def test_bad_tasks_are_recorded_and_harm_nobody(executor, tmp_path):
-    bad = [{"act": "raise"}, {"act": "hang"}, {"act": "hog"}, {"act": "leave"}, {"act": "die"}]
+def hostile(executor, folder, acts):
+    """Tasks that do the given things among ten good ones: how each ended, and every failure as (act, ending, attempt)."""
+    settings = [{"act": act, "mark": str(folder / "mark")} for act in acts]
     good = [{"act": "work", "i": i} for i in range(10)]
-    once = [{"act": "die once", "mark": str(tmp_path / "mark")}]
-    limits = Limits(seconds=2.0, memory_mb=300)
-    asked = own("hostile", [*bad, *good, *once], seeds=(1,), limits=limits)
-    summary = sweep(asked, tmp_path / "out", executor(2))
-    assert (summary.done, summary.failed) == (11, 5)
-    with Store(tmp_path / "out") as store:
+    asked = own("hostile", [*settings, *good], seeds=(1,), limits=Limits(seconds=2.0, memory_mb=300))
+    sweep(asked, folder / "out", executor)
+    with Store(folder / "out") as store:
         ends = {setting["act"]: ended for setting, _, ended in store.tasks()}
         failures = [(json.loads(f["setting"])["act"], f["ended"], f["attempt"]) for f in store.failures()]
-        assert [r["value"] for r in store.rows()] == [10] * 11
-    assert ends == dict(WANTED, work=DONE, **{"die once": DONE})
-    assert sorted(failures) == sorted(
-        [(act, WANTED[act], 1) for act in WANTED]
-        + [(act, WANTED[act], 2) for act in ("hang", "hog", "die")]
-        + [("die once", DIED, 1)]
-    )
+        assert [r["value"] for r in store.rows()] == [10] * (10 + acts.count("die once"))
+    assert ends.pop("work") == DONE
+    return ends, sorted(failures)
+
+
+def test_bad_tasks_are_recorded_and_harm_nobody(tmp_path):
+    ends, failures = hostile(Local(2), tmp_path, ["raise", "leave", "hang", "hog", "die once"])
+    assert ends == {"raise": RAISED, "leave": RAISED, "hang": TIME, "hog": MEMORY, "die once": DONE}
+    assert failures == [
+        ("die once", DIED, 1),
+        ("hang", TIME, 1),
+        ("hang", TIME, 2),
+        ("hog", MEMORY, 1),
+        ("hog", MEMORY, 2),
+        ("leave", RAISED, 1),
+        ("raise", RAISED, 1),
+    ]
+
+
+def test_dask_gives_the_same_and_replaces_a_dead_worker(tmp_path):
+    ends, failures = hostile(Cluster(workers=1), tmp_path, ["raise", "die once"])
+    assert ends == {"raise": RAISED, "die once": DONE}
+    assert failures == [("die once", DIED, 1), ("raise", RAISED, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("executor", [Local, lambda n: Cluster(workers=n)], ids=["local", "dask"])
+def test_all_bad_tasks_on_both_executors(executor, tmp_path):
+    acts = ["raise", "hang", "hog", "leave", "die", "die once"]
+    ends, failures = hostile(executor(2), tmp_path, acts)
+    wanted = {"raise": RAISED, "leave": RAISED, "hang": TIME, "hog": MEMORY, "die": DIED}
+    assert ends == {**wanted, "die once": DONE}
+    twice = [(act, wanted[act], attempt) for act in ("hang", "hog", "die") for attempt in (1, 2)]
+    assert failures == sorted([*twice, ("raise", RAISED, 1), ("leave", RAISED, 1), ("die once", DIED, 1)])
 
 
 def test_rows_must_be_flat_rows(tmp_path):

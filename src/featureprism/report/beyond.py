@@ -58,13 +58,14 @@ def phase_diagram(
     theory: str | None = None,
     boundary: Callable[[list[Row]], Callable[[float], float]] | None = None,
     label: str = "theory",
+    levels: tuple[float, ...] = (),
 ) -> Callable[[list[Row]], Figure]:
     """The drawing of a phase item: its map with the theory's line or contours, and slices along x."""
 
     def draw(rows: list[Row]) -> Figure:
         phase = phase_of([r for r in rows if r["kind"] == "cell"], x, y, value, theory=theory)
         figure, (left, right) = panels(2, width=5.0, height=3.8)
-        draw_map(left, phase, boundary=boundary(rows) if boundary else None, label=label)
+        draw_map(left, phase, boundary=boundary(rows) if boundary else None, label=label, levels=levels)
         draw_slices(right, phase)
         return figure
 
@@ -106,9 +107,11 @@ DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
         label="N = α⁻²",
     ),
     "beyond/phase-supervision": phase_diagram("clusters", "labels", "radius", theory="predicted_radius"),
-    "beyond/phase-learning-rate": phase_diagram("step_size", "start", "share", theory="predicted_share"),
+    "beyond/phase-learning-rate": phase_diagram(
+        "step_size", "start", "share", theory="predicted_share", levels=(0.3, 0.6, 0.9)
+    ),
     "beyond/phase-label-noise": phase_diagram(
-        "noise_rate", "points", "clean_error", theory="predicted_error"
+        "noise_rate", "points", "clean_error", theory="predicted_error", levels=(0.05, 0.2, 0.4)
     ),
     "beyond/phase-scaling": phase_scaling,
 }

@@ -106,14 +106,19 @@ def exponents(phase: Phase) -> list[Exponent]:
 
 
 def draw_map(
-    axes: Axes, phase: Phase, *, boundary: Callable[[float], float] | None = None, label: str = "theory"
+    axes: Axes,
+    phase: Phase,
+    *,
+    boundary: Callable[[float], float] | None = None,
+    label: str = "theory",
+    levels: Sequence[float] = (),
 ) -> None:
     """Heat map of the means with contours (solid), those of the theory's column (dashed), and a boundary y(x)."""
     xs, ys, means = phase.axis(0), phase.axis(1), phase.means()
     place_x, place_y = _places(axes, xs, "x"), _places(axes, ys, "y")
     points = np.array([[place_x[x], place_y[y]] for x, y in means])
     values = np.array(list(means.values()))
-    norm = LogNorm() if _is_wide(values) else Normalize()
+    norm = LogNorm() if _is_wide(values) and not levels else Normalize()
     if 2 * len(means) < len(xs) * len(ys):  # random draws: no grid to fill
         drawn = axes.scatter(*points.T, c=values, norm=norm, s=30, edgecolors="none")
     else:
@@ -124,9 +129,8 @@ def draw_map(
         ]
         drawn = axes.pcolormesh(*edges, table, norm=norm)
         axes.set_facecolor("0.9")
-        _contours(
-            axes, list(place_x.values()), list(place_y.values()), table, _table(phase.theory, xs, ys), norm
-        )
+        levels = levels or _spread(values, norm)
+        _contours(axes, place_x, place_y, table, _table(phase.theory, xs, ys), levels)
     figure = axes.get_figure()
     assert figure is not None
     figure.colorbar(drawn, ax=axes, label=phase.value)
@@ -147,9 +151,9 @@ def draw_map(
 
 
 def draw_slices(axes: Axes, phase: Phase) -> None:
-    """The value against x at up to six y, with bands from the least to the largest seed, and the fitted exponents."""
-    fitted = {e.y: e for e in exponents(phase)}
+    """The value against x at up to six y, with bands from the least to the largest seed, and on a wide x the exponents."""
     places = _places(axes, phase.axis(0), "x")
+    fitted = {e.y: e for e in exponents(phase)} if axes.get_xscale() == "log" else {}
     ys = phase.axis(1)
     chosen = [ys[i] for i in sorted({round(i) for i in np.linspace(0, len(ys) - 1, min(LINES, len(ys)))})]
     for colour, y in zip(COLOURS, chosen, strict=False):
@@ -223,20 +227,37 @@ def _table(means: dict[Cell, float], xs: list[Any], ys: list[Any]) -> np.ndarray
     return np.array([[means.get((x, y), nan) for x in xs] for y in ys])
 
 
+def _spread(values: np.ndarray, norm: Normalize) -> list[float]:
+    """Four levels between the least and the largest value."""
+    if values.min() == values.max():
+        return []
+    spaced = np.geomspace if isinstance(norm, LogNorm) else np.linspace
+    return spaced(values.min(), values.max(), 6)[1:-1].tolist()
+
+
 def _contours(
-    axes: Axes, xs: list[float], ys: list[float], table: np.ndarray, theory: np.ndarray, norm: Normalize
+    axes: Axes,
+    place_x: dict[Any, float],
+    place_y: dict[Any, float],
+    table: np.ndarray,
+    theory: np.ndarray,
+    levels: Sequence[float],
 ) -> None:
     """Contours of the measured means, and dashed at the same levels those of the theory."""
-    finite = table[np.isfinite(table)]
-    if min(table.shape) < 2 or finite.min() == finite.max():
+    if min(table.shape) < 2:
         return
-    spaced = np.geomspace if isinstance(norm, LogNorm) else np.linspace
-    levels = spaced(finite.min(), finite.max(), 6)[1:-1]
-    lines = axes.contour(xs, ys, table, levels=levels, colors="white", linewidths=0.9)
-    axes.clabel(lines, fontsize=7, fmt=lambda v: f"{v:.3g}")
-    known = theory[np.isfinite(theory)]
-    if len(known) and ((levels > known.min()) & (levels < known.max())).any():
-        axes.contour(xs, ys, theory, levels=levels, colors=COLOURS[1], linewidths=1.2, linestyles="--")
+    for values, style in (
+        (table, {"colors": "white", "linewidths": 0.9}),
+        (theory, {"colors": COLOURS[1], "linewidths": 1.2, "linestyles": "--"}),
+    ):
+        known = values[np.isfinite(values)]
+        crossed = [level for level in levels if len(known) and known.min() < level < known.max()]
+        if crossed:
+            lines = axes.contour(
+                list(place_x.values()), list(place_y.values()), values, levels=crossed, **style
+            )
+            if values is table:
+                axes.clabel(lines, fontsize=7, fmt=lambda v: f"{v:.3g}")
 
 
 def _marks(axes: Axes, phase: Phase, place_x: dict[Any, float], place_y: dict[Any, float]) -> list[Any]:

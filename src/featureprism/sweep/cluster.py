@@ -7,6 +7,7 @@ no doubt which task it had. Run workers with one thread (dask worker --nthreads 
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Event
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 REFRESH = 0.25  # seconds between two looks at which workers there are
 PATIENCE = 10  # seconds for a scheduler to answer
+OVERDUE = 60.0  # seconds past its time limit after which a task that has not ended its worker is given up, with the worker
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,17 @@ class _Running:
     job: Job
     future: "Future"
     began: float
+
+    @property
+    def seconds(self) -> float:
+        """Since it was sent."""
+        return time.perf_counter() - self.began
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its worker should long be gone."""
+        limit = self.job.limits.seconds
+        return limit is not None and self.seconds > limit + OVERDUE
 
 
 class Cluster:
@@ -44,6 +57,7 @@ class Cluster:
         self.scheduler, self.size = scheduler, affordable(workers or cpu_count(), memory_mb)
         self._settled: dict[str, Future] = {}  # what readies each worker, by its address
         self._running: dict[str, _Running] = {}
+        self._stuck: set[str] = set()  # workers that did not end with their task's time limit
         self._looked, self._change = 0.0, Event()
         self._client: Client
         self._cluster: LocalCluster | None = None
@@ -69,9 +83,10 @@ class Cluster:
         self._client.cancel([r.future for r in self._running.values()], force=True)
         self._settled.clear()
         self._running.clear()
-        self._client.close()
-        if self._cluster:
-            self._cluster.close()
+        with suppress(TimeoutError):
+            self._client.close(timeout=PATIENCE)
+            if self._cluster:
+                self._cluster.close(timeout=PATIENCE)
 
     def num_free(self) -> int:
         self._look()
@@ -93,14 +108,16 @@ class Cluster:
         self._change.wait(timeout)
         self._change.clear()
         self._look()
-        over = [a for a, r in self._running.items() if r.future.done() or a not in self._settled]
+        self._stuck |= {a for a, r in self._running.items() if not r.future.done() and r.is_overdue}
+        gone = self._stuck | (self._running.keys() - self._settled.keys())
+        over = [a for a, r in self._running.items() if r.future.done() or a in gone]
         return [(r.job, self._outcome(r)) for r in map(self._running.pop, over)]
 
     def _look(self) -> None:
         """Which workers there are now; a new one is settled before its first task, so that the task's time is its own."""
         if time.perf_counter() - self._looked < REFRESH:
             return
-        there = cast(dict[str, int], self._client.nthreads())
+        there = cast(dict[str, int], self._client.nthreads()).keys() - self._stuck
         self._looked = time.perf_counter()
         known = {a: f for a, f in self._settled.items() if a in there}
         self._settled = known | {a: self._send(a, one_thread_for_good) for a in there if a not in known}
@@ -109,7 +126,7 @@ class Cluster:
                 raise ValueError(f"The Dask worker {address} cannot run featureprism: {ready.exception()}")
 
     def _outcome(self, run: _Running) -> Outcome:
-        seconds, limit = time.perf_counter() - run.began, run.job.limits.seconds
+        seconds, limit = run.seconds, run.job.limits.seconds
         ended, message = TIME if limit and seconds >= limit else DIED, "the Dask worker is gone"
         if not run.future.done():
             self._client.cancel([run.future], force=True)
