@@ -3,7 +3,7 @@
 import sys
 from itertools import chain
 
-from benchmarks import descent, first_layer, flow, heads, max_margin, purification, radius
+from benchmarks import descent, first_layer, flow, heads, max_margin, purification, radius, sweep
 
 PARTS = {
     "descent": descent,
@@ -13,6 +13,7 @@ PARTS = {
     "max-margin": max_margin,
     "purification": purification,
     "radius": radius,
+    "sweep": sweep,
 }
 
 if __name__ == "__main__":

@@ -140,7 +140,9 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     assert "same command" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["list", "reproduce", "radius", "kkt", "report"])
+@pytest.mark.parametrize(
+    "command", ["list", "reproduce", "radius", "kkt", "sweep", "rows", "phase", "audit", "report"]
+)
 def test_every_help_text_has_an_example(command, capsys):
     with pytest.raises(SystemExit):
         cli.main([command, "--help"])

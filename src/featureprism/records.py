@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.seeds import generator_for
+
 Row = dict[str, Any]  # flat: strings, numbers, booleans
 Progress = Callable[[float], None]  # told the share that is done, from 0 to 1
 Snapshot = TypeVar("Snapshot")
@@ -236,6 +238,17 @@ def log_slope(x: Sequence[float], y: Sequence[float]) -> float:
         return math.nan
     u, v = (torch.tensor(list(t), dtype=torch.float64).log() for t in (x, y))
     return float(((u - u.mean()) * (v - v.mean())).sum() / ((u - u.mean()) ** 2).sum())
+
+
+def bootstrap_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """Percentile interval of the mean under resampling with replacement, one value for each seed; crude for few seeds."""
+    table = torch.tensor([float(v) for v in values], dtype=torch.float64)
+    picks = torch.randint(len(table), (4000, len(table)), generator=generator_for("bootstrap", 0))
+    tail = (1 - level) / 2
+    low, high = (
+        table[picks].mean(dim=1).quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
+    )
+    return low, high
 
 
 @dataclass(frozen=True)

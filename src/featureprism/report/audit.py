@@ -1,18 +1,15 @@
-"""The audit for people: its command, its tables and its Pareto figure."""
+"""The audit for people: its tables and its Pareto figure."""
 
-import argparse
 from itertools import cycle
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table
 
-from featureprism.audit import audit
 from featureprism.records import Row
 from featureprism.report.style import COLOURS, SETTINGS, panels
-from featureprism.report.terminal import progress_bar, show, verdict
+from featureprism.report.terminal import show, verdict
 
 FAMILIES = ("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "other")
 MARKS = "osD^v"  # of the heads of a family
@@ -71,52 +68,10 @@ def premises_table(rows: list[Row]) -> Table:
     return table
 
 
-def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The arguments of `featureprism audit`."""
-    command.add_argument(
-        "embeddings",
-        type=Path,
-        metavar="EMBEDDINGS.npz",
-        help="x_train, y_train, x_test, y_test (or x, y); optional fine_train",
-    )
-    command.add_argument(
-        "--head", type=Path, metavar="NET.npz", help="the head you have: W, a, activation, or a saved head"
-    )
-    command.add_argument(
-        "--normalise", choices=("unit", "none"), help="scale every row to norm 1, or keep rows as they are"
-    )
-    command.add_argument(
-        "--points", type=int, default=100, metavar="N", help="test points that are bracketed (default: 100)"
-    )
-    command.add_argument(
-        "--out", type=Path, default=Path("audit"), metavar="DIR", help="where results go (default: audit)"
-    )
-
-
-def run_audit(args: argparse.Namespace) -> None:
-    """`featureprism audit`: every stage with progress, then the tables, the figure and the recommendation."""
-    if args.points < 1:
-        raise ValueError(f"--points must be at least 1, got {args.points}.")
-    with progress_bar("audit") as track:
-        rows = audit(
-            args.embeddings,
-            args.head,
-            args.out,
-            normalise=args.normalise,
-            num_points=args.points,
-            track=track,
-        )
+def save_pareto(rows: list[Row], folder: Path) -> None:
+    """pareto.png and pareto.svg."""
     with plt.rc_context(SETTINGS):
         figure = pareto(rows)
-        figure.savefig(args.out / "pareto.png", metadata={"Software": None})
-        figure.savefig(args.out / "pareto.svg", metadata={"Date": None})
+        figure.savefig(folder / "pareto.png", metadata={"Software": None})
+        figure.savefig(folder / "pareto.svg", metadata={"Date": None})
     plt.close(figure)
-    console, found = Console(), rows[0]
-    print(
-        f"{found['points']} points in {found['dim']} dimensions, {found['clusters']} clusters: means of norm {found['mean_norm']:.3g}, "
-        f"median |cosine| {found['median_abs_cosine']:.2f}, spread {found['spread_over_norm']:.2g} times the norm of the means"
-    )
-    console.print(premises_table(rows))
-    console.print(heads_table(rows))
-    print(rows[-1]["text"])
-    print(f"pareto.png, audit.json, heads/ and head.npz are in {args.out}")

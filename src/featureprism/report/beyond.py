@@ -4,9 +4,12 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
+from featureprism.papers.beyond.phase_scaling import BEYOND, extrapolated
 from featureprism.records import Row
 from featureprism.report.audit import pareto
+from featureprism.report.phase import draw_map, draw_slices, phase_of
 from featureprism.report.style import COLOURS, panels
+from featureprism.theory.gmm_flow import critical_start
 
 
 def blind_attacks(rows: list[Row]) -> Figure:
@@ -48,7 +51,68 @@ def blind_attacks(rows: list[Row]) -> Figure:
     return figure
 
 
+def phase_diagram(
+    x: str,
+    y: str,
+    value: str,
+    *,
+    theory: str | None = None,
+    boundary: Callable[[list[Row]], Callable[[float], float]] | None = None,
+    label: str = "theory",
+    levels: tuple[float, ...] = (),
+) -> Callable[[list[Row]], Figure]:
+    """The drawing of a phase item: its map with the theory's line or contours, and slices along x."""
+
+    def draw(rows: list[Row]) -> Figure:
+        phase = phase_of([r for r in rows if r["kind"] == "cell"], x, y, value, theory=theory)
+        figure, (left, right) = panels(2, width=5.0, height=3.8)
+        draw_map(left, phase, boundary=boundary(rows) if boundary else None, label=label, levels=levels)
+        draw_slices(right, phase)
+        return figure
+
+    return draw
+
+
+def phase_scaling(rows: list[Row]) -> Figure:
+    """Effect and cost of each paper against d, with fitted powers, extrapolated."""
+    figure, axes = panels(2, width=5.0, height=3.8)
+    for panel, column in zip(axes, ("effect", "operations"), strict=True):
+        draw_slices(panel, phase_of(rows, "dim", "paper", column))
+        for line, paper in zip(COLOURS, sorted({r["paper"] for r in rows}), strict=False):
+            own = [r for r in rows if r["paper"] == paper]
+            ends = [max(r["dim"] for r in own), BEYOND]
+            panel.plot(
+                ends, [extrapolated(own, column, d) for d in ends], color=line, linestyle=":", linewidth=1.2
+            )
+        panel.set_yscale("log")
+    return figure
+
+
+def _critical_std(rows: list[Row]) -> Callable[[float], float]:
+    size = rows[0]
+    per_cluster = size["width"] / (size["positive"] + size["negative"])
+    return lambda p: critical_start(size["dim"], per_cluster, p)
+
+
 DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
-    "beyond/blind-attacks": blind_attacks,
+    "beyond/phase-initialisation": phase_diagram(
+        "p", "std", "half_radius", boundary=_critical_std, label="predicted largest start"
+    ),
+    "beyond/phase-noise": phase_diagram(
+        "alpha",
+        "per_cluster",
+        "distance",
+        theory="predicted_distance",
+        boundary=lambda _rows: lambda alpha: alpha**-2,
+        label="N = α⁻²",
+    ),
+    "beyond/phase-supervision": phase_diagram("clusters", "labels", "radius", theory="predicted_radius"),
+    "beyond/phase-learning-rate": phase_diagram(
+        "step_size", "start", "share", theory="predicted_share", levels=(0.3, 0.6, 0.9)
+    ),
+    "beyond/phase-label-noise": phase_diagram(
+        "noise_rate", "points", "clean_error", theory="predicted_error", levels=(0.05, 0.2, 0.4)
+    ),
+    "beyond/phase-scaling": phase_scaling,
     "beyond/robust-heads": pareto,
 }

@@ -20,6 +20,11 @@ from typing import Any
 from featureprism.records import Claim, Experiment, Progress, Row
 
 
+def content_hash(content: Any) -> str:
+    """SHA-256 of something JSON can hold, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Unit:
     """One call of `measure`, known by a hash of everything its rows depend on."""
@@ -31,8 +36,7 @@ class Unit:
     @property
     def key(self) -> str:
         """Hash of the experiment, setting, seed and library version."""
-        content = [self.experiment, self.setting, self.seed, version("featureprism")]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+        return content_hash([self.experiment, self.setting, self.seed, version("featureprism")])[:12]
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,6 @@ def _known_seconds(folder: Path) -> dict[str, float]:
 
 def _about(experiment: Experiment, scale: str, seeds: Sequence[int], seconds: float) -> Row:
     """Provenance: what ran, with which versions, for how long."""
-    packages = ("featureprism", "torch", "numpy", "scipy")
     return {
         "id": experiment.id,
         "source": experiment.source,
@@ -170,6 +173,12 @@ def _about(experiment: Experiment, scale: str, seeds: Sequence[int], seconds: fl
         "seeds": list(seeds),
         "settings": list(experiment.scales[scale]),
         "units": [unit.key for unit in units(experiment, scale, seeds)],
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "versions": versions(),
         "seconds": seconds,
     }
+
+
+def versions() -> dict[str, str]:
+    """The versions that results may depend on."""
+    packages = ("featureprism", "torch", "numpy", "scipy")
+    return {"python": platform.python_version(), **{p: version(p) for p in packages}}

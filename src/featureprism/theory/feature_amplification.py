@@ -183,3 +183,17 @@ def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
 def loss_noise_bound(s: Setting) -> float:
     """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step."""
     return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)
+
+
+def lost_cluster_chance(noise_rate: float, num_points: int, steps: int) -> float:
+    """Chance that a tight cluster ends on the wrong side, which is the clean error to expect: Φ(-z) with r = 1/(2T-1) and
+
+    z = (1-r)(1-2η)√n / 4√((1+r²)/4 - (1-r)²(1-2η)²/16). With s the number of right minus flipped labels of the cluster and s' that of
+    the cluster opposite: in each of T small steps its right-voting neurons gain s; the first one also throws the wrong-voting neurons
+    of the cluster opposite across by s', of which later steps take back s each. It is lost when Ts < s' - (T-1)s; s, s' are sums of n
+    independent signs. Not in the paper. T → ∞: the majority of the labels decides.
+    """
+    r, signal = 1 / (2 * steps - 1), 1 - 2 * noise_rate
+    variance = (1 + r**2) / 4 - ((1 - r) * signal) ** 2 / 16
+    z = (1 - r) * signal * math.sqrt(num_points) / (4 * math.sqrt(variance))
+    return 0.5 * math.erfc(z / math.sqrt(2))

@@ -181,3 +181,29 @@ def _grown(elapsed: float, weight: float) -> float:
 def derivative_ratio_bounds(large: float, small: float) -> tuple[float, float]:
     """e^((q_i-q_j)/2) ≤ ℓ'_j/ℓ'_i ≤ e^(q_i-q_j) for margins q_i ≥ q_j. Lemma 5.3/B.6; the lower one needs q_i + q_j ≥ 0."""
     return math.exp((large - small) / 2), math.exp(large - small)
+
+
+def partial_radius(dim: int, per_label: float) -> float:
+    """√(d/2s), where a network with one label for every s clusters breaks: each label averages the features of its s clusters.
+
+    From w_A - w_B = λ(Σ_A μ - Σ_B μ)/d, of norm λ√(2s/d), and output λ at a centre. s = 1: √(d/2), the best there is; s = k/2
+    (two labels): √(d/k).
+    """
+    return math.sqrt(dim / (2 * per_label))
+
+
+def averaging_share(setting: Setting, steps: int) -> float:
+    """Own-class cosine ÷ `cosine_law` after `steps` steps: what is left of averaging at large steps and large starts.
+
+    1/√(1 + ρ²(1/12 + |J₋|/3|J₊|) + σ²d²/(|J₊|q²(1+k/n))) with q the margin at the end and ρ = C/2q the share of the first step.
+    In the first step a neuron sees a random share of each cluster (uniform in [0, 1]: mean 1/2, variance 1/12), of both classes;
+    later ones add its own class alone, with dq/dt = C/(1 + e^q) from q = C/4. Not in the paper: follows from its dynamics.
+    """
+    rate = growth_rate(setting)
+    first, k, n = rate / 4, setting.num_clusters, setting.num_points
+    # past e^600 one step settles everything, and the exponential would overflow
+    margin = first if first > 600 else _grown(first + math.exp(first) - 1 + rate * (steps - 1), 1.0)
+    own = setting.num_positive
+    overshoot = (rate / (2 * margin)) ** 2 * (1 / 12 + setting.num_negative / (3 * own))
+    remembered = (setting.start * setting.dim / margin) ** 2 / (own * (1 + k / n))
+    return 1 / math.sqrt(1 + overshoot + remembered)

@@ -1,0 +1,164 @@
+"""Where tasks run: in this process, or in local processes with loky. See cluster.py for Dask.
+
+A local worker is a loky pool of one process with one task at a time. When its process dies there is no doubt which task did it,
+no neighbour is harmed, and a new process takes its place.
+"""
+
+import os
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor, cpu_count
+
+from featureprism.sweep.work import (
+    DIED,
+    MB,
+    ONE_THREAD,
+    RAISED,
+    TIME,
+    Job,
+    Limits,
+    Outcome,
+    enter_worker,
+    one_thread,
+    run_job,
+)
+
+WORKER_MB = 500  # what a worker holds before its first task: Python, torch, featureprism
+Ended = list[tuple[Job, Outcome]]
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Takes jobs while it has free workers, and hands back how they ended."""
+
+    def __enter__(self) -> "Executor": ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def num_free(self) -> int:
+        """How many jobs could start now."""
+        ...
+
+    def start(self, job: Job) -> None:
+        """Start a job on a free worker."""
+        ...
+
+    def ended(self, timeout: float) -> Ended:
+        """Jobs that have ended since the last call; waits for one, but no longer than `timeout` seconds."""
+        ...
+
+
+class Serial:
+    """One task after the other in this process; for debugging, as nothing protects the process from its tasks."""
+
+    def __init__(self) -> None:
+        self._job: Job | None = None
+        self._threads = ExitStack()
+
+    def __enter__(self) -> "Serial":
+        self._threads.enter_context(one_thread())
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._threads.close()
+
+    def num_free(self) -> int:
+        return int(self._job is None)
+
+    def start(self, job: Job) -> None:
+        if job.limits != Limits():
+            raise ValueError(
+                "Limits need worker processes: use the local executor instead of the serial one."
+            )
+        self._job = job
+
+    def ended(self, timeout: float) -> Ended:
+        job, self._job = self._job, None
+        return [(job, run_job(job))] if job else []
+
+
+@dataclass
+class _Worker:
+    """A pool of one process and what it is doing."""
+
+    pool: ProcessPoolExecutor
+    job: Job | None = None
+    future: Future | None = None
+    began: float = 0.0
+
+
+class Local:
+    """Processes of this machine: `workers` of them, fewer if memory would not do for all; by default one for each core."""
+
+    def __init__(self, workers: int | None = None, memory_mb: float | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"--workers must be at least 1, got {workers}.")
+        self.size = affordable(workers or cpu_count(), memory_mb)
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> "Local":
+        self._workers = [_Worker(_pool()) for _ in range(self.size)]
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for worker in self._workers:
+            worker.pool.shutdown(wait=True, kill_workers=True)
+
+    def num_free(self) -> int:
+        return sum(worker.job is None for worker in self._workers)
+
+    def start(self, job: Job) -> None:
+        worker = next(w for w in self._workers if w.job is None)
+        worker.job, worker.began = job, time.perf_counter()
+        worker.future = self._submit(worker, job)
+
+    def ended(self, timeout: float) -> Ended:
+        busy = [w for w in self._workers if w.future]
+        wait([w.future for w in busy if w.future], timeout, FIRST_COMPLETED)
+        return [self._take(w) for w in busy if w.future and w.future.done()]
+
+    def _submit(self, worker: _Worker, job: Job) -> Future:
+        try:
+            return worker.pool.submit(run_job, job)
+        except BrokenProcessPool:  # it died between two tasks
+            self._renew(worker)
+            return worker.pool.submit(run_job, job)
+
+    def _take(self, worker: _Worker) -> tuple[Job, Outcome]:
+        """The job that ended in a worker, which is free again afterwards."""
+        job, future = worker.job, worker.future
+        assert job is not None
+        assert future is not None
+        worker.job = worker.future = None
+        error = future.exception()
+        if error is None:
+            return job, future.result()
+        seconds, text = time.perf_counter() - worker.began, " ".join(str(error).split())
+        if not isinstance(error, BrokenProcessPool):
+            return job, Outcome(RAISED, message=f"{type(error).__name__}: {text}", seconds=seconds)
+        self._renew(worker)
+        ended = TIME if job.limits.seconds and "SIGALRM" in text else DIED
+        return job, Outcome(ended, message=text, seconds=seconds)
+
+    def _renew(self, worker: _Worker) -> None:
+        worker.pool.shutdown(wait=True, kill_workers=True)
+        worker.pool = _pool()
+
+
+def _pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, initializer=enter_worker, initargs=(os.getpid(),), env=ONE_THREAD)
+
+
+def affordable(workers: int, memory_mb: float | None) -> int:
+    """How many of the workers the free memory bears if each needs `memory_mb` beside what it holds idle; at least one."""
+    table = Path("/proc/meminfo")
+    if not table.exists():
+        return workers
+    lines = dict(line.split(":") for line in table.read_text().splitlines())
+    available = int(lines["MemAvailable"].split()[0]) * 1024 / MB
+    return max(1, min(workers, int(available / (WORKER_MB + (memory_mb or 0)))))

@@ -1,0 +1,99 @@
+"""Predictions of our own, against the dynamics they were derived from."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import solve_ivp
+from scipy.stats import binom
+
+from featureprism.attacks import minimal_radius, structured_starts
+from featureprism.networks import PolynomialClassifier
+from featureprism.theory import feature_amplification, feature_averaging, gmm_flow
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
+@pytest.mark.parametrize("start_mass", [0.01, 1.0, 20.0])
+def test_alignment_is_that_of_the_flow_of_one_neuron(p, start_mass):
+    """v' = ‖w‖c^p, ‖w‖' = v c^p, c' = (v/‖w‖) p c^(p-1)(1-c²) from v, c near 0, until n v ‖w‖ c^p = 1 with n = 1."""
+
+    def field(_t, s):
+        v, w, c = s
+        return [w * c**p, v * c**p, v / w * p * c ** (p - 1) * (1 - c**2)]
+
+    def learned(_t, s):
+        return s[0] * s[1] * s[2] ** p - 1
+
+    learned.terminal = True
+    small = 0.01
+    start = [1e-3 * math.sqrt(start_mass), math.sqrt(start_mass), small]
+    run = solve_ivp(field, (0, 1e9), start, events=learned, rtol=1e-9, atol=1e-12, method="LSODA")
+    assert run.status == 1
+    assert gmm_flow.aligned_when_learned(start_mass, p) == pytest.approx(run.y[2, -1], abs=0.02)
+
+
+@pytest.mark.parametrize("p", [2.2, 3.0, 5.0])
+def test_the_critical_start_is_where_that_alignment_is_reached(p):
+    std = gmm_flow.critical_start(500, 10, p, cosine=0.8)
+    assert gmm_flow.aligned_when_learned(10 * std**2 * 500, p) == pytest.approx(0.8)
+
+
+@pytest.mark.parametrize("p", [1.2, 1.5, 2.0, 3.0])
+def test_the_radius_of_the_ideal_network_is_that_an_attack_finds(p):
+    mu = torch.eye(6).double()
+    labels = torch.tensor([1.0, 1, -1, -1, -1, -1]).double()
+    net = PolynomialClassifier(mu, labels, p)
+    found = minimal_radius(net, mu[:1], labels[:1], starts=structured_starts(net, mu, labels), upper=1.0)
+    assert float(found.radius) == pytest.approx(gmm_flow.reference_radius(p, 4), rel=0.01)
+
+
+def test_partial_labels_reach_from_two_labels_to_one_for_each_cluster():
+    d, k = 1000, 8
+    assert feature_averaging.partial_radius(d, 1) == feature_averaging.largest_radius(d)
+    assert feature_averaging.partial_radius(d, k / 2) == pytest.approx(
+        feature_averaging.critical_radius(d, k)
+    )
+    # the boundary between two labels that average s features each, from a centre
+    mu = math.sqrt(d) * np.eye(d)[:6]
+    direction = (mu[:3].sum(axis=0) - mu[3:].sum(axis=0)) / d
+    assert mu[0] @ direction / np.linalg.norm(direction) == pytest.approx(
+        feature_averaging.partial_radius(d, 3)
+    )
+
+
+def share(**changes):
+    sizes = {"dim": 1000, "num_positive": 5, "num_negative": 5, "num_points": 400, "per_class": 5}
+    return feature_averaging.averaging_share(
+        feature_averaging.Setting(**({**sizes, "step_size": 1e-3, "start": 0.0} | changes)), 100
+    )
+
+
+def test_averaging_is_whole_for_small_steps_from_nothing_and_lost_at_either_end():
+    assert share() == pytest.approx(1.0, abs=1e-4)
+    rates = [share(step_size=rate) for rate in (1e-3, 0.1, 1.0, 10.0, 1e3, 1e5)]
+    assert rates == sorted(rates, reverse=True)
+    # one step only: own coefficients uniform in [0, 1], the other class's as well, all in units of the first step
+    assert rates[-1] == pytest.approx(0.5 / math.sqrt(1 / 4 + 1 / 12 + 1 / 3), rel=1e-6)
+    starts = [share(start=start) for start in (1e-5, 1e-3, 1e-2, 1.0)]
+    assert starts == sorted(starts, reverse=True)
+    assert starts[-1] < 0.01
+
+
+@pytest.mark.parametrize(("rate", "n"), [(0.2, 40), (0.3, 200), (0.4, 400)])
+def test_after_many_steps_the_majority_of_a_cluster_decides(rate, n):
+    sizes = binom(n, 0.25)
+    chance = sum(
+        sizes.pmf(m) * (binom.sf(m // 2, m, rate) + (0.5 * binom.pmf(m // 2, m, rate) if m % 2 == 0 else 0))
+        for m in range(1, n)
+    )
+    assert feature_amplification.lost_cluster_chance(rate, n, 10**6) == pytest.approx(chance, abs=0.01)
+
+
+def test_few_steps_lose_more_clusters():
+    chances = [feature_amplification.lost_cluster_chance(0.3, 128, steps) for steps in (2, 3, 10, 1000)]
+    assert chances == sorted(chances, reverse=True)
+    s = np.random.default_rng(0).multinomial(128, [0.175, 0.075, 0.175, 0.075, 0.5], size=20000)
+    own, opposite = s[:, 0] - s[:, 1], s[:, 2] - s[:, 3]
+    lost = (3 * own < opposite - 2 * own).mean()
+    assert feature_amplification.lost_cluster_chance(0.3, 128, 3) == pytest.approx(lost, abs=0.01)
