@@ -5,6 +5,7 @@ from featureprism.papers.beyond import (
     phase_label_noise,
     phase_learning_rate,
     phase_noise,
+    phase_purification,
     phase_scaling,
     phase_supervision,
 )
@@ -12,8 +13,10 @@ from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE, breakdown
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
 from featureprism.papers.beyond.phase_noise import PHASE_NOISE, points_for
+from featureprism.papers.beyond.phase_purification import PHASE_PURIFICATION
 from featureprism.papers.beyond.phase_scaling import PHASE_SCALING, extrapolated
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
+from featureprism.papers.feature_purification.setting import QUICK as PURIFICATION
 from featureprism.records import silent
 from featureprism.report.figures import DRAWINGS
 from featureprism.sweep import run
@@ -49,6 +52,14 @@ TINY = [
         ),
     ),
     (PHASE_LABEL_NOISE, phase_label_noise._settings(20, 20, 2, (16, 32), (0.0, 0.3))),
+    (
+        PHASE_PURIFICATION,
+        phase_purification._settings(
+            PURIFICATION | {"pool": 200, "steps": 20, "adversarial_steps": 10, "test_points": 10},
+            (24,),
+            (5, 8),
+        ),
+    ),
     (PHASE_SCALING, phase_scaling._settings((40, 80), 25, 20, 30)),
 ]
 CLAIMS = {
@@ -57,6 +68,7 @@ CLAIMS = {
     "phase-supervision": {"two-labels", "all-labels", "partial", "law"},
     "phase-learning-rate": {"boundary", "law", "radius"},
     "phase-label-noise": {"place", "law", "points"},
+    "phase-purification": {"gain", "dense", "ceiling", "floor", "dimension"},
     "phase-scaling": {"gmm-flow", "feature-averaging", "feature-amplification", "cost", "extrapolation"},
 }
 

@@ -113,6 +113,7 @@ DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
     "beyond/phase-label-noise": phase_diagram(
         "noise_rate", "points", "clean_error", theory="predicted_error", levels=(0.05, 0.2, 0.4)
     ),
+    "beyond/phase-purification": phase_diagram("sparsity", "dim", "adversarial_robust", theory="ceiling"),
     "beyond/phase-scaling": phase_scaling,
     "beyond/robust-heads": pareto,
 }

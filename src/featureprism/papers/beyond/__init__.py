@@ -5,6 +5,7 @@ from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
 from featureprism.papers.beyond.phase_noise import PHASE_NOISE
+from featureprism.papers.beyond.phase_purification import PHASE_PURIFICATION
 from featureprism.papers.beyond.phase_scaling import PHASE_SCALING
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
 from featureprism.papers.beyond.robust_heads import ROBUST_HEADS
@@ -16,6 +17,7 @@ EXPERIMENTS = (
     PHASE_SUPERVISION,
     PHASE_LEARNING_RATE,
     PHASE_LABEL_NOISE,
+    PHASE_PURIFICATION,
     PHASE_SCALING,
     ROBUST_HEADS,
 )
