@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
 from featureprism.certificates import robust_radius
+from featureprism.certificates.search import one_thread
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
@@ -142,6 +143,7 @@ class KernelHead:
         """Labels ±1."""
         return self.machine.predict(X)
 
+    @one_thread()
     def robust_radius(self, X: np.ndarray, y: np.ndarray) -> RadiusBracket:
         """The attack starts towards the nearest support vectors of the other class."""
         machine: Any = self.machine

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.certificates.search import one_thread
 from featureprism.networks.activations import relu_power
 from featureprism.records import Progress, silent
 
@@ -83,6 +84,7 @@ def loss_slopes(
     return phi, total
 
 
+@one_thread()
 @torch.no_grad()
 def train(
     W: Float[Tensor, "h d"],

@@ -12,6 +12,7 @@ from featureprism.certificates import robust_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.record import Certificate, proven
 from featureprism.certificates.rungs import crown_radius
+from featureprism.certificates.search import one_thread
 from featureprism.heads.network import HeadNet
 from featureprism.records import Progress, RadiusBracket, silent
 
@@ -20,6 +21,7 @@ MAX_CELLS = 1
 ROUNDING = 1e-9  # relative, taken off a cheap bound before the checker sees it
 
 
+@one_thread()
 def head_radius(
     net: HeadNet,
     x: Float[Tensor, "n d"],

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 CLUSTERED = 10_000  # points of a class that k-means sees; the others join the nearest centre
@@ -63,7 +64,8 @@ def discovered_subclasses(
         rows = torch.nonzero(y == c)[:, 0]
         points = x[rows].numpy()
         step = -(-len(rows) // max(CLUSTERED, num))
-        means = KMeans(num, n_init="auto", random_state=seed).fit(points[::step])
+        with threadpool_limits(1):  # waiting for each other costs threads more than they gain here
+            means = KMeans(num, n_init="auto", random_state=seed).fit(points[::step])
         label[rows] = torch.as_tensor(means.predict(points)).to(label.dtype) + c * num
         centres.append(torch.as_tensor(means.cluster_centers_))
     parent = torch.arange(num_classes).repeat_interleave(num)
