@@ -117,6 +117,6 @@ PHASE_PURIFICATION = Experiment(
     claims=_claims,
     about=(
         "Worst-case accuracy at the radius τ of networks after clean and after adversarial training, over the number k of active"
-        " features and the dimension d, between the pure network (the ceiling, drawn dashed) and the linear classifier along Mw* (the floor)."
+        " features and the dimension d, between the pure network (ceiling, dashed) and the linear classifier along Mw* (floor)."
     ),
 )
