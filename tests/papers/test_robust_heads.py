@@ -138,7 +138,7 @@ def test_claims_can_hold_and_fail():
 
 @pytest.mark.slow
 def test_the_gains_on_the_embeddings_hold_at_quick():
-    """On the embeddings only: on the digits 300 validation points are too few to tell 1 point of accuracy, and some seeds gain nothing."""
+    """On the embeddings only: 300 validation digits are too few to tell 1 point of accuracy, and some seeds gain nothing there."""
     if real_data("cifar10 embeddings") is None:
         pytest.skip("the CIFAR-10 embeddings are not here")
     setting = ROBUST_HEADS.scales["quick"][0]
