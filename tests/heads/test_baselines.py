@@ -6,7 +6,15 @@ import torch
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.preprocessing import normalize
 
-from featureprism.heads.baselines import AdversarialHead, KernelHead, LinearHead, NeighbourHead, perturbed
+from featureprism.heads.baselines import (
+    AdversarialHead,
+    KernelHead,
+    LinearHead,
+    NeighbourHead,
+    NoisyHead,
+    noisy,
+    perturbed,
+)
 from featureprism.heads.nearest import nearest_neighbour_radius
 
 
@@ -82,3 +90,19 @@ def test_adversarial_training_makes_the_radius_larger():
         for eps in (1e-9, 0.15)
     )
     assert hard.median() > 1.1 * plain.median()
+
+
+def test_noise_has_the_norm_it_is_asked_for(generator):
+    moved = noisy(torch.zeros(50, 400), torch.zeros(1, 400), _no_slopes, 1.0, eps=0.7, generator=generator)
+    assert float(moved.norm(dim=1).mean()) == pytest.approx(0.7, rel=0.02)
+
+
+def _no_slopes(z):
+    return z, z
+
+
+def test_training_with_noise_repeats_with_its_seed():
+    X, y = plane()
+    heads = [NoisyHead(0.5, width=5, random_state=s).fit(X, y) for s in (0, 0, 1)]
+    same = [bool(np.array_equal(heads[0].decision_function(X), h.decision_function(X))) for h in heads[1:]]
+    assert same == [True, False]

@@ -18,6 +18,7 @@ IDS = [
     "certified-gain",
     "proven-gain",
     "against-adversarial",
+    "against-noise",
     "digits",
     "mnist",
 ]

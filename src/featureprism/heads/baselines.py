@@ -9,6 +9,7 @@ from jaxtyping import Float
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
@@ -69,6 +70,28 @@ class AdversarialHead(PReLUHead):
 
     def _perturb(self, scale: float) -> Perturb | None:
         return partial(perturbed, eps=self.eps / scale)
+
+
+class NoisyHead(AdversarialHead):
+    """The same head trained on points with Gaussian noise of norm about `eps`: what costs nothing and needs no attack."""
+
+    def _perturb(self, scale: float) -> Perturb | None:
+        generator = torch.Generator().manual_seed(check_random_state(self.random_state).randint(2**31 - 1))
+        return partial(noisy, eps=self.eps / scale, generator=generator)
+
+
+def noisy(
+    points: Float[Tensor, "n d"],
+    _U: Float[Tensor, "h d"],
+    _slopes: Slopes,
+    _p: float,
+    *,
+    eps: float,
+    generator: torch.Generator,
+) -> Float[Tensor, "n d"]:
+    """Points plus N(0, eps²/d I)."""
+    noise = torch.randn(points.shape, generator=generator, dtype=points.dtype)
+    return points + eps / points.shape[1] ** 0.5 * noise
 
 
 class LinearHead:

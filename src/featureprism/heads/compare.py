@@ -10,13 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from featureprism.heads.baselines import AdversarialHead, KernelHead, LinearHead, NeighbourHead
+from featureprism.heads.baselines import AdversarialHead, KernelHead, LinearHead, NeighbourHead, NoisyHead
 from featureprism.heads.estimators import DecoupledHead, Head, PReLUHead
 from featureprism.records import RadiusBracket, Row
 from featureprism.seeds import generator_for
 
 CHOSEN_ON = 24  # validation points whose radius a choice is made with
 DISAGREE = 0.06  # share of points on which exactly one of two such heads is right
+NOISY, NOISE = (
+    "ReLU, trained with noise",
+    4.0,
+)  # of the largest radius of adversarial training: random directions hurt less
 OURS = ("pReLU", "given", "discovered")
 
 
@@ -85,6 +89,8 @@ def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
     for eps in plan.attack_radii:
         hardened = partial(AdversarialHead, eps, width=width, **common)
         yield Candidate(f"ReLU, trained on attacks of {eps:g}", "adversarial", hardened)
+    noise = NOISE * max(plan.attack_radii)
+    yield Candidate(NOISY, "other", partial(NoisyHead, noise, width=width, **common))
     most = plan.kernel_points
     for kind in ("logistic regression", "linear SVM"):
         yield Candidate(kind, "other", partial(LinearHead, kind, seed))
