@@ -29,6 +29,7 @@ FEW = (
     "pReLU, p = 3",
     "sub-classes found, p = 3",
     "ReLU, trained on attacks of 0.1",
+    "ReLU, trained with noise",
     "logistic regression",
 )
 
@@ -100,12 +101,14 @@ def test_heads_are_chosen_on_validation_and_judged_on_test():
         head("pReLU", "pReLU", 0.895, 0.895, 2.0),
         head("found", "discovered", 0.88, 0.88, 3.0),
         head("hard", "adversarial", 0.86, 0.86, 2.0),
+        head("ReLU, trained with noise", "other", 0.89, 0.89, 1.6),
     ]
     by_name = {row["which"]: row for row in gains(found, 0)}
     assert by_name["free"]["head"] == "pReLU"
     assert by_name["free"]["gain"] == by_name["free"]["low"] == 2.0
     assert by_name["free"]["proven_gain"] == 1.0
     assert by_name["discovered"]["gain"] == 3.0
+    assert by_name["noise"]["gain"] == pytest.approx(1.25)
     assert by_name["adversarial"]["theirs"] == pytest.approx(
         1.5
     )  # halfway between the plain and the hardened head
@@ -128,12 +131,12 @@ def test_claims_can_hold_and_fail():
             {"kind": "gain", "seed": 0, "data": data, "which": which, "head": "h", "loss": 0.0, "gain": gain}
             | {"certified_gain": gain, "proven_gain": gain, "time_ratio": 2.0}
             for data in ("cifar10 embeddings", "mnist", "digits")
-            for which in ("free", "discovered", "pReLU", "adversarial")
+            for which in ("free", "discovered", "pReLU", "adversarial", "noise")
         ]
         return [claim.holds for claim in ROBUST_HEADS.claims(rows)]
 
-    assert verdicts(2.0) == [True] * 7
-    assert verdicts(0.9) == [False] * 7
+    assert verdicts(2.0) == [True] * 8
+    assert verdicts(0.9) == [False] * 8
     assert all(holds is None for holds in verdicts(math.nan))
 
 
