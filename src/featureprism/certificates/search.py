@@ -1,8 +1,6 @@
 """Branch and bound: cells are cut at the neuron whose quadratic is worst until the proven radius meets the attacked one."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +17,7 @@ from featureprism.certificates.cells import (
     restricted,
     whole_space,
 )
+from featureprism.training.threads import one_thread
 
 ROOT_STEPS, CHILD_STEPS = 30, 25
 INSIDE = 0.1  # a cut stays this share of the interval away from its ends
@@ -45,17 +44,6 @@ class Node:
     def bound(self) -> float:
         """The radius this part of the tree proves."""
         return min(float(leaf.proof.bound) for leaf in self.leaves())
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """torch on one core: batches of small factorisations gain nothing from two, and waiting for each other costs much."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @one_thread()

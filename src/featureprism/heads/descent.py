@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.certificates.search import one_thread
 from featureprism.networks.activations import relu_power
 from featureprism.records import Progress, silent
+from featureprism.training.threads import one_thread
 
 MIN_STEPS = 500  # small sets are passed more often than asked, until this many steps are made
 INTERVALS = 50  # how often progress is told

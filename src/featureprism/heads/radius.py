@@ -12,9 +12,9 @@ from featureprism.certificates import robust_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.record import Certificate, proven
 from featureprism.certificates.rungs import crown_radius
-from featureprism.certificates.search import one_thread
 from featureprism.heads.network import HeadNet
 from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.training.threads import one_thread
 
 # cells of each proof, unless told otherwise: more prove more. A limit in cells repeats exactly, one in seconds does not
 MAX_CELLS = 1

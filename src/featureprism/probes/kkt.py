@@ -17,6 +17,7 @@ from torch import Tensor
 from featureprism.geometry import row_norms
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.records import Row, check_points
+from featureprism.training.threads import one_thread
 
 SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
 
@@ -60,6 +61,7 @@ class KKTAudit:
         return {name: getattr(self, name) for name in names} | {"support": int(self.support.sum())}
 
 
+@one_thread()
 @torch.no_grad()
 def kkt_audit(
     net: TwoLayerNet,

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from scipy.optimize import minimize
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
@@ -19,6 +18,7 @@ from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.span import span_coordinates
+from featureprism.training.threads import one_thread
 
 LOSSES = ("exponential", "logistic")
 METHODS = ("flow", "normalised")
@@ -47,6 +47,7 @@ def _log_terms(margins: Tensor, loss: str) -> Tensor:
     return torch.where(margins > FAR, -margins, near)
 
 
+@one_thread()
 @torch.no_grad()
 def margin_descent(
     net: TwoLayerNet,
@@ -95,6 +96,7 @@ def margin_descent(
     return recorder.trajectory(Ended.TIME_REACHED, work=steps)
 
 
+@one_thread()
 @torch.no_grad()
 def margin_ascent(
     net: TwoLayerNet,
@@ -147,15 +149,13 @@ def margin_ascent(
         unit = float((y * here(span.points)).min())
         if not unit > 0:
             raise ValueError(f"The least margin is {unit:.3g}: train until every margin is positive first.")
-        # numpy's BLAS threads would wait on the same cores as torch's
-        with ThreadpoolController().limit(limits=1, user_api="blas"):
-            found = minimize(
-                lambda flat, beta=beta, unit=unit: climb(torch.from_numpy(flat), beta, unit),
-                state.numpy(),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": 1e-12},
-            )
+        found = minimize(
+            lambda flat, beta=beta, unit=unit: climb(torch.from_numpy(flat), beta, unit),
+            state.numpy(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": 1e-12},
+        )
         state = torch.from_numpy(found.x)
         progress((place + 1) / len(sharpness))
     W, a, *b = unpack(state)

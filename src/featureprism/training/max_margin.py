@@ -21,6 +21,7 @@ from torch import Tensor
 from featureprism.networks.activations import ReLU
 from featureprism.networks.two_layer import TwoLayerNet
 from featureprism.records import check_points
+from featureprism.training.threads import one_thread
 
 MAX_REWEIGHTINGS = 100
 SETTLED = 1e-12  # relative change of the two norms
@@ -49,6 +50,7 @@ class MaxMargin:
         return self.alone + self.against
 
 
+@one_thread()
 def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMargin:
     """Solve the convex problem of the module's head to rounding, in float64.
 

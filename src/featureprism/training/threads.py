@@ -1,0 +1,26 @@
+"""How many cores small problems should use: one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import torch
+from threadpoolctl import ThreadpoolController
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch and BLAS on one core: small products gain nothing from two, and waiting for each other costs much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    """Looking for the libraries takes milliseconds: once is enough."""
+    return ThreadpoolController()
