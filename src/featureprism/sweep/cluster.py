@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 REFRESH = 0.25  # seconds between two looks at which workers there are
 PATIENCE = 10  # seconds for a scheduler to answer
+DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # run by local workers: Ctrl-C is for the parent
 ALONE = 600.0  # seconds after which local workers that are all gone are not expected back
 
 
@@ -75,6 +76,7 @@ class Cluster:
                 memory_limit=0,
                 dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
+                preload=[DEAF],
             )
         try:
             self._client = Client(self._cluster or self.scheduler, timeout=PATIENCE, set_as_default=False)
