@@ -4,12 +4,9 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from scipy.integrate import solve_ivp
 from scipy.stats import binom
 
-from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.networks import PolynomialClassifier
 from featureprism.theory import feature_amplification, feature_averaging, gmm_flow
 
 
@@ -37,15 +34,6 @@ def test_alignment_is_that_of_the_flow_of_one_neuron(p, start_mass):
 def test_the_critical_start_is_where_that_alignment_is_reached(p):
     std = gmm_flow.critical_start(500, 10, p, cosine=0.8)
     assert gmm_flow.aligned_when_learned(10 * std**2 * 500, p) == pytest.approx(0.8)
-
-
-@pytest.mark.parametrize("p", [1.2, 1.5, 2.0, 3.0])
-def test_the_radius_of_the_ideal_network_is_that_an_attack_finds(p):
-    mu = torch.eye(6).double()
-    labels = torch.tensor([1.0, 1, -1, -1, -1, -1]).double()
-    net = PolynomialClassifier(mu, labels, p)
-    found = minimal_radius(net, mu[:1], labels[:1], starts=structured_starts(net, mu, labels), upper=1.0)
-    assert float(found.radius) == pytest.approx(gmm_flow.reference_radius(p, 4), rel=0.01)
 
 
 def test_partial_labels_reach_from_two_labels_to_one_for_each_cluster():

@@ -7,7 +7,7 @@ no doubt which task it had. Run workers with one thread (dask worker --nthreads 
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Event
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from joblib.externals.loky import cpu_count
 
-from featureprism.sweep.executors import Ended, affordable
+from featureprism.sweep.executors import Ended, affordable, past_due
 from featureprism.sweep.work import DIED, RAISED, TIME, Job, Outcome, one_thread_for_good, run_job
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 REFRESH = 0.25  # seconds between two looks at which workers there are
 PATIENCE = 10  # seconds for a scheduler to answer
-OVERDUE = 60.0  # seconds past its time limit after which a task that has not ended its worker is given up, with the worker
+DEAF = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # run by local workers: Ctrl-C is for the parent
+ALONE = 600.0  # seconds after which local workers that are all gone are not expected back
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,7 @@ class _Running:
     @property
     def is_overdue(self) -> bool:
         """Whether its worker should long be gone."""
-        limit = self.job.limits.seconds
-        return limit is not None and self.seconds > limit + OVERDUE
+        return past_due(self.job, self.seconds)
 
 
 class Cluster:
@@ -58,13 +58,17 @@ class Cluster:
         self._settled: dict[str, Future] = {}  # what readies each worker, by its address
         self._running: dict[str, _Running] = {}
         self._stuck: set[str] = set()  # workers that did not end with their task's time limit
-        self._looked, self._change = 0.0, Event()
+        self._looked, self._seen, self._change = 0.0, time.perf_counter(), Event()
+        self._patient = ExitStack()
         self._client: Client
         self._cluster: LocalCluster | None = None
 
     def __enter__(self) -> "Cluster":
+        import dask.config
         from distributed import Client, LocalCluster
 
+        # a local cluster forgets a worker that is not back after 15 seconds, which a busy machine may need to start it
+        self._patient.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": ALONE}))
         if self.scheduler is None:
             self._cluster = LocalCluster(
                 n_workers=self.size,
@@ -72,6 +76,7 @@ class Cluster:
                 memory_limit=0,
                 dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
+                preload=[DEAF],
             )
         try:
             self._client = Client(self._cluster or self.scheduler, timeout=PATIENCE, set_as_default=False)
@@ -83,6 +88,7 @@ class Cluster:
         self._client.cancel([r.future for r in self._running.values()], force=True)
         self._settled.clear()
         self._running.clear()
+        self._patient.close()
         with suppress(TimeoutError):
             self._client.close(timeout=PATIENCE)
             if self._cluster:
@@ -119,6 +125,9 @@ class Cluster:
             return
         there = cast(dict[str, int], self._client.nthreads()).keys() - self._stuck
         self._looked = time.perf_counter()
+        self._seen = self._looked if there else self._seen
+        if self._cluster and self._looked - self._seen > ALONE:
+            raise OSError("All local Dask workers are gone. The same command goes on from here.")
         known = {a: f for a, f in self._settled.items() if a in there}
         self._settled = known | {a: self._send(a, one_thread_for_good) for a in there if a not in known}
         for address, ready in self._settled.items():

@@ -68,7 +68,8 @@ class _Run:
     def __init__(self, asked: Sweep, store: Store, waiting: deque[Task], own: Row, track: Track) -> None:
         self.asked, self.store, self.waiting, self.own, self.track = asked, store, waiting, own, track
         self.measure = pickled(asked.measure)
-        self.deadline = time.perf_counter() + asked.budget.seconds
+        self.began = time.perf_counter()
+        self.deadline = self.began + asked.budget.seconds
         self.total, self.started, self.ended, self.failed, self.running = len(waiting), 0, 0, 0, 0
 
     def drain(self, executor: Executor) -> None:
@@ -78,7 +79,12 @@ class _Run:
                 self._start(executor, self.waiting.popleft())
             for job, outcome in executor.ended(0.2):
                 self._take(job.task, outcome)
-            self.track(self.ended, self.total, f"{self.failed} failed" if self.failed else "")
+            self.track(self.ended, self.total, self._note())
+
+    def _note(self) -> str:
+        """The rate so far, and how many failed."""
+        rate = 60 * self.ended / (time.perf_counter() - self.began)
+        return f"({rate:.3g} a minute{f', {self.failed} failed' if self.failed else ''})"
 
     def _may_start(self) -> bool:
         if not self.waiting or time.perf_counter() >= self.deadline:

@@ -6,6 +6,7 @@ no neighbour is harmed, and a new process takes its place.
 
 import os
 import time
+import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from featureprism.sweep.work import (
     run_job,
 )
 
+OVERDUE = 60.0  # seconds past its time limit after which a task that has not ended its worker is given up, with the worker
 WORKER_MB = 500  # what a worker holds before its first task: Python, torch, featureprism
 Ended = list[tuple[Job, Outcome]]
 
@@ -91,6 +93,11 @@ class _Worker:
     future: Future | None = None
     began: float = 0.0
 
+    @property
+    def is_overdue(self) -> bool:
+        """Whether its process should long be gone."""
+        return self.job is not None and past_due(self.job, time.perf_counter() - self.began)
+
 
 class Local:
     """Processes of this machine: `workers` of them, fewer if memory would not do for all; by default one for each core."""
@@ -100,14 +107,19 @@ class Local:
             raise ValueError(f"--workers must be at least 1, got {workers}.")
         self.size = affordable(workers or cpu_count(), memory_mb)
         self._workers: list[_Worker] = []
+        self._quiet = ExitStack()
 
     def __enter__(self) -> "Local":
+        self._quiet.enter_context(warnings.catch_warnings())
+        # loky replaces a worker that has grown, which is what we want; turned into an error this warning would end its thread
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         self._workers = [_Worker(_pool()) for _ in range(self.size)]
         return self
 
     def __exit__(self, *error: object) -> None:
         for worker in self._workers:
             worker.pool.shutdown(wait=True, kill_workers=True)
+        self._quiet.close()
 
     def num_free(self) -> int:
         return sum(worker.job is None for worker in self._workers)
@@ -120,7 +132,7 @@ class Local:
     def ended(self, timeout: float) -> Ended:
         busy = [w for w in self._workers if w.future]
         wait([w.future for w in busy if w.future], timeout, FIRST_COMPLETED)
-        return [self._take(w) for w in busy if w.future and w.future.done()]
+        return [self._take(w) for w in busy if w.future and (w.future.done() or w.is_overdue)]
 
     def _submit(self, worker: _Worker, job: Job) -> Future:
         try:
@@ -134,11 +146,15 @@ class Local:
         job, future = worker.job, worker.future
         assert job is not None
         assert future is not None
+        seconds = time.perf_counter() - worker.began
         worker.job = worker.future = None
+        if not future.done():
+            self._renew(worker)
+            return job, Outcome(TIME, message="the worker had to be killed", seconds=seconds)
         error = future.exception()
         if error is None:
             return job, future.result()
-        seconds, text = time.perf_counter() - worker.began, " ".join(str(error).split())
+        text = " ".join(str(error).split())
         if not isinstance(error, BrokenProcessPool):
             return job, Outcome(RAISED, message=f"{type(error).__name__}: {text}", seconds=seconds)
         self._renew(worker)
@@ -148,6 +164,11 @@ class Local:
     def _renew(self, worker: _Worker) -> None:
         worker.pool.shutdown(wait=True, kill_workers=True)
         worker.pool = _pool()
+
+
+def past_due(job: Job, seconds: float) -> bool:
+    """Whether a job has run so long that its own time limit must have failed."""
+    return job.limits.seconds is not None and seconds > job.limits.seconds + OVERDUE
 
 
 def _pool() -> ProcessPoolExecutor:

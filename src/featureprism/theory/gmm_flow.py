@@ -260,11 +260,3 @@ def _cosine(u: float, p: float) -> float:
 
 def _grown_mass(u: float, p: float) -> float:
     return math.sinh(u) * math.cosh(u) * _cosine(u, p) ** p
-
-
-def reference_radius(p: float, num_other: int) -> float:
-    """Distance from a centre to the boundary of F^(p) with m centres of the other class: 1/√(1 + m^max(0, 2/p - 1)).
-
-    Towards j of them: min (1-a)² + jb² with a^p = j b^p gives 1/√(1 + j^(2/p-1)); worst at j = 1 for p ≥ 2 (√2/2), at j = m below.
-    """
-    return 1 / math.sqrt(1 + num_other ** max(0.0, 2 / p - 1))
