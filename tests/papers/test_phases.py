@@ -52,7 +52,6 @@ TINY = [
         ),
     ),
     (PHASE_LABEL_NOISE, phase_label_noise._settings(20, 20, 2, (16, 32), (0.0, 0.3))),
-<<<<<<< HEAD
     (
         PHASE_PURIFICATION,
         phase_purification._settings(
@@ -61,10 +60,7 @@ TINY = [
             (5, 8),
         ),
     ),
-    (PHASE_SCALING, phase_scaling._settings((40, 80), 25, 20, 30)),
-=======
     (PHASE_SCALING, phase_scaling._settings((40, 80), 25, 20, 30)[::-1]),
->>>>>>> sweeps
 ]
 CLAIMS = {
     "phase-noise": {"exponent", "exponent-fixed-n", "exponent-points", "law"},
