@@ -95,6 +95,7 @@ def _critical_std(rows: list[Row]) -> Callable[[float], float]:
 
 
 DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+    "beyond/blind-attacks": blind_attacks,
     "beyond/phase-initialisation": phase_diagram(
         "p", "std", "half_radius", boundary=_critical_std, label="predicted largest start"
     ),

@@ -27,7 +27,7 @@ PATHS = {  # name: loss, method, step size
     "flow, logistic": ("logistic", "flow", 2.0),
     "normalised": ("exponential", "normalised", 0.1),
 }
-TIMES = (50, 150, 400)
+TIMES = (100, 400)
 
 
 def _path_row(
@@ -255,7 +255,7 @@ KKT = Experiment(
     source="Frei et al. 2023, Theorem 2.1",
     title="Training goes to a KKT point of the max-margin problem",
     scales={
-        "quick": [usual(), on_sphere(), within()],
+        "quick": [f(iterations=80) for f in (usual, on_sphere, within)],
         "standard": [usual(), on_sphere(), within(), within(3000, 8), usual(3072, 10)],
         "paper": [usual(width=200), on_sphere(width=200), within(6000, 16), usual(3072, 10, width=200)],
     },
@@ -272,7 +272,7 @@ THEOREM_3_1 = Experiment(
     source="Frei et al. 2023, Theorem 3.1",
     title="KKT points generalise",
     scales={
-        "quick": [usual(variants=_VARIANTS["quick"]), within(variants=_VARIANTS["quick"])],
+        "quick": [f(variants=_VARIANTS["quick"], iterations=80) for f in (usual, within)],
         "standard": [
             f(variants=_VARIANTS["standard"], test_points=10000) for f in (usual, on_sphere, within)
         ],

@@ -383,7 +383,7 @@ THEOREM_4_2 = Experiment(
     source="Frei et al. 2023, Theorem 4.2",
     title="One perturbation breaks the networks that training finds",
     scales={
-        "quick": [usual(), within()],
+        "quick": [usual(iterations=80), within(iterations=80)],
         "standard": [usual(), on_sphere(), within(), within(3000, 8), usual(3072, 10)],
         "paper": [usual(3072, 10, width=200), on_sphere(3072, 10, width=200), within(6000, 16)],
     },

@@ -202,7 +202,7 @@ TRANSFER = Experiment(
     source="Frei et al. 2023, Theorem 4.2",
     title="One perturbation for networks that never met",
     scales={
-        "quick": [usual(test_points=4000), within(test_points=4000)],
+        "quick": [f(test_points=3000, iterations=80) for f in (usual, within)],
         "standard": [f(test_points=4000) for f in (usual, on_sphere, within)],
         "paper": [usual(3072, 10, width=200), on_sphere(3072, 10, width=200), within(6000, 16, width=200)],
     },
