@@ -10,7 +10,7 @@ demo: .venv/run.stamp            ## reproduce gmm-flow at the quick scale and wr
 	$(BIN)/featureprism report demo
 
 test: .venv/dev.stamp            ## the quick tests (slow ones: .venv/bin/pytest -m slow)
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 check: .venv/dev.stamp           ## format, lint, types, layers
 	$(BIN)/ruff format --check .
