@@ -234,6 +234,15 @@ def test_kkt_audits_a_network_from_a_file(separated_files, capsys):
     assert "at no KKT point" in capsys.readouterr().err
 
 
+def test_kkt_keeps_its_audit_when_only_one_class_has_points(separated_files, capsys):
+    folder, x, y = separated_files
+    np.savez(folder / "one.npz", x=x[y > 0].numpy(), y=y[y > 0].numpy())
+    assert cli.main(["kkt", str(folder / "net.npz"), str(folder / "one.npz"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert "both classes" in facts["reference"]
+    assert facts["stationarity"] > 0.1
+
+
 def test_kkt_says_when_there_is_no_reference(tmp_path, capsys):
     """XOR is separated by four neurons, but by no network of two directions."""
     x = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]).double()

@@ -126,5 +126,7 @@ def test_what_cannot_be_audited_is_refused():
     net, x, y = two_points(1.0)
     with pytest.raises(ValueError, match="on 2 of 2 points"):
         kkt_audit(net, x, -y)
+    with pytest.raises(ValueError, match="tolerance"):
+        kkt_audit(net, x, y, tolerance=-0.1)
     with pytest.raises(ValueError, match="ReLU"):
         kkt_audit(TwoLayerNet(net.W, net.a, activation=Tanh()), x, y)

@@ -15,7 +15,7 @@ from featureprism.networks import TwoLayerNet, load_net, load_points
 from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.report import kkt_table, progress_bar, save_curve
 from featureprism.sweep import Request, bracket_points, strict
-from featureprism.training import NotSeparableError, max_margin_network
+from featureprism.training import max_margin_network
 
 
 def add_parsers(add: AddParser) -> None:
@@ -115,7 +115,7 @@ def _reference(net: TwoLayerNet, x: Tensor, y: Tensor, margin: float) -> dict[st
     """The exact KKT point with one direction for each sign, beside the network; or why there is none."""
     try:
         best = max_margin_network(x, y)
-    except NotSeparableError as error:
+    except ValueError as error:  # not separable, or one class only: the audit itself stands
         return {"reference": str(error)}
     exact = kkt_audit(best.net, x, y, tolerance=1e-9, multipliers=(best.alone, best.against))
     facts = {

@@ -82,6 +82,8 @@ def kkt_audit(
         raise ValueError(
             "The KKT audit is for one two-layer ReLU network; other activations have other conditions."
         )
+    if not 0 <= tolerance < 1:
+        raise ValueError(f"The tolerance of kinks must be at least 0 and below 1, got {tolerance}.")
     x, y = x.double(), y.double()
     lifted, w = _lift(net, x)
     v = net.a.detach().double()

@@ -110,7 +110,7 @@ def margin_ascent(
     """Climb the smoothed normalised margin -(1/β) ln Σ_i e^(-β q_i/(γ‖θ‖²)) with L-BFGS, β rising; needs every margin positive.
 
     q_i = y_i N(x_i); γ is the least q_i/‖θ‖² at the start of each stage, so β counts in units of the margin. The maximum over all θ as
-    β → ∞ is a KKT point. Returns the network scaled to least margin 1. Source: notes on double-edged, Theorem 2.1.
+    β → ∞ is a KKT point. Returns the network scaled to least margin 1. Source: double-edged, Theorem 2.1.
     """
     check_points(x, y)
     x, y = x.double(), y.double()
