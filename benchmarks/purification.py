@@ -8,6 +8,7 @@ from benchmarks.timing import line, medians
 from featureprism import generator_for, label_weights, sample_sparse, symmetric_start, two_level
 from featureprism.data import SparseCoding, dictionary
 from featureprism.training import symmetric_step
+from featureprism.training.threads import one_thread
 
 
 def ratios() -> Iterator[str]:
@@ -23,11 +24,19 @@ def ratios() -> Iterator[str]:
     W = symmetric_start(width, dim, 0.05, 0.09, 0.018, generator=generator_for("start", 0)).W.detach()
     slopes = torch.randn(batch, width, generator=generator_for("slopes", 0))
 
+    scratch = torch.empty(4, batch, width)  # as in training: the same memory for every step
+
     def products() -> None:
         _ = data.x @ W.T, slopes.T @ data.x
 
     def step() -> None:
-        symmetric_step(W, data.x, data.y, bias=0.09, smoothing=0.018, step_size=1e-3, penalty=5e-4)
+        symmetric_step(
+            W, data.x, data.y, bias=0.09, smoothing=0.018, step_size=1e-3, penalty=5e-4, scratch=scratch
+        )
 
-    bare, whole = medians(products, step, repeats=51)
-    yield line("symmetric network, d = 200, m = 600, batch 1000: step ÷ its products", whole / bare, 1.6)
+    name = "symmetric network, d = 200, m = 600, batch 1000: step ÷ its products"
+    bare, whole = medians(products, step, repeats=201)
+    yield line(name, whole / bare, 1.6)
+    with one_thread():
+        bare, whole = medians(products, step, repeats=101)
+    yield line(f"{name}, on one thread", whole / bare, 1.6)

@@ -91,9 +91,10 @@ def loss_gradient(
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
     open_gates: Callable[[Tensor], Gates],
+    out: Float[Tensor, "n h"] | None = None,
 ) -> LossGradient:
-    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d). Source: Fact A.1."""
-    f, opened = open_gates(x @ W.T)
+    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d); `out` takes the pre-activations. Source: Fact A.1."""
+    f, opened = open_gates(torch.mm(x, W.T, out=out))
     return LossGradient(f, opened, x * (-y * torch.sigmoid(-y * f) / len(y)).unsqueeze(1))
 
 
@@ -108,17 +109,20 @@ def symmetric_step(
     step_size: float,
     penalty: float,
     noise: torch.Generator | None = None,
+    scratch: Float[Tensor, "4 n h"] | None = None,
 ) -> Float[Tensor, " n"]:
     """One step of W, in place, on mean log(1 + e^(-y f)) + λ Σ_i (‖w_i‖²/2 + ‖w_i‖³/3); returns f before it.
 
     Two matrix products and a few passes. With a `noise` generator ρ is drawn once for every point and neuron, as printed in
-    Algorithm 1; without, f is E_ρ f.
+    Algorithm 1; without, f is E_ρ f. `scratch` is memory to use again from step to step.
     """
 
-    def open_gates(u: Tensor) -> Gates:
-        return gates(u, bias, smoothing) if noise is None else noisy_gates(u, bias, smoothing, noise)
+    out, buffers = (None, None) if scratch is None else (scratch[0], scratch[1:])
 
-    f, opened, pulls = loss_gradient(W, x, y, open_gates)
+    def open_gates(u: Tensor) -> Gates:
+        return gates(u, bias, smoothing, buffers) if noise is None else noisy_gates(u, bias, smoothing, noise)
+
+    f, opened, pulls = loss_gradient(W, x, y, open_gates, out)
     norms = torch.linalg.vector_norm(W, dim=1, keepdim=True)
     W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(opened.T, pulls, alpha=-step_size)
     return f
@@ -151,6 +155,7 @@ def train_symmetric(
     now = SymmetricNet(net.W, net.bias, net.smoothing)
     total, step = sum(p.steps for p in phases), 0
     wanted, recorder = {*record, total}, Recorder(probes)
+    scratch = None
     for phase in phases:
         now.smoothing = phase.smoothing * now.bias
         for inner in range(phase.steps):
@@ -159,6 +164,8 @@ def train_symmetric(
             x, y = draw()
             if phase.perturb is not None:
                 x, y = phase.perturb(now, x, y, phase.radius_at(inner))
+            if scratch is None or scratch.shape[1] != len(x):
+                scratch = x.new_empty(4, len(x), now.width)
             rate = phase.step_at(now.bias)
             symmetric_step(
                 now.W.data,
@@ -169,6 +176,7 @@ def train_symmetric(
                 step_size=rate,
                 penalty=penalty,
                 noise=noise,
+                scratch=scratch,
             )
             if now.bias < phase.bias_cap:
                 now.bias = min(phase.bias_cap, now.bias + rate * phase.bias_growth)
