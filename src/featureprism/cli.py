@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -10,13 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from featureprism.commands import audit, networks, sweeps
+from featureprism import places
+from featureprism.commands import audit, data, networks, sweeps
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment
 from featureprism.report import claims_table, progress_bar, save_figure, write_report
 from featureprism.sweep import Result, did_you_mean, run, strict
 
-OTHERS = (networks, sweeps, audit)
+OTHERS = (networks, sweeps, audit, data)
 COMMANDS = {name: command for module in OTHERS for name, command in module.COMMANDS.items()}
 SCALES = ("quick", "standard", "paper")
 BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
@@ -57,6 +59,7 @@ def reproduce(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {args.seeds}.")
     seeds = range(args.seed, args.seed + args.seeds)
+    settle(args)
     results = []
     for experiment in find_experiments(args.name):
         with progress_bar(experiment.id) as track:
@@ -72,6 +75,17 @@ def reproduce(args: argparse.Namespace) -> int:
         print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
     failed = any(claim.holds is not True for r in results for claim in r.claims)
     return CLAIM_FAILED if args.strict and failed else 0
+
+
+def settle(args: argparse.Namespace) -> None:
+    """Tell the experiments where data, device and trained networks are."""
+    if args.data is not None:
+        os.environ[places.DATA] = str(args.data)
+        places.data_folder()
+    if args.device is not None:
+        os.environ[places.DEVICE] = args.device
+        places.check_device()
+    os.environ[places.NETWORKS] = str(args.out / "networks")
 
 
 def as_object(args: argparse.Namespace, results: list[Result]) -> dict[str, Any]:
@@ -127,6 +141,13 @@ def parser() -> argparse.ArgumentParser:
     doing.add_argument(
         "--out", type=Path, default=Path("runs"), metavar="DIR", help="where results go (default: runs)"
     )
+    doing.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help=f"folder with real data: official archives or .npz files (default: ${places.DATA}, then the cache of fetch)",
+    )
+    doing.add_argument("--device", metavar="NAME", help="where image networks are trained: cpu, cuda, mps")
     doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
 

@@ -1,5 +1,6 @@
 """What everything shares: data sets, trajectories, brackets, premises, claims, experiments."""
 
+import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -219,6 +220,24 @@ def judge(
     mean = float(tensor.mean()) if len(tensor) else math.nan
     spread = float(tensor.std()) if len(tensor) > 1 else math.nan
     return Claim(id, source, statement, mean, relation, bound, spread, len(tensor), note)
+
+
+def picture(image: Float[Tensor, "c h w"]) -> Row:
+    """A picture with values in [0, 1] as fields of a row: its shape, and its bytes in base64."""
+    data = (image.detach().clamp(0, 1) * 255).round().to(torch.uint8).numpy().tobytes()
+    channels, height, width = image.shape
+    return {
+        "channels": channels,
+        "height": height,
+        "width": width,
+        "pixels": base64.b64encode(data).decode(),
+    }
+
+
+def as_image(row: Row) -> Float[Tensor, "h w c"]:
+    """The picture of a row, as drawing programs want it."""
+    data = torch.frombuffer(bytearray(base64.b64decode(row["pixels"])), dtype=torch.uint8)
+    return (data.reshape(row["channels"], row["height"], row["width"]).float() / 255).permute(1, 2, 0)
 
 
 def rows_of(rows: Sequence[Row], kind: str, **fields: Any) -> list[Row]:

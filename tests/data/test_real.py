@@ -1,14 +1,15 @@
-import gzip
-
 import numpy as np
 import pytest
 
-from featureprism.data.real import load_split, real_data, unit_norm
+from featureprism import places
+from featureprism.data import images
+from featureprism.data.real import real_data, unit_norm
 
 
-def idx(array):
-    head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">i4").tobytes()
-    return gzip.compress(head + array.astype(np.uint8).tobytes())
+@pytest.fixture(autouse=True)
+def _only_this_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(places.DATA, str(tmp_path))
+    monkeypatch.setattr(images, "cache_folder", lambda: tmp_path / "cache")
 
 
 def test_digits_come_with_scikit_learn():
@@ -18,25 +19,31 @@ def test_digits_come_with_scikit_learn():
     assert set(split.y_test) == set(range(10))
 
 
-def test_files_are_found_where_the_variable_points(tmp_path, monkeypatch):
-    monkeypatch.setenv("FEATUREPRISM_DATA", str(tmp_path))
+def test_what_is_not_at_hand_is_none():
     assert real_data("cifar10 embeddings") is None
     assert real_data("mnist") is None
-    images = np.arange(2 * 784).reshape(2, 28, 28) % 256
-    (tmp_path / "mnist").mkdir()
-    for part in ("train", "t10k"):
-        (tmp_path / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(idx(images))
-        (tmp_path / "mnist" / f"{part}-labels-idx1-ubyte.gz").write_bytes(idx(np.array([3, 7])))
-    split = real_data("mnist")
-    np.testing.assert_array_equal(split.x_train, images.reshape(2, 784))
-    assert split.y_test.tolist() == [3, 7]
-    np.savez(tmp_path / "cifar10_embeddings.npz", x_train=np.ones(1))
-    with pytest.raises(ValueError, match="lacks y_train"):
-        real_data("cifar10 embeddings")
-    with pytest.raises(ValueError, match="Cannot read"):
-        load_split(tmp_path / "nothing.npz")
     with pytest.raises(ValueError, match="Unknown data"):
         real_data("words")
+
+
+def test_images_become_rows(tmp_path):
+    x, y = np.arange(2 * 3 * 16).reshape(2, 3, 4, 4).astype(np.uint8), np.array([3, 7])
+    np.savez(tmp_path / "mnist.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    split = real_data("mnist")
+    np.testing.assert_allclose(split.x_train, x.reshape(2, 48) / 255, rtol=1e-6)
+    assert split.y_test.tolist() == [3, 7]
+
+
+def test_embeddings_are_read_as_they_are_and_checked(tmp_path):
+    file, x, y = tmp_path / "cifar10_embeddings.npz", np.eye(3, dtype=np.float16), np.arange(3)
+    np.savez(file, x_train=x, y_train=y, x_test=x, y_test=y)
+    np.testing.assert_array_equal(real_data("cifar10 embeddings").x_test, x)
+    np.savez(file, x_train=x * np.nan, y_train=y, x_test=x, y_test=y)
+    with pytest.raises(ValueError, match="NaN"):
+        real_data("cifar10 embeddings")
+    np.savez(file, x_train=np.ones(1))
+    with pytest.raises(ValueError, match="lacks 'y_train"):
+        real_data("cifar10 embeddings")
 
 
 def test_rows_are_scaled_and_zero_stays():

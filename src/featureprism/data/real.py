@@ -1,16 +1,10 @@
-"""Real data: CIFAR-10 embeddings and MNIST where they are found, and the digits that come with scikit-learn."""
+"""Real data as rows of features: CIFAR-10 embeddings, pixels of MNIST, the digits that come with scikit-learn."""
 
-import gzip
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_digits
 
-VARIABLE = "FEATUREPRISM_DATA"
-NEARBY = Path("../shared/data")  # looked at when the variable is not set
-DIGITS_TEST = 597  # of the 1797 digits
+from featureprism.data.images import DIGITS, EMBEDDINGS, find_source, load_images, read_npz
 
 
 class Split(NamedTuple):
@@ -22,52 +16,16 @@ class Split(NamedTuple):
     y_test: np.ndarray
 
 
-def data_folder() -> Path:
-    """$FEATUREPRISM_DATA, or ../shared/data of the working directory."""
-    return Path(os.environ.get(VARIABLE, NEARBY))
-
-
-def load_split(path: Path) -> Split:
-    """x_train, y_train, x_test, y_test from an .npz file."""
-    try:
-        with np.load(path) as file:
-            missing = [name for name in Split._fields if name not in file.files]
-            if missing:
-                raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(file.files)}.")
-            return Split(*(file[name] for name in Split._fields))
-    except OSError as error:
-        raise ValueError(f"Cannot read {path} as an .npz file: {error}.") from error
-
-
-def _idx(path: Path) -> np.ndarray:
-    """An array in the format of the MNIST files: two zero bytes, the type (8: bytes), the number of axes, their lengths."""
-    raw = gzip.decompress(path.read_bytes())
-    shape = np.frombuffer(raw, ">i4", count=raw[3], offset=4)
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
-
-
-def _mnist(folder: Path) -> Split:
-    parts = []
-    for name in ("train", "t10k"):
-        parts.append(_idx(folder / f"{name}-images-idx3-ubyte.gz").reshape(-1, 784))
-        parts.append(_idx(folder / f"{name}-labels-idx1-ubyte.gz"))
-    return Split(*parts)
-
-
 def real_data(name: str) -> Split | None:
-    """ "cifar10 embeddings", "mnist" or "digits"; None where the files are not found."""
-    if name == "digits":
-        x, y = (np.asarray(part) for part in load_digits(return_X_y=True))
-        order = np.random.default_rng(0).permutation(len(x))
-        x, y = x[order], y[order]
-        return Split(x[DIGITS_TEST:], y[DIGITS_TEST:], x[:DIGITS_TEST], y[:DIGITS_TEST])
-    if name == "cifar10 embeddings":
-        path = data_folder() / "cifar10_embeddings.npz"
-        return load_split(path) if path.exists() else None
-    if name == "mnist":
-        folder = data_folder() / "mnist"
-        return _mnist(folder) if folder.exists() else None
-    raise ValueError(f"Unknown data {name!r}; choose 'cifar10 embeddings', 'mnist' or 'digits'.")
+    """ "cifar10 embeddings", "mnist", "cifar10" or "digits" with one row for each point; None where the files are not found."""
+    _, files = find_source(name)
+    if not files and name != DIGITS:
+        return None
+    if name == EMBEDDINGS:
+        return Split(*read_npz(files[0], axes=2))
+    found = load_images(name)
+    train, test = (x.flatten(1).numpy() for x in (found.x_train, found.x_test))
+    return Split(train, found.y_train.numpy(), test, found.y_test.numpy())
 
 
 def unit_norm(x: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from featureprism.data.images import find_source
 from featureprism.records import Claim, Experiment, Progress, Row
 
 
@@ -56,7 +57,13 @@ def units(experiment: Experiment, scale: str, seeds: Sequence[int]) -> list[Unit
     """All units of an experiment at one scale, in the order they run."""
     if scale not in experiment.scales:
         raise ValueError(f"Unknown scale {scale!r}; choose one of {', '.join(experiment.scales)}.")
-    return [Unit(experiment.id, s, seed) for s in experiment.scales[scale] for seed in seeds]
+    settings = [_with_source(setting) for setting in experiment.scales[scale]]
+    return [Unit(experiment.id, setting, seed) for setting in settings for seed in seeds]
+
+
+def _with_source(setting: Row) -> Row:
+    """A setting that names real data also says which files stand for it here: its rows depend on them."""
+    return {**setting, "source": find_source(setting["data"])[0]} if "data" in setting else setting
 
 
 def finished_rows(path: Path) -> dict[str, list[Row]]:

@@ -1,0 +1,166 @@
+"""Image classifiers of the papers, small and without torchvision: ResNets, wide ResNets, AlexNet, MLP."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+
+def _wide(channels: float) -> int:
+    """The nearest multiple of 8, at least 8: what convolutions on a CPU are good at."""
+    return max(8, 8 * round(channels / 8))
+
+
+class Block(nn.Module):
+    """Two 3 × 3 convolutions around a shortcut; with `before` normalisation and ReLU come before each convolution."""
+
+    def __init__(self, width_in: int, width: int, stride: int, *, before: bool) -> None:
+        super().__init__()
+        self.before = before
+        self.norm1 = nn.BatchNorm2d(width_in if before else width)
+        self.norm2 = nn.BatchNorm2d(width)
+        self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        same = stride == 1 and width_in == width
+        self.shortcut = nn.Identity() if same else nn.Conv2d(width_in, width, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x plus what the convolutions add."""
+        if self.before:
+            h = relu(self.norm1(x))
+            return self.shortcut(x) + self.conv2(relu(self.norm2(self.conv1(h))))
+        h = relu(self.norm1(self.conv1(x)))
+        return relu(self.norm2(self.conv2(h)) + self.shortcut(x))
+
+
+class ResNet(nn.Module):
+    """A residual network for small images: one 3 × 3 convolution, stages of blocks that halve the picture, average, linear."""
+
+    def __init__(
+        self,
+        channels: int,
+        num_classes: int,
+        widths: Sequence[int],
+        depths: Sequence[int],
+        *,
+        before: bool = False,
+    ) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(channels, widths[0], 3, 1, 1, bias=False)
+        blocks, width_in = [], widths[0]
+        for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
+            for place in range(depth):
+                stride = 2 if stage > 0 and place == 0 else 1
+                blocks.append(Block(width_in, width, stride, before=before))
+                width_in = width
+        self.blocks = nn.Sequential(*blocks)
+        self.norm = nn.BatchNorm2d(width_in if before else widths[0])
+        self.before = before
+        self.head = nn.Linear(width_in, num_classes)
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
+        """Logits."""
+        h = self.stem(x)
+        h = self.blocks(h) if self.before else self.blocks(relu(self.norm(h)))
+        h = relu(self.norm(h)) if self.before else h
+        return self.head(h.mean(dim=(2, 3)))
+
+
+class AlexNet(nn.Module):
+    """AlexNet for small images: an 11 × 11 first layer of 64 filters, four more convolutions, one linear layer."""
+
+    def __init__(self, channels: int, num_classes: int, factor: float = 1.0) -> None:
+        super().__init__()
+        a, b, c = (_wide(factor * w) for w in (64, 192, 384))
+        self.features = nn.Sequential(
+            nn.Conv2d(channels, a, 11, 4, 5),
+            nn.ReLU(),
+            nn.MaxPool2d(2, 2, ceil_mode=True),
+            nn.Conv2d(a, b, 5, 1, 2),
+            nn.ReLU(),
+            nn.MaxPool2d(2, 2, ceil_mode=True),
+            nn.Conv2d(b, c, 3, 1, 1),
+            nn.ReLU(),
+            nn.Conv2d(c, c, 3, 1, 1),
+            nn.ReLU(),
+        )
+        self.head = nn.Linear(c, num_classes)
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
+        """Logits."""
+        h = self.features(x)
+        return self.head(h.mean(dim=(2, 3)))
+
+
+class ImageMLP(nn.Module):
+    """Flattened pixels through two hidden ReLU layers."""
+
+    def __init__(self, pixels: int, num_classes: int, width: int = 256) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(pixels, width),
+            nn.ReLU(),
+            nn.Linear(width, width),
+            nn.ReLU(),
+            nn.Linear(width, num_classes),
+        )
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
+        """Logits."""
+        return self.layers(x)
+
+
+ARCHITECTURES = (
+    "mlp",
+    "alexnet",
+    "resnet-18",
+    "resnet-34",
+    "preact-resnet-18",
+    "preact-resnet-34",
+    "wrn-28-10",
+)
+
+
+def image_network(
+    name: str,
+    shape: tuple[int, int, int],
+    num_classes: int,
+    *,
+    factor: float = 1.0,
+    generator: torch.Generator,
+) -> nn.Module:
+    """One of ARCHITECTURES for images of a shape (c, h, w), `factor` times as wide; He-normal weights from the generator.
+
+    resnet-18/34 and their pre-activation kin: widths 64, 128, 256, 512; wrn-28-10: 160, 320, 640. Sources: feature-averaging,
+    Section 6; feature-purification, Section 8.
+    """
+    channels, height, width = shape
+    depths = {"18": (2, 2, 2, 2), "34": (3, 4, 6, 3)}
+    if name not in ARCHITECTURES:
+        raise ValueError(f"Unknown network {name!r}; choose one of {', '.join(ARCHITECTURES)}.")
+    if name == "mlp":
+        net: nn.Module = ImageMLP(channels * height * width, num_classes, max(1, round(256 * factor)))
+    elif name == "alexnet":
+        net = AlexNet(channels, num_classes, factor)
+    elif name == "wrn-28-10":
+        widths = [_wide(factor * w) for w in (160, 320, 640)]
+        net = ResNet(channels, num_classes, widths, (4, 4, 4), before=True)
+    else:
+        widths = [_wide(factor * w) for w in (64, 128, 256, 512)]
+        net = ResNet(channels, num_classes, widths, depths[name[-2:]], before=name.startswith("preact"))
+    he_start(net, generator=generator)
+    return net
+
+
+@torch.no_grad()
+def he_start(net: nn.Module, *, generator: torch.Generator) -> None:
+    """Every convolution and linear layer N(0, 2/fan-in), biases 0; all else as built."""
+    for layer in net.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            fan_in = layer.weight[0].numel()
+            layer.weight.copy_((2 / fan_in) ** 0.5 * torch.randn(layer.weight.shape, generator=generator))
+            if layer.bias is not None:
+                layer.bias.zero_()

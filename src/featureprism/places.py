@@ -1,0 +1,42 @@
+"""Where things are: data, devices and trained networks, as the environment says (the command line sets it)."""
+
+import os
+from pathlib import Path
+
+import torch
+
+DATA = "FEATUREPRISM_DATA"  # the folder of real data
+DEVICE = "FEATUREPRISM_DEVICE"  # where image networks are trained: cpu, cuda, mps
+NETWORKS = (
+    "FEATUREPRISM_NETWORKS"  # where trained image networks are kept, for resuming and for other experiments
+)
+NEARBY = Path("../shared/data")  # looked at when no folder is named
+
+
+def data_folder() -> Path | None:
+    """The folder that was named, else the one nearby if there is one; a named folder must exist."""
+    named = os.environ.get(DATA)
+    if named is None:
+        return NEARBY if NEARBY.is_dir() else None
+    if not Path(named).is_dir():
+        raise ValueError(f"{named} is not a folder; --data and {DATA} want the one that holds the data.")
+    return Path(named)
+
+
+def device() -> str:
+    """The device for image networks; the CPU unless another was named."""
+    return os.environ.get(DEVICE, "cpu")
+
+
+def check_device() -> None:
+    """Say in one sentence when the device is not there."""
+    try:
+        torch.empty(0, device=device())
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"Device {device()!r} cannot be used: {str(error).splitlines()[0]}") from error
+
+
+def networks_folder() -> Path | None:
+    """Where trained image networks are kept; None when nobody said."""
+    named = os.environ.get(NETWORKS)
+    return None if named is None else Path(named)

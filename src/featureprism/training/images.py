@@ -1,0 +1,153 @@
+"""Training image classifiers, plainly or against an adversary, with checkpoints from which a killed run ends in the same weights."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from math import cos, pi
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from featureprism.places import device as chosen_device
+from featureprism.places import networks_folder
+from featureprism.records import Progress, silent
+from featureprism.seeds import generator_for
+
+SCHEDULES = ("constant", "cosine", "step")
+Adversary = Callable[
+    [nn.Module, Tensor, Tensor, float, torch.Generator], Tensor
+]  # (model, x, y, strength, generator) ↦ images to train on
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """SGD with momentum: step sizes follow `schedule` (step: a tenth after 50 % and again after 75 % of the epochs).
+
+    `augment` pads by 4 (an eighth of the picture), crops and flips; the adversary's strength grows from 0 to 1 over `warm_up` epochs.
+    """
+
+    epochs: int
+    batch_size: int = 128
+    step_size: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    schedule: str = "cosine"
+    augment: bool = False
+    flip: bool = True
+    warm_up: int = 0
+
+    def __post_init__(self) -> None:
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"Unknown schedule {self.schedule!r}; choose one of {', '.join(SCHEDULES)}.")
+
+    def rate(self, epoch: float) -> float:
+        """The step size at a moment of training."""
+        share = epoch / max(1, self.epochs)
+        if self.schedule == "cosine":
+            return self.step_size * (1 + cos(pi * share)) / 2
+        if self.schedule == "step":
+            return self.step_size * 0.1 ** ((share >= 0.5) + (share >= 0.75))
+        return self.step_size
+
+
+def augmented(
+    x: Float[Tensor, "n c h w"], *, flip: bool, generator: torch.Generator
+) -> Float[Tensor, "n c h w"]:
+    """Each image padded by an eighth of its height, cropped at a random place, and flipped with probability ½."""
+    size, edge = x.shape[-1], max(1, x.shape[-1] // 8)
+    wide = pad(x, (edge,) * 4)
+    at = torch.randint(0, 2 * edge + 1, (2, len(x), 1), generator=generator) + torch.arange(size)
+    if flip:
+        mirrored = torch.rand(len(x), generator=generator) < 0.5
+        at[1] = torch.where(mirrored.unsqueeze(1), at[1].flip(1), at[1])
+    rows = torch.arange(len(x)).reshape(-1, 1, 1)
+    return wide[rows, :, at[0].unsqueeze(2), at[1].unsqueeze(1)].permute(0, 3, 1, 2).contiguous()
+
+
+def train_images(
+    net: nn.Module,
+    x: Float[Tensor, "n c h w"],
+    y: Int[Tensor, " n"],
+    recipe: Recipe,
+    *,
+    seed: int,
+    adversary: Adversary | None = None,
+    checkpoint: Path | None = None,
+    device: str | None = None,
+    progress: Progress = silent,
+) -> nn.Module:
+    """Train in place by cross-entropy and return the network, in eval mode, on the CPU.
+
+    All randomness of an epoch comes from (seed, epoch), and after each epoch everything is written to `checkpoint`: a killed run that
+    is started again ends with the same weights as one that was not.
+    """
+    if len(x) != len(y) or len(y) == 0:
+        raise ValueError(f"Need one label for each image, got {len(x)} images and {len(y)} labels.")
+    device = device or chosen_device()
+    net.to(device).train()
+    optimiser = torch.optim.SGD(
+        net.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+    )
+    begin = _resume(net, optimiser, checkpoint)
+    for epoch in range(begin, recipe.epochs):
+        generator = generator_for(f"epoch {epoch}", seed)
+        strength = min(1.0, (epoch + 1) / (recipe.warm_up + 1))
+        batches = torch.randperm(len(x), generator=generator).split(recipe.batch_size)
+        for place, batch in enumerate(batches):
+            if len(batch) == 1:  # batch normalisation needs two
+                continue
+            optimiser.param_groups[0]["lr"] = recipe.rate(epoch + place / len(batches))
+            images, labels = x[batch], y[batch].to(device)
+            if recipe.augment:
+                images = augmented(images, flip=recipe.flip, generator=generator)
+            images = images.to(device)
+            if adversary is not None:
+                images = adversary(net, images, labels, strength, generator)
+            optimiser.zero_grad()
+            cross_entropy(net(images), labels).backward()
+            optimiser.step()
+            progress((epoch + (place + 1) / len(batches)) / recipe.epochs)
+        _save(net, optimiser, epoch + 1, checkpoint)
+    return net.to("cpu").eval()
+
+
+def checkpoint_for(**what: Any) -> Path | None:
+    """The file of a network known by everything its weights depend on; None when networks are not kept.
+
+    A training that is asked for again under the same name goes on from there, or is done at once.
+    """
+    folder = networks_folder()
+    if folder is None:
+        return None
+    told = json.dumps({**what, "version": version("featureprism")}, sort_keys=True, default=str)
+    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.pt"
+
+
+def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None) -> int:
+    """Load what a former run left; the epoch to go on with."""
+    if checkpoint is None or not checkpoint.exists():
+        return 0
+    try:
+        state = torch.load(checkpoint, weights_only=True)
+        net.load_state_dict(state["net"])
+        optimiser.load_state_dict(state["optimiser"])
+    except (RuntimeError, KeyError, EOFError, OSError) as error:
+        raise ValueError(
+            f"{checkpoint} does not fit this training: {error}. Delete it to start over."
+        ) from error
+    return int(state["epoch"])
+
+
+def _save(net: nn.Module, optimiser: torch.optim.SGD, epoch: int, checkpoint: Path | None) -> None:
+    if checkpoint is None:
+        return
+    checkpoint.parent.mkdir(parents=True, exist_ok=True)
+    partial = checkpoint.with_suffix(".partial")
+    torch.save({"net": net.state_dict(), "optimiser": optimiser.state_dict(), "epoch": epoch}, partial)
+    partial.replace(checkpoint)

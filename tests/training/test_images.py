@@ -1,0 +1,97 @@
+import pytest
+import torch
+
+from featureprism.networks.deep import image_network
+from featureprism.training.images import Recipe, augmented, train_images
+
+
+@pytest.fixture
+def problem(generator):
+    """Two kinds of 8 × 8 pictures: bright above, bright below."""
+    y = torch.randint(0, 2, (64,), generator=generator)
+    x = 0.3 * torch.rand(64, 1, 8, 8, generator=generator)
+    x[y == 0, :, :4] += 0.5
+    x[y == 1, :, 4:] += 0.5
+    return x, y
+
+
+def small(seed=0):
+    return image_network(
+        "resnet-18", (1, 8, 8), 2, factor=0.05, generator=torch.Generator().manual_seed(seed)
+    )
+
+
+def same(a, b):
+    return all(
+        torch.equal(p, q) for p, q in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    )
+
+
+def test_training_learns(problem):
+    x, y = problem
+    net = train_images(small(), x, y, Recipe(10, batch_size=16, step_size=0.05), seed=0)
+    assert float((net(x).argmax(dim=1) == y).float().mean()) > 0.95
+    assert not net.training
+
+
+class KilledError(RuntimeError):
+    pass
+
+
+@pytest.mark.parametrize("at", [0.3, 0.6])
+def test_a_killed_training_ends_with_the_same_weights(at, problem, tmp_path):
+    x, y = problem
+    recipe = Recipe(4, batch_size=16, step_size=0.05, augment=True)
+    whole = train_images(small(), x, y, recipe, seed=3)
+
+    def die(done):
+        if done > at:
+            raise KilledError
+
+    with pytest.raises(KilledError):
+        train_images(small(), x, y, recipe, seed=3, checkpoint=tmp_path / "net.pt", progress=die)
+    resumed = train_images(small(), x, y, recipe, seed=3, checkpoint=tmp_path / "net.pt")
+    assert same(whole, resumed)
+
+
+def test_a_checkpoint_of_another_network_is_refused(problem, tmp_path):
+    x, y = problem
+    train_images(small(), x, y, Recipe(1), seed=0, checkpoint=tmp_path / "net.pt")
+    other = image_network("mlp", (1, 8, 8), 2, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="Delete it"):
+        train_images(other, x, y, Recipe(1), seed=0, checkpoint=tmp_path / "net.pt")
+
+
+def test_the_adversary_sees_every_batch_at_a_growing_strength(problem):
+    x, y = problem
+    seen = []
+
+    def adversary(_model, images, _labels, strength, _generator):
+        seen.append((len(images), strength))
+        return images
+
+    train_images(small(), x, y, Recipe(3, batch_size=32, warm_up=2), seed=0, adversary=adversary)
+    assert seen == [(32, 1 / 3)] * 2 + [(32, 2 / 3)] * 2 + [(32, 1.0)] * 2
+
+
+def test_schedules():
+    assert Recipe(100, step_size=1.0).rate(0) == pytest.approx(1.0)
+    assert Recipe(100, step_size=1.0).rate(50) == pytest.approx(0.5)
+    assert [Recipe(100, step_size=1.0, schedule="step").rate(e) for e in (49, 50, 75)] == pytest.approx(
+        [1.0, 0.1, 0.01]
+    )
+    with pytest.raises(ValueError, match="cosine"):
+        Recipe(1, schedule="linear")
+
+
+def test_augmented_pictures_are_shifted_copies(generator):
+    """A single bright pixel in the middle moves by at most an eighth, and half of the pictures are mirrored."""
+    x = torch.zeros(200, 1, 8, 8)
+    x[:, :, 4, 2] = 1
+    moved = augmented(x, flip=True, generator=generator)
+    rows, columns = moved[:, 0].sum(dim=2).argmax(dim=1), moved[:, 0].sum(dim=1).argmax(dim=1)
+    assert set(rows.tolist()) == {3, 4, 5}
+    assert set(columns.tolist()) == {1, 2, 3, 4, 5, 6}
+    assert float(moved.sum()) == 200
+    still = augmented(x, flip=False, generator=generator)
+    assert set(still[:, 0].sum(dim=1).argmax(dim=1).tolist()) == {1, 2, 3}
