@@ -94,10 +94,22 @@ def test_the_adversary_restores_training_mode_and_obeys_its_strength(problem, ge
     model, x, y = problem
     adversary = pgd_adversary(ImageAttack(2, 0.2, steps=3))
     model.train()
-    half = adversary(model, x, y, 0.5, generator) - x
+    images, labels = adversary(model, x, y, 0.5, generator)
+    half = images - x
     assert model.training
+    assert torch.equal(labels, y)
     assert 0 < float(half.flatten(1).norm(dim=1).max()) <= 0.1 + 1e-9
-    assert torch.equal(adversary(model, x, y, 0.0, generator), x)
+    assert torch.equal(adversary(model, x, y, 0.0, generator)[0], x)
+
+
+def test_smoothadv_trains_on_every_noisy_copy(problem, generator):
+    model, x, y = problem
+    images, labels = pgd_adversary(ImageAttack(2, 0.0, steps=2, noise=0.1, samples=3))(
+        model, x, y, 1.0, generator
+    )
+    assert torch.equal(labels, y.repeat(3))
+    noise = images.reshape(3, *x.shape) - x
+    assert float(noise.std()) == pytest.approx(0.1, rel=0.1)
 
 
 def test_wilson_against_a_known_value():

@@ -1,8 +1,9 @@
 import pytest
 import torch
 
+from featureprism import places
 from featureprism.networks.deep import image_network
-from featureprism.training.images import Recipe, augmented, train_images
+from featureprism.training.images import Recipe, augmented, checkpoint_for, train_images
 
 
 @pytest.fixture
@@ -66,12 +67,46 @@ def test_the_adversary_sees_every_batch_at_a_growing_strength(problem):
     x, y = problem
     seen = []
 
-    def adversary(_model, images, _labels, strength, _generator):
+    def adversary(_model, images, labels, strength, _generator):
         seen.append((len(images), strength))
-        return images
+        return images, labels
 
     train_images(small(), x, y, Recipe(3, batch_size=32, warm_up=2), seed=0, adversary=adversary)
     assert seen == [(32, 1 / 3)] * 2 + [(32, 2 / 3)] * 2 + [(32, 1.0)] * 2
+
+
+def test_frozen_layers_stay_and_history_survives_a_kill(problem, tmp_path):
+    x, y = problem
+    file, seen = tmp_path / "net.pt", []
+
+    def frozen():
+        net = small()
+        for layer in (net.stem, net.norm):
+            layer.requires_grad_(False)
+        return net
+
+    net = frozen()
+    before = {k: v.clone() for k, v in net.state_dict().items() if k.startswith(("stem", "norm.running"))}
+    watch = lambda model: {"size": float(model.head.weight.norm())}  # noqa: E731
+    train_images(net, x, y, Recipe(2, batch_size=16), seed=0, watch=watch, history=seen, checkpoint=file)
+    after = net.state_dict()
+    assert all(torch.equal(after[k], v) for k, v in before.items())
+    again = []
+    train_images(
+        frozen(), x, y, Recipe(2, batch_size=16), seed=0, watch=watch, history=again, checkpoint=file
+    )
+    assert again == seen
+    assert [row["epoch"] for row in seen] == [1, 2]
+
+
+def test_networks_are_kept_under_all_they_depend_on(monkeypatch, tmp_path):
+    monkeypatch.delenv(places.NETWORKS, raising=False)
+    assert checkpoint_for(seed=0) is None
+    monkeypatch.setenv(places.NETWORKS, str(tmp_path))
+    first = checkpoint_for(seed=0, recipe=Recipe(3))
+    assert first.parent == tmp_path
+    assert first == checkpoint_for(recipe=Recipe(3), seed=0)
+    assert first != checkpoint_for(seed=0, recipe=Recipe(4))
 
 
 def test_schedules():

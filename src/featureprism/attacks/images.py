@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import inf, sqrt
+from math import inf, log, sqrt
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,8 +20,8 @@ ImageLoss = Callable[
 class ImageAttack:
     """`steps` steps of length `step_size` (default 2.5 eps/steps) from a random start in the ball, the best of `restarts`.
 
-    With `noise` σ > 0 the gradient is averaged over `samples` Gaussian copies of each image: SmoothAdv-PGD,
-    the ℓ2(ε, σ) of feature-purification, Section 8.
+    With `noise` σ > 0 every image is seen as `samples` copies with Gaussian noise, the same in all steps, and what counts is the
+    mean of the probabilities: SmoothAdv-PGD, the ℓ2(ε, σ) of feature-purification, Section 8 (Salman et al. 2019).
     """
 
     norm: float
@@ -66,9 +66,11 @@ def perturb(
     attack: ImageAttack,
     *,
     loss: ImageLoss = label_loss,
+    noise: Float[Tensor, "s n ch h w"] | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, "n ch h w"]:
-    """The perturbations with the largest loss over all steps and restarts; x + δ stays in [0, 1]."""
+    """The perturbations with the largest loss over all steps and restarts; x + δ stays in [0, 1]. `noise` is drawn when not given."""
+    noise = draw_noise(x, attack, generator=generator) if noise is None else noise
     best, worst = torch.zeros_like(x), torch.full((len(x),), -inf, device=x.device)
     ball = LpBall(attack.norm, attack.eps)
     length = attack.step_size or 2.5 * attack.eps / attack.steps
@@ -77,7 +79,7 @@ def perturb(
         start = ball.sample(len(x), x[0].numel(), generator=generator, dtype=x.dtype).reshape(x.shape)
         delta = (x + start.to(x.device)).clamp(0, 1) - x
         for step in range(attack.steps + 1):
-            value, slope = _slope(model, x + delta, y, attack, loss, generator, needed=step < attack.steps)
+            value, slope = _slope(model, x + delta, y, noise, loss, needed=step < attack.steps)
             better = value > worst
             worst = torch.where(better, value, worst)
             best = torch.where(better.reshape(-1, 1, 1, 1), delta, best)
@@ -88,28 +90,29 @@ def perturb(
     return best
 
 
+def draw_noise(
+    x: Float[Tensor, "n ch h w"], attack: ImageAttack, *, generator: torch.Generator
+) -> Float[Tensor, "s n ch h w"]:
+    """What the attack adds to each of its copies of the images: N(0, σ²) in every pixel, or one copy of zeros."""
+    if not attack.noise:
+        return torch.zeros(1, *x.shape, dtype=x.dtype, device=x.device)
+    drawn = torch.randn((attack.samples, *x.shape), generator=generator, dtype=x.dtype)
+    return (attack.noise * drawn).to(x.device)
+
+
 def _slope(
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    attack: ImageAttack,
-    loss: ImageLoss,
-    generator: torch.Generator,
-    *,
-    needed: bool,
+    model: nn.Module, x: Tensor, y: Tensor, noise: Tensor, loss: ImageLoss, *, needed: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Loss of every image and its gradient, averaged over noisy copies where the attack asks for them."""
-    copies = attack.samples if attack.noise else 1
-    many = x.detach().repeat(copies, 1, 1, 1).requires_grad_(needed)
-    seen = many
-    if attack.noise:
-        noise = torch.randn(many.shape, generator=generator, dtype=x.dtype).to(x.device)
-        seen = many + attack.noise * noise
+    """Loss of every image, at the mean of its copies' probabilities, and the gradient."""
+    x = x.detach().requires_grad_(needed)
     with torch.set_grad_enabled(needed):
-        value = loss(model(seen), y.repeat(copies))
-    slope = torch.autograd.grad(value.sum(), many)[0] if needed else None
-    mean = value.detach().reshape(copies, -1).mean(dim=0)
-    return mean, None if slope is None else slope.reshape(copies, *x.shape).mean(dim=0)
+        logits = model((x + noise).flatten(0, 1)) if len(noise) > 1 else model(x + noise[0])
+        if len(noise) > 1:
+            log_p = torch.log_softmax(logits, dim=1).reshape(*noise.shape[:2], -1)
+            logits = torch.logsumexp(log_p, dim=0) - log(len(noise))
+        value = loss(logits, y)
+    slope = torch.autograd.grad(value.sum(), x)[0] if needed else None
+    return value.detach(), slope
 
 
 @torch.no_grad()
@@ -133,7 +136,10 @@ def survivors(
     batch: int = 250,
     generator: torch.Generator,
 ) -> Bool[Tensor, " n"]:
-    """Which images keep their decision under every one of the losses (default: that of the decision itself)."""
+    """Which images keep their decision under every one of the losses (default: that of the decision itself).
+
+    Against an attack with noise the decision is made at x + δ + n with a new draw of the noise.
+    """
     losses = losses or ((label_loss,) if groups is None else (group_loss(groups),))
     model.eval()
     kept = []
@@ -141,7 +147,8 @@ def survivors(
         alive = decided(model, image, groups) == label
         for loss in losses:
             delta = perturb(model, image, label, attack, loss=loss, generator=generator)
-            alive &= decided(model, image + delta, groups) == label
+            moved = image + delta + draw_noise(image, attack, generator=generator)[0]
+            alive &= decided(model, moved, groups) == label
         kept.append(alive)
     return torch.cat(kept)
 
@@ -156,22 +163,24 @@ def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def pgd_adversary(attack: ImageAttack, loss: ImageLoss = label_loss) -> Callable:
-    """The adversary of `train_images`: images moved by the attack at a share `strength` of its radius, noise added where it has any.
+    """The adversary of `train_images`: images moved by the attack at a share `strength` of its radius, with their labels.
 
-    The network is attacked as it will be used (batch statistics frozen) and trained on what comes out. With noise: SmoothAdv.
+    The network is attacked as it will be used (batch statistics frozen). With noise each image comes back `samples` times, with the
+    noise that the attack saw (SmoothAdv).
     """
 
     def adversary(
         model: nn.Module, x: Tensor, y: Tensor, strength: float, generator: torch.Generator
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
+        modes = {module: module.training for module in model.modules()}
         model.eval()
         length = None if attack.step_size is None else strength * attack.step_size
         softer = replace(attack, eps=strength * attack.eps, step_size=length)
-        moved = x + perturb(model, x, y, softer, loss=loss, generator=generator) if softer.eps > 0 else x
-        model.train()
-        if attack.noise:
-            noise = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
-            moved = moved + strength * attack.noise * noise
-        return moved.detach()
+        noise = draw_noise(x, attack, generator=generator)
+        if softer.eps > 0:
+            x = x + perturb(model, x, y, softer, loss=loss, noise=noise, generator=generator)
+        for module, training in modes.items():
+            module.training = training
+        return (x + noise).flatten(0, 1).detach(), y.repeat(len(noise))
 
     return adversary

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import relu
 
 
 def _wide(channels: float) -> int:
@@ -25,14 +24,15 @@ class Block(nn.Module):
         self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         same = stride == 1 and width_in == width
         self.shortcut = nn.Identity() if same else nn.Conv2d(width_in, width, 1, stride, bias=False)
+        self.relu1, self.relu2 = nn.ReLU(), nn.ReLU()
 
     def forward(self, x: Tensor) -> Tensor:
         """x plus what the convolutions add."""
         if self.before:
-            h = relu(self.norm1(x))
-            return self.shortcut(x) + self.conv2(relu(self.norm2(self.conv1(h))))
-        h = relu(self.norm1(self.conv1(x)))
-        return relu(self.norm2(self.conv2(h)) + self.shortcut(x))
+            h = self.relu1(self.norm1(x))
+            return self.shortcut(x) + self.conv2(self.relu2(self.norm2(self.conv1(h))))
+        h = self.relu1(self.norm1(self.conv1(x)))
+        return self.relu2(self.norm2(self.conv2(h)) + self.shortcut(x))
 
 
 class ResNet(nn.Module):
@@ -57,23 +57,24 @@ class ResNet(nn.Module):
                 width_in = width
         self.blocks = nn.Sequential(*blocks)
         self.norm = nn.BatchNorm2d(width_in if before else widths[0])
+        self.relu = nn.ReLU()
         self.before = before
         self.head = nn.Linear(width_in, num_classes)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
         """Logits."""
         h = self.stem(x)
-        h = self.blocks(h) if self.before else self.blocks(relu(self.norm(h)))
-        h = relu(self.norm(h)) if self.before else h
+        h = self.blocks(h) if self.before else self.blocks(self.relu(self.norm(h)))
+        h = self.relu(self.norm(h)) if self.before else h
         return self.head(h.mean(dim=(2, 3)))
 
 
 class AlexNet(nn.Module):
-    """AlexNet for small images: an 11 × 11 first layer of 64 filters, four more convolutions, one linear layer."""
+    """AlexNet for small images: an 11 × 11 first layer, always of 64 filters, three more convolutions, one linear layer."""
 
     def __init__(self, channels: int, num_classes: int, factor: float = 1.0) -> None:
         super().__init__()
-        a, b, c = (_wide(factor * w) for w in (64, 192, 384))
+        a, b, c = 64, _wide(factor * 192), _wide(factor * 384)
         self.features = nn.Sequential(
             nn.Conv2d(channels, a, 11, 4, 5),
             nn.ReLU(),
@@ -153,6 +154,11 @@ def image_network(
         net = ResNet(channels, num_classes, widths, depths[name[-2:]], before=name.startswith("preact"))
     he_start(net, generator=generator)
     return net
+
+
+def conv_layers(net: nn.Module) -> list[nn.Conv2d]:
+    """The convolutions in the order of the forward pass, without those of shortcuts (1 × 1)."""
+    return [m for m in net.modules() if isinstance(m, nn.Conv2d) and m.kernel_size != (1, 1)]
 
 
 @torch.no_grad()

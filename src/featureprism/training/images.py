@@ -16,13 +16,13 @@ from torch.nn.functional import cross_entropy, pad
 
 from featureprism.places import device as chosen_device
 from featureprism.places import networks_folder
-from featureprism.records import Progress, silent
+from featureprism.records import Progress, Row, silent
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step")
 Adversary = Callable[
-    [nn.Module, Tensor, Tensor, float, torch.Generator], Tensor
-]  # (model, x, y, strength, generator) ↦ images to train on
+    [nn.Module, Tensor, Tensor, float, torch.Generator], tuple[Tensor, Tensor]
+]  # (model, x, y, strength, generator) ↦ images to train on, and their labels
 
 
 @dataclass(frozen=True)
@@ -80,21 +80,28 @@ def train_images(
     adversary: Adversary | None = None,
     checkpoint: Path | None = None,
     device: str | None = None,
+    watch: Callable[[nn.Module], Row] | None = None,
+    history: list[Row] | None = None,
     progress: Progress = silent,
 ) -> nn.Module:
-    """Train in place by cross-entropy and return the network, in eval mode, on the CPU.
+    """Train in place by cross-entropy and return the network, in eval mode, on the CPU; parameters without gradient stay.
 
     All randomness of an epoch comes from (seed, epoch), and after each epoch everything is written to `checkpoint`: a killed run that
-    is started again ends with the same weights as one that was not.
+    is started again ends with the same weights as one that was not. What `watch` says after each epoch is added to `history`.
     """
     if len(x) != len(y) or len(y) == 0:
         raise ValueError(f"Need one label for each image, got {len(x)} images and {len(y)} labels.")
     device = device or chosen_device()
-    net.to(device).train()
+    net = net.to(
+        device, memory_format=torch.channels_last
+    ).train()  # a fifth faster on CPUs; bfloat16 is slower there
+    _hold_frozen(net)
+    moving = [w for w in net.parameters() if w.requires_grad]
     optimiser = torch.optim.SGD(
-        net.parameters(), lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
+        moving, lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
     )
-    begin = _resume(net, optimiser, checkpoint)
+    history = [] if history is None else history
+    begin = _resume(net, optimiser, checkpoint, history)
     for epoch in range(begin, recipe.epochs):
         generator = generator_for(f"epoch {epoch}", seed)
         strength = min(1.0, (epoch + 1) / (recipe.warm_up + 1))
@@ -108,12 +115,17 @@ def train_images(
                 images = augmented(images, flip=recipe.flip, generator=generator)
             images = images.to(device)
             if adversary is not None:
-                images = adversary(net, images, labels, strength, generator)
+                images, labels = adversary(net, images, labels, strength, generator)
+            images = images.contiguous(memory_format=torch.channels_last)
             optimiser.zero_grad()
             cross_entropy(net(images), labels).backward()
             optimiser.step()
             progress((epoch + (place + 1) / len(batches)) / recipe.epochs)
-        _save(net, optimiser, epoch + 1, checkpoint)
+        if watch is not None:
+            history.append({"epoch": epoch + 1, **watch(net)})
+            net.train()
+            _hold_frozen(net)
+        _save(net, optimiser, epoch + 1, checkpoint, history)
     return net.to("cpu").eval()
 
 
@@ -129,7 +141,14 @@ def checkpoint_for(**what: Any) -> Path | None:
     return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.pt"
 
 
-def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None) -> int:
+def _hold_frozen(net: nn.Module) -> None:
+    """Batch statistics of frozen layers stay as they are."""
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d) and not module.weight.requires_grad:
+            module.eval()
+
+
+def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None, history: list[Row]) -> int:
     """Load what a former run left; the epoch to go on with."""
     if checkpoint is None or not checkpoint.exists():
         return 0
@@ -137,6 +156,7 @@ def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None)
         state = torch.load(checkpoint, weights_only=True)
         net.load_state_dict(state["net"])
         optimiser.load_state_dict(state["optimiser"])
+        history.extend(state["history"])
     except (RuntimeError, KeyError, EOFError, OSError) as error:
         raise ValueError(
             f"{checkpoint} does not fit this training: {error}. Delete it to start over."
@@ -144,10 +164,13 @@ def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None)
     return int(state["epoch"])
 
 
-def _save(net: nn.Module, optimiser: torch.optim.SGD, epoch: int, checkpoint: Path | None) -> None:
+def _save(
+    net: nn.Module, optimiser: torch.optim.SGD, epoch: int, checkpoint: Path | None, history: list[Row]
+) -> None:
     if checkpoint is None:
         return
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
     partial = checkpoint.with_suffix(".partial")
-    torch.save({"net": net.state_dict(), "optimiser": optimiser.state_dict(), "epoch": epoch}, partial)
+    state = {"net": net.state_dict(), "optimiser": optimiser.state_dict(), "epoch": epoch, "history": history}
+    torch.save(state, partial)
     partial.replace(checkpoint)

@@ -1,0 +1,91 @@
+"""What image networks look at: their filters, the pictures that excite a neuron, how many neurons fire, where energy lies."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+GREY = 0.5  # RGB (128, 128, 128)
+
+
+def layer_cosines(first: nn.Conv2d | nn.Linear, second: nn.Conv2d | nn.Linear) -> Float[Tensor, " neurons"]:
+    """θ(w, w') = |⟨w, w'⟩|/(‖w‖ ‖w'‖) of each neuron (output channel). Source: feature-purification, Section 1."""
+    u, v = (layer.weight.detach().flatten(1).double() for layer in (first, second))
+    lengths = torch.linalg.vector_norm(u, dim=1) * torch.linalg.vector_norm(v, dim=1)
+    return ((u * v).sum(dim=1).abs() / lengths.clamp_min(1e-300)).clamp_max(1.0)
+
+
+@contextmanager
+def outputs_of(layers: list[nn.Module]) -> Iterator[list[Tensor]]:
+    """The outputs of these layers in the order of the forward pass, as long as the context lasts."""
+    seen: list[Tensor] = []
+    hooks = [layer.register_forward_hook(lambda _layer, _in, out: seen.append(out)) for layer in layers]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@torch.no_grad()
+def activation_shares(net: nn.Module, x: Float[Tensor, "n c h w"], batch: int = 250) -> list[float]:
+    """Share of positive outputs of each ReLU, in the order of the forward pass. Source: feature-purification, Figure 5."""
+    net.eval()
+    gates: list[nn.Module] = [module for module in net.modules() if isinstance(module, nn.ReLU)]
+    total = torch.zeros(0, dtype=torch.float64)
+    for part in x.split(batch):
+        with outputs_of(gates) as seen:
+            net(part)
+        shares = torch.tensor([float((out > 0).double().mean()) for out in seen], dtype=torch.float64)
+        total = shares * len(part) + (total if len(total) else 0)
+    return (total / len(x)).tolist()
+
+
+def exciting_images(
+    net: nn.Module,
+    layer: nn.Module,
+    channels: Int[Tensor, " n"],
+    shape: tuple[int, int, int],
+    *,
+    steps: int = 2000,
+    step_size: float = 0.01,
+    decay: float = 0.01,
+    towards: float = GREY,
+    generator: torch.Generator,
+) -> Float[Tensor, "n c h w"]:
+    """Pictures that excite the middle neuron of each channel: plain gradient ascent from random pictures, nothing added.
+
+    x ← clip[x + η √D g/‖g‖ - decay (x - towards)] with g the gradient of that neuron's output and D the number of pixels: the
+    gradient's length differs by orders of magnitude between networks, so only its direction is used. Source: feature-purification,
+    Section 8.1, footnote 16 (step size and decay are not given there).
+    """
+    net.eval()
+    x = torch.rand((len(channels), *shape), generator=generator)
+    rows, size = torch.arange(len(channels)), x[0].numel() ** 0.5
+    for _ in range(steps):
+        x.requires_grad_()
+        with outputs_of([layer]) as seen:
+            net(x)
+        out = seen[0]
+        middle = out[rows, channels, out.shape[2] // 2, out.shape[3] // 2]
+        (slope,) = torch.autograd.grad(middle.sum(), x)
+        length = torch.linalg.vector_norm(slope.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)
+        with torch.no_grad():
+            x = (x + step_size * size * slope / length - decay * (x - towards)).clamp(0, 1)
+    return x.detach()
+
+
+def principal_directions(x: Float[Tensor, "n d"], share: float = 0.1) -> Float[Tensor, "d r"]:
+    """The first `share` of the principal directions of points around their mean, as columns."""
+    centred = (x - x.mean(dim=0)).double()
+    _, directions = torch.linalg.eigh(centred.T @ centred)
+    return directions[:, -max(1, round(share * x.shape[1])) :]
+
+
+def energy_share(vectors: Float[Tensor, "n d"], directions: Float[Tensor, "d r"]) -> Float[Tensor, " n"]:
+    """‖Pv‖²/‖v‖² with P the projection on orthonormal directions; a vector of zeros has 0."""
+    v = vectors.to(directions.dtype)
+    energy = (v * v).sum(dim=1)
+    return ((v @ directions) ** 2).sum(dim=1) / energy.clamp_min(1e-300)

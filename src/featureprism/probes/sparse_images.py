@@ -1,0 +1,96 @@
+"""Sparse reconstruction of images by the filters of a convolution: the convolutional Lasso of feature-purification, Section 8.3."""
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, conv_transpose2d
+
+
+class Filters(NamedTuple):
+    """Atoms of a convolutional dictionary, each of norm 1, with the stride and padding they are moved by."""
+
+    weight: Float[Tensor, "f c kh kw"]
+    stride: int
+    padding: int
+    extra: int  # rows at the far edge that the last position does not reach
+
+    def images(self, codes: Float[Tensor, "n f p q"]) -> Float[Tensor, "n c h w"]:
+        """Σ of the atoms at all places, weighted by codes."""
+        return conv_transpose2d(
+            codes, self.weight, stride=self.stride, padding=self.padding, output_padding=self.extra
+        )
+
+    def correlations(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n f p q"]:
+        """The transpose of `images`: inner products with the atoms at all places."""
+        return conv2d(images, self.weight, stride=self.stride, padding=self.padding)
+
+
+def filters_of(layer: nn.Conv2d, size: int) -> Filters:
+    """The filters of a layer, for square images of a size, each brought to norm 1: the Lasso must not prefer long ones."""
+    weight = layer.weight.detach()
+    lengths = torch.linalg.vector_norm(weight.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)
+    stride, padding = layer.stride[0], int(layer.padding[0])
+    return Filters(weight / lengths, stride, padding, (size + 2 * padding - weight.shape[2]) % stride)
+
+
+def operator_norm(
+    filters: Filters, shape: tuple[int, ...], *, generator: torch.Generator, steps: int = 30
+) -> float:
+    """‖A‖² of the linear map `filters.images`, by power iteration on images of a shape (c, h, w)."""
+    x = torch.randn((1, *shape), generator=generator, dtype=filters.weight.dtype)
+    norm = 1.0
+    for _ in range(steps):
+        y = filters.images(filters.correlations(x / x.norm()))
+        norm, x = float(y.norm()), y
+    return norm
+
+
+def conv_lasso(
+    filters: Filters,
+    images: Float[Tensor, "n c h w"],
+    penalty: float,
+    *,
+    steps: int = 200,
+    start: Float[Tensor, "n f p q"] | None = None,
+    generator: torch.Generator,
+) -> Float[Tensor, "n f p q"]:
+    """argmin_y ½‖Ay - x‖² + λ‖y‖₁ for every image by FISTA; A adds up the filters at all places. Source: footnote 18 (λ doubled)."""
+    bound = 1.02 * operator_norm(filters, tuple(images.shape[1:]), generator=generator)
+    codes = torch.zeros_like(filters.correlations(images)) if start is None else start
+    ahead, momentum = codes, 1.0
+    for _ in range(steps):
+        slope = filters.correlations(filters.images(ahead) - images)
+        moved = ahead - slope / bound
+        now = moved.sign() * (moved.abs() - penalty / bound).clamp_min(0)
+        following = (1 + (1 + 4 * momentum**2) ** 0.5) / 2
+        ahead = now + (momentum - 1) / following * (now - codes)
+        codes, momentum = now, following
+    return codes
+
+
+class SparsityPoint(NamedTuple):
+    """One λ: the mean share of coefficients that are not zero, and the mean relative squared error."""
+
+    penalty: float
+    share: float
+    error: float
+
+
+def sparsity_of(
+    filters: Filters,
+    images: Float[Tensor, "n c h w"],
+    penalties: list[float],
+    *,
+    steps: int = 200,
+    generator: torch.Generator,
+) -> list[SparsityPoint]:
+    """The Lasso path of images brought to norm 1, from large λ to small; each starts where the last one ended."""
+    lengths = torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)
+    x, codes, found = images / lengths, None, []
+    for penalty in sorted(penalties, reverse=True):
+        codes = conv_lasso(filters, x, penalty, steps=steps, start=codes, generator=generator)
+        error = ((filters.images(codes) - x) ** 2).flatten(1).sum(dim=1)
+        found.append(SparsityPoint(penalty, float((codes != 0).double().mean()), float(error.mean())))
+    return found

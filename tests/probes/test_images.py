@@ -1,0 +1,73 @@
+import pytest
+import torch
+from sklearn.linear_model import Lasso
+from torch import nn
+
+from featureprism.networks.deep import conv_layers, image_network
+from featureprism.probes.images import (
+    activation_shares,
+    energy_share,
+    exciting_images,
+    layer_cosines,
+    principal_directions,
+)
+from featureprism.probes.sparse_images import conv_lasso, filters_of, sparsity_of
+
+
+def test_cosines_of_scaled_and_turned_filters():
+    first, second = nn.Conv2d(1, 2, 2), nn.Conv2d(1, 2, 2)
+    with torch.no_grad():
+        first.weight.copy_(torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0]]).reshape(2, 1, 2, 2))
+        second.weight.copy_(torch.tensor([[-3.0, 0, 0, 0], [1, 1, 0, 0]]).reshape(2, 1, 2, 2))
+    torch.testing.assert_close(
+        layer_cosines(first, second), torch.tensor([1.0, 0.5**0.5], dtype=torch.float64)
+    )
+
+
+def test_activation_shares_of_a_network_by_hand():
+    net = nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.ReLU())
+    with torch.no_grad():
+        net[0].weight.copy_(torch.tensor([1.0, -1.0]).reshape(2, 1, 1, 1))
+    x = torch.tensor([1.0, 2.0, -1.0]).reshape(3, 1, 1, 1)
+    assert activation_shares(net, x, batch=2) == pytest.approx([0.5])
+
+
+def test_the_most_exciting_picture_of_a_filter_is_the_filter(generator):
+    """One 5 × 5 filter on 5 × 5 pictures, no decay: bright where the weight is positive, dark elsewhere."""
+    layer = nn.Conv2d(1, 1, 5)
+    picture = exciting_images(
+        layer, layer, torch.tensor([0]), (1, 5, 5), steps=300, step_size=0.2, decay=0.0, generator=generator
+    )
+    torch.testing.assert_close(picture[0, 0], (layer.weight[0, 0] > 0).float())
+
+
+def test_energy_in_principal_directions(generator):
+    scale = torch.tensor([10.0, 5.0] + [0.1] * 18, dtype=torch.float64)
+    x = torch.randn(500, 20, generator=generator, dtype=torch.float64) * scale
+    directions = principal_directions(x, share=0.1)
+    assert directions.shape == (20, 2)
+    shares = energy_share(torch.eye(20, dtype=torch.float64), directions)
+    assert bool((shares[:2] > 0.99).all())
+    assert float(shares[2:].max()) < 0.01
+    assert float(energy_share(torch.zeros(1, 20), directions)) == 0
+
+
+def test_the_convolutional_lasso_against_scikit_learn(generator):
+    """The map as a matrix, column by column, and coordinate descent on it."""
+    filters = filters_of(nn.Conv2d(2, 3, 3, stride=2, padding=1), 6)
+    x = torch.randn(2, 2, 6, 6, generator=generator)
+    shape = filters.correlations(x).shape[1:]
+    atoms = filters.images(torch.eye(shape.numel()).reshape(-1, *shape)).flatten(1)
+    codes = conv_lasso(filters, x, 0.1, steps=3000, generator=generator).flatten(1)
+    lasso = Lasso(0.1 / atoms.shape[1], fit_intercept=False, max_iter=100_000, tol=1e-8)
+    expected = lasso.fit(atoms.T.double().numpy(), x.flatten(1).T.double().numpy()).coef_
+    torch.testing.assert_close(codes.double(), torch.from_numpy(expected), atol=2e-4, rtol=0)
+
+
+def test_less_penalty_means_less_error_and_more_coefficients(generator):
+    layer = conv_layers(image_network("alexnet", (3, 32, 32), 10, factor=0.1, generator=generator))[0]
+    x = torch.rand(4, 3, 32, 32, generator=generator) - 0.5
+    path = sparsity_of(filters_of(layer, 32), x, [0.05, 0.02, 0.01], steps=60, generator=generator)
+    assert [p.penalty for p in path] == [0.05, 0.02, 0.01]
+    assert path[0].error > path[1].error > path[2].error
+    assert path[0].share < path[1].share < path[2].share
