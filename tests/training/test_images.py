@@ -81,13 +81,17 @@ def test_frozen_layers_stay_and_history_survives_a_kill(problem, tmp_path):
 
     def frozen():
         net = small()
-        for layer in (net.stem, net.norm):
+        for layer in (net.features[0], net.features[1]):
             layer.requires_grad_(False)
         return net
 
     net = frozen()
-    before = {k: v.clone() for k, v in net.state_dict().items() if k.startswith(("stem", "norm.running"))}
-    watch = lambda model: {"size": float(model.head.weight.norm())}  # noqa: E731
+    before = {
+        k: v.clone()
+        for k, v in net.state_dict().items()
+        if k.startswith(("features.0.", "features.1.running"))
+    }
+    watch = lambda model: {"size": float(model.head.weight.detach().norm())}  # noqa: E731
     train_images(net, x, y, Recipe(2, batch_size=16), seed=0, watch=watch, history=seen, checkpoint=file)
     after = net.state_dict()
     assert all(torch.equal(after[k], v) for k, v in before.items())

@@ -12,27 +12,28 @@ def _wide(channels: float) -> int:
     return max(8, 8 * round(channels / 8))
 
 
+def _conv(width_in: int, width: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
+
+
 class Block(nn.Module):
     """Two 3 × 3 convolutions around a shortcut; with `before` normalisation and ReLU come before each convolution."""
 
     def __init__(self, width_in: int, width: int, stride: int, *, before: bool) -> None:
         super().__init__()
-        self.before = before
-        self.norm1 = nn.BatchNorm2d(width_in if before else width)
-        self.norm2 = nn.BatchNorm2d(width)
-        self.conv1 = nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
-        self.conv2 = nn.Conv2d(width, width, 3, 1, 1, bias=False)
         same = stride == 1 and width_in == width
         self.shortcut = nn.Identity() if same else nn.Conv2d(width_in, width, 1, stride, bias=False)
-        self.relu1, self.relu2 = nn.ReLU(), nn.ReLU()
+        first, second = _conv(width_in, width, stride), _conv(width, width)
+        norm, relu = nn.BatchNorm2d, nn.ReLU
+        if before:
+            self.body = nn.Sequential(norm(width_in), relu(), first, norm(width), relu(), second)
+        else:
+            self.body = nn.Sequential(first, norm(width), relu(), second, norm(width))
+        self.last = nn.Identity() if before else relu()
 
     def forward(self, x: Tensor) -> Tensor:
         """x plus what the convolutions add."""
-        if self.before:
-            h = self.relu1(self.norm1(x))
-            return self.shortcut(x) + self.conv2(self.relu2(self.norm2(self.conv1(h))))
-        h = self.relu1(self.norm1(self.conv1(x)))
-        return self.relu2(self.norm2(self.conv2(h)) + self.shortcut(x))
+        return self.last(self.shortcut(x) + self.body(x))
 
 
 class ResNet(nn.Module):
@@ -48,25 +49,20 @@ class ResNet(nn.Module):
         before: bool = False,
     ) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(channels, widths[0], 3, 1, 1, bias=False)
         blocks, width_in = [], widths[0]
         for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
             for place in range(depth):
                 stride = 2 if stage > 0 and place == 0 else 1
                 blocks.append(Block(width_in, width, stride, before=before))
                 width_in = width
-        self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.BatchNorm2d(width_in if before else widths[0])
-        self.relu = nn.ReLU()
-        self.before = before
+        gate = [nn.BatchNorm2d(width_in if before else widths[0]), nn.ReLU()]
+        parts = [*blocks, *gate] if before else [*gate, *blocks]
+        self.features = nn.Sequential(_conv(channels, widths[0]), *parts)
         self.head = nn.Linear(width_in, num_classes)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
         """Logits."""
-        h = self.stem(x)
-        h = self.blocks(h) if self.before else self.blocks(self.relu(self.norm(h)))
-        h = self.relu(self.norm(h)) if self.before else h
-        return self.head(h.mean(dim=(2, 3)))
+        return self.head(self.features(x).mean(dim=(2, 3)))
 
 
 class AlexNet(nn.Module):
@@ -91,8 +87,7 @@ class AlexNet(nn.Module):
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
         """Logits."""
-        h = self.features(x)
-        return self.head(h.mean(dim=(2, 3)))
+        return self.head(self.features(x).mean(dim=(2, 3)))
 
 
 class ImageMLP(nn.Module):

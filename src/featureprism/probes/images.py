@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -21,7 +22,11 @@ def layer_cosines(first: nn.Conv2d | nn.Linear, second: nn.Conv2d | nn.Linear) -
 def outputs_of(layers: list[nn.Module]) -> Iterator[list[Tensor]]:
     """The outputs of these layers in the order of the forward pass, as long as the context lasts."""
     seen: list[Tensor] = []
-    hooks = [layer.register_forward_hook(lambda _layer, _in, out: seen.append(out)) for layer in layers]
+
+    def keep(_layer: nn.Module, _given: Any, out: Any) -> None:
+        seen.append(out)
+
+    hooks = [layer.register_forward_hook(keep) for layer in layers]
     try:
         yield seen
     finally:

@@ -13,6 +13,7 @@ from featureprism.report import (
     feature_amplification,
     feature_averaging,
     feature_purification,
+    feature_purification_deep,
     gmm_flow,
 )
 from featureprism.report.style import COLOURS, SETTINGS, panels
@@ -23,6 +24,7 @@ DRAWINGS = {
     **feature_amplification.DRAWINGS,
     **double_edged.DRAWINGS,
     **feature_purification.DRAWINGS,
+    **feature_purification_deep.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

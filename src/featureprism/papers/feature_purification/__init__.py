@@ -1,7 +1,17 @@
-"""Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", 2020; the synthetic side."""
+"""Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", 2020."""
 
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
 from featureprism.papers.feature_purification.baselines import BASELINES, FIGURE_3
+from featureprism.papers.feature_purification.deep_features import (
+    FIGURE_1,
+    FIGURE_5,
+    FIGURE_6,
+    FIGURE_10,
+    FIGURE_13,
+)
+from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
+from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
+from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
 from featureprism.papers.feature_purification.perturbations import (
     GRADIENT_MASKING,
@@ -27,6 +37,17 @@ EXPERIMENTS = (
     ATTACKERS,
     STRICT,
     GRADIENT_MASKING,
+    TABLE_1,
+    FIGURE_1,
+    FIGURE_2_DEEP,
+    FIGURE_4,
+    FIGURE_5,
+    FIGURE_6,
+    FIGURE_7,
+    FIGURE_10,
+    FIGURE_11,
+    FIGURE_12,
+    FIGURE_13,
 )
 
 __all__ = ["EXPERIMENTS"]

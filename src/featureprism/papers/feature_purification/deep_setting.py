@@ -1,0 +1,230 @@
+"""What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+import torch
+from torch import Tensor, nn
+
+from featureprism.attacks.images import ImageAttack, decided, draw_noise, perturb, pgd_adversary, wilson
+from featureprism.data.images import ImageSet, load_images
+from featureprism.networks.deep import image_network
+from featureprism.records import Progress, Row, silent
+from featureprism.seeds import generator_for
+from featureprism.training.images import Recipe, checkpoint_for, train_images
+
+ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of each in training
+    "l-infinity 4/255": ImageAttack(inf, 4 / 255, steps=7),
+    "l-infinity 8/255": ImageAttack(inf, 8 / 255, steps=7),
+    "l2 (0.5, 0.12)": ImageAttack(2, 0.5, steps=4, noise=0.12, samples=2),
+    "l2 (1, 0.25)": ImageAttack(2, 1.0, steps=4, noise=0.25, samples=2),
+}
+MAIN = "l2 (1, 0.25)"  # the attacker that the paper mostly speaks of
+CLEAN, RANDOM, FROM_CLEAN = "clean", "adversarial", "adversarial from clean"
+WEIGHTS = (  # everything that trained weights depend on, besides the seed
+    "data",
+    "source",
+    "network",
+    "factor",
+    "train_images",
+    "batch_size",
+    "step_size",
+    "weight_decay",
+    "augment",
+    "epochs",
+    "adversarial_epochs",
+    "finetune_epochs",
+    "warm_up",
+    "train_steps",
+    "train_samples",
+)
+QUICK: Row = {
+    "data": "cifar10",
+    "network": "resnet-18",
+    "factor": 0.125,
+    "train_images": 4_000,
+    "batch_size": 64,
+    "step_size": 0.1,
+    "weight_decay": 1e-4,
+    "augment": False,
+    "epochs": 8,
+    "adversarial_epochs": 4,
+    "finetune_epochs": 2,
+    "warm_up": 1,
+    "train_steps": 2,
+    "train_samples": 1,
+    "test_images": 200,
+    "test_steps": 20,
+    "restarts": 1,
+}
+STANDARD: Row = QUICK | {
+    "factor": 0.25,
+    "train_images": 50_000,
+    "batch_size": 128,
+    "augment": True,
+    "epochs": 8,
+    "adversarial_epochs": 4,
+    "finetune_epochs": 2,
+    "test_images": 500,
+    "test_steps": 40,
+}
+PAPER: Row = STANDARD | {
+    "network": "resnet-34",
+    "factor": 1.0,
+    "epochs": 164,
+    "adversarial_epochs": 164,
+    "finetune_epochs": 164,
+    "warm_up": 10,
+    "train_steps": 7,
+    "train_samples": 2,
+    "test_images": 10_000,
+    "restarts": 5,
+}
+ALEXNET: Row = {"network": "alexnet", "step_size": 0.02, "weight_decay": 5e-4}  # Section 8
+ALEXNET_QUICK: Row = ALEXNET | {
+    "factor": 0.5,
+    "step_size": 0.05,
+    "train_images": 10_000,
+    "adversarial_epochs": 6,
+    "warm_up": 1,
+}
+
+
+def scales(**changes: Row) -> dict[str, list[Row]]:
+    """The three scales; `every` changes all, `quick`, `standard` and `paper` one."""
+    every = changes.get("every", {})
+    base = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
+    return {name: [{**row, **every, **changes.get(name, {})}] for name, row in base.items()}
+
+
+def between(progress: Progress, begin: float, end: float) -> Progress:
+    """The part of a whole that a step of it reports to."""
+    return lambda done: progress(begin + (end - begin) * done)
+
+
+def images_of(setting: Row, seed: int) -> ImageSet:
+    """A seed's draw of training and test images."""
+    whole = load_images(setting["data"])
+    train = torch.randperm(len(whole.x_train), generator=generator_for("training images", seed))
+    test = torch.randperm(len(whole.x_test), generator=generator_for("test images", seed))
+    train, test = train[: setting["train_images"]], test[: setting["test_images"]]
+    return ImageSet(
+        whole.x_train[train], whole.y_train[train], whole.x_test[test], whole.y_test[test], whole.source
+    )
+
+
+def start(setting: Row, data: ImageSet, seed: int) -> nn.Module:
+    """The network before training."""
+    channels, height, width = data.x_train.shape[1:]
+    num_classes = int(data.y_train.max()) + 1
+    return image_network(
+        setting["network"],
+        (channels, height, width),
+        num_classes,
+        factor=setting["factor"],
+        generator=generator_for("start", seed),
+    )
+
+
+def recipe_of(setting: Row, epochs: str) -> Recipe:
+    """SGD as in Section 8, for `setting[epochs]` epochs: cosine steps, for the paper says nothing of their decay."""
+    return Recipe(
+        setting[epochs],
+        batch_size=setting["batch_size"],
+        step_size=setting["step_size"],
+        weight_decay=setting["weight_decay"],
+        augment=setting["augment"],
+        warm_up=0 if epochs == "epochs" else min(setting["warm_up"], setting[epochs] - 1),
+    )
+
+
+def training_attack(setting: Row, attacker: str) -> ImageAttack:
+    """An attacker with at most the steps and copies that the setting can pay for in training."""
+    attack = ATTACKERS[attacker]
+    steps = min(attack.steps, setting["train_steps"])
+    return replace(attack, steps=steps, samples=min(attack.samples, setting["train_samples"]))
+
+
+def weights_key(setting: Row, seed: int, **more: object) -> dict[str, object]:
+    """What a kept network is known by."""
+    return {**{name: setting.get(name) for name in WEIGHTS}, "seed": seed, **more}
+
+
+def trained(
+    setting: Row,
+    data: ImageSet,
+    seed: int,
+    training: str,
+    attacker: str = MAIN,
+    progress: Progress = silent,
+) -> nn.Module:
+    """The network after clean training, or after adversarial training from random or from clean weights."""
+    if training == CLEAN:
+        net, adversary, epochs, attacker = start(setting, data, seed), None, "epochs", ""
+    elif training == RANDOM:
+        net, epochs = start(setting, data, seed), "adversarial_epochs"
+        adversary = pgd_adversary(training_attack(setting, attacker))
+    else:
+        net, epochs = (
+            trained(setting, data, seed, CLEAN, progress=between(progress, 0, 0.4)),
+            "finetune_epochs",
+        )
+        progress = between(progress, 0.4, 1)
+        adversary = pgd_adversary(training_attack(setting, attacker))
+    return train_images(
+        net,
+        data.x_train,
+        data.y_train,
+        recipe_of(setting, epochs),
+        seed=seed,
+        adversary=adversary,
+        checkpoint=checkpoint_for(**weights_key(setting, seed, training=training, attacker=attacker)),
+        progress=progress,
+    )
+
+
+def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed: int) -> Row:
+    """Clean and robust accuracy on test images, with 95 % intervals; PGD with the setting's steps and restarts.
+
+    Against ℓ2(ε, σ) the decision is made at x + δ + n with a new draw of the noise n ~ N(0, σ²).
+    """
+    generator = generator_for("evaluation", seed)
+    attack = replace(
+        ATTACKERS[attacker],
+        steps=setting["test_steps"],
+        restarts=setting["restarts"],
+        samples=4 if ATTACKERS[attacker].noise else 1,
+    )
+    clean, robust = [], []
+    for x, y in zip(data.x_test.split(100), data.y_test.split(100), strict=True):
+        right = decided(net, x) == y
+        delta = perturb(net, x, y, attack, generator=generator)
+        moved = x + delta + draw_noise(x, attack, generator=generator)[0]
+        clean.append(right)
+        robust.append(right & (decided(net, moved) == y))
+    told: Row = {}
+    for name, kept in (("clean", torch.cat(clean)), ("robust", torch.cat(robust))):
+        low, high = wilson(int(kept.sum()), len(kept))
+        told |= {name: float(kept.double().mean()), f"{name}_low": low, f"{name}_high": high}
+    return told
+
+
+def perturbations(net: nn.Module, setting: Row, x: Tensor, y: Tensor, seed: int) -> Tensor:
+    """ℓ2 perturbations of the main attacker's radius, by PGD without noise."""
+    attack = ImageAttack(2, ATTACKERS[MAIN].eps, steps=setting["test_steps"])
+    return perturb(net, x, y, attack, generator=generator_for("perturbations", seed))
+
+
+def means(rows: Sequence[Row], key: str, **fields: object) -> list[float]:
+    """One value for each seed: the mean over the rows with these fields."""
+    by_seed: dict[int, list[float]] = {}
+    for row in rows:
+        if all(row.get(name) == value for name, value in fields.items()):
+            by_seed.setdefault(row["seed"], []).append(row[key])
+    return [sum(values) / len(values) for _, values in sorted(by_seed.items())]
+
+
+def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """first - second, seed by seed."""
+    return [a - b for a, b in zip(first, second, strict=True)]
