@@ -112,8 +112,10 @@ class ImageMLP(nn.Module):
 ARCHITECTURES = (
     "mlp",
     "alexnet",
+    "resnet-10",
     "resnet-18",
     "resnet-34",
+    "preact-resnet-10",
     "preact-resnet-18",
     "preact-resnet-34",
     "wrn-28-10",
@@ -130,11 +132,11 @@ def image_network(
 ) -> nn.Module:
     """One of ARCHITECTURES for images of a shape (c, h, w), `factor` times as wide; He-normal weights from the generator.
 
-    resnet-18/34 and their pre-activation kin: widths 64, 128, 256, 512; wrn-28-10: 160, 320, 640. Sources: feature-averaging,
+    resnet-10/18/34 and their pre-activation kin: widths 64, 128, 256, 512; wrn-28-10: 160, 320, 640. Sources: feature-averaging,
     Section 6; feature-purification, Section 8.
     """
     channels, height, width = shape
-    depths = {"18": (2, 2, 2, 2), "34": (3, 4, 6, 3)}
+    depths = {"10": (1, 1, 1, 1), "18": (2, 2, 2, 2), "34": (3, 4, 6, 3)}
     if name not in ARCHITECTURES:
         raise ValueError(f"Unknown network {name!r}; choose one of {', '.join(ARCHITECTURES)}.")
     if name == "mlp":

@@ -253,7 +253,7 @@ FIGURE_5 = Experiment(
 FIGURE_6 = _feature_item(
     "figure-6",
     "Deep features, decaying to black",
-    {"quick": 12, "standard": 12, "paper": 27},
+    {"quick": 7, "standard": 12, "paper": 27},
     (MAIN,),
     BLACK,
     ASCENT_ABOUT,
@@ -261,7 +261,7 @@ FIGURE_6 = _feature_item(
 FIGURE_10 = _feature_item(
     "figure-10",
     "Deep features of clean and robust networks",
-    {"quick": 9, "standard": 9, "paper": 19},
+    {"quick": 5, "standard": 9, "paper": 19},
     (MAIN,),
     GREY,
     ASCENT_ABOUT,
@@ -269,7 +269,7 @@ FIGURE_10 = _feature_item(
 FIGURE_13 = _feature_item(
     "figure-13",
     "Deep features against four attackers",
-    {"quick": 12, "standard": 12, "paper": 27},
+    {"quick": 7, "standard": 12, "paper": 27},
     tuple(ATTACKERS),
     GREY,
     ASCENT_ABOUT,

@@ -205,10 +205,16 @@ def _claims_11(rows: list[Row]) -> list[Claim]:
 
 def _scales(**ascent: int) -> dict[str, list[Row]]:
     """Pre-activation ResNets, one unit for each layer."""
-    layers = {"quick": (10, 14), "standard": (6, 10, 12, 14, 16), "paper": PAPER_LAYERS}
+    layers = {"quick": (5, 7), "standard": (6, 10, 12, 14, 16), "paper": PAPER_LAYERS}
     base = scales(
         every={"network": "preact-resnet-18"},
-        quick={"epochs": 4, "adversarial_epochs": 4, "test_images": 100, "test_steps": 10},
+        quick={
+            "network": "preact-resnet-10",
+            "epochs": 4,
+            "adversarial_epochs": 4,
+            "test_images": 100,
+            "test_steps": 10,
+        },
         paper={"network": "preact-resnet-34", "epochs": 50, "adversarial_epochs": 50},
     )
     return {

@@ -99,8 +99,8 @@ TABLE_1 = Experiment(
     claims=_claims,
     about=(
         "CIFAR-10 (or what stands for it: see the source of each row). Robust accuracy is the share of test images that are right"
-        " before and after PGD at the attacker's radius; ℓ2(ε, σ) also adds Gaussian noise. Quick: a ResNet-18 an eighth as wide on"
-        " 4000 images for a few epochs, two attack steps in training; all numbers are far below the paper's, their order is what"
-        " is judged."
+        " before and after PGD at the attacker's radius; ℓ2(ε, σ) also asks for the decision under Gaussian noise. Quick: a"
+        " ResNet-10 an eighth as wide on 6000 images for a few epochs, two attack steps in training; all numbers are far below the"
+        " paper's, their order is what is judged."
     ),
 )
