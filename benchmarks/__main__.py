@@ -3,13 +3,14 @@
 import sys
 from itertools import chain
 
-from benchmarks import descent, first_layer, flow, heads, max_margin, purification, radius, sweep
+from benchmarks import descent, first_layer, flow, heads, images, max_margin, purification, radius, sweep
 
 PARTS = {
     "descent": descent,
     "first-layer": first_layer,
     "flow": flow,
     "heads": heads,
+    "images": images,
     "max-margin": max_margin,
     "purification": purification,
     "radius": radius,

@@ -59,7 +59,8 @@ def reproduce(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {args.seeds}.")
     seeds = range(args.seed, args.seed + args.seeds)
-    settle(args)
+    data.settle(args)
+    os.environ[places.NETWORKS] = str(args.out / "networks")
     results = []
     for experiment in find_experiments(args.name):
         with progress_bar(experiment.id) as track:
@@ -75,17 +76,6 @@ def reproduce(args: argparse.Namespace) -> int:
         print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
     failed = any(claim.holds is not True for r in results for claim in r.claims)
     return CLAIM_FAILED if args.strict and failed else 0
-
-
-def settle(args: argparse.Namespace) -> None:
-    """Tell the experiments where data, device and trained networks are."""
-    if args.data is not None:
-        os.environ[places.DATA] = str(args.data)
-        places.data_folder()
-    if args.device is not None:
-        os.environ[places.DEVICE] = args.device
-        places.check_device()
-    os.environ[places.NETWORKS] = str(args.out / "networks")
 
 
 def as_object(args: argparse.Namespace, results: list[Result]) -> dict[str, Any]:

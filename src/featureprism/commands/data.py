@@ -1,17 +1,34 @@
-"""featureprism fetch: the official archives of image data, into the cache."""
+"""fetch and embed: image data from its official archives, and its CLIP embeddings."""
 
 import argparse
+import os
 from collections.abc import Callable
+from pathlib import Path
 
-from featureprism.data.images import ARCHIVES, fetch_images
+from featureprism import places
+from featureprism.commands.sweeps import AddParser
+from featureprism.data.clip import save_embeddings
+from featureprism.data.images import ARCHIVES, fetch_images, load_images
+from featureprism.report import progress_bar
 
 
-def add_parsers(add: Callable[[str, str, str], argparse.ArgumentParser]) -> None:
-    """The arguments of fetch."""
+def add_parsers(add: AddParser) -> None:
+    """The arguments of both commands."""
     fetching = add(
         "fetch", "Download MNIST or CIFAR-10 into the cache, checked against their sums.", "fetch mnist"
     )
     fetching.add_argument("name", choices=sorted(ARCHIVES), help="what to fetch")
+    embedding = add(
+        "embed",
+        "Compute CLIP ViT-B/32 embeddings of images (needs featureprism[clip]).",
+        "embed cifar10 --out cifar10_embeddings.npz",
+    )
+    embedding.add_argument("name", choices=[*sorted(ARCHIVES), "digits"], help="whose embeddings")
+    embedding.add_argument(
+        "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
+    )
+    embedding.add_argument("--data", type=Path, metavar="DIR", help="folder with the images")
+    embedding.add_argument("--device", metavar="NAME", help="cpu, cuda or mps")
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -20,4 +37,25 @@ def fetch(args: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"fetch": fetch}
+def embed(args: argparse.Namespace) -> int:
+    """Embed training and test images and print the file."""
+    settle(args)
+    if not args.out.parent.is_dir():
+        raise ValueError(f"{args.out.parent} is not a folder; choose another --out.")
+    with progress_bar(f"embed {args.name}") as track:
+        save_embeddings(load_images(args.name), args.out, progress=track(0, 1))
+    print(args.out)
+    return 0
+
+
+def settle(args: argparse.Namespace) -> None:
+    """Tell everything below where data and device are; refuse what is not there."""
+    if args.data is not None:
+        os.environ[places.DATA] = str(args.data)
+        places.data_folder()
+    if args.device is not None:
+        os.environ[places.DEVICE] = args.device
+        places.check_device()
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"fetch": fetch, "embed": embed}
