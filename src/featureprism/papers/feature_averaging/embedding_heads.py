@@ -70,8 +70,8 @@ class Fitted(NamedTuple):
     radius: Callable[[np.ndarray, np.ndarray], RadiusBracket]
 
 
-def _of_net(net: nn.Module, **more: Any) -> Fitted:
-    """A torch function with the sign of the label as a head."""
+def fitted(net: nn.Module, **more: Any) -> Fitted:
+    """A torch function whose sign is the decision as a head; `more` is told to `certificates.robust_radius`."""
 
     def predict(x: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -97,7 +97,9 @@ def task_of(split: Split, setting: Row, seed: int) -> Task:
 def found_labels(task: Task, seed: int) -> Int[np.ndarray, " n"]:
     """Labels 0 to 4 of five clusters of the positive points, 5 to 9 of the negative ones, by k-means. No class is looked at."""
     x = torch.as_tensor(task.x.astype(np.float32))
-    return discovered_subclasses(x, torch.as_tensor((task.y < 0).astype(np.int64)), 2, FOUND, seed).label.numpy()
+    return discovered_subclasses(
+        x, torch.as_tensor((task.y < 0).astype(np.int64)), 2, FOUND, seed
+    ).label.numpy()
 
 
 def _signs() -> Float[Tensor, " c"]:
@@ -116,7 +118,7 @@ def makers(task: Task, setting: Row, seed: int) -> Iterator[tuple[str, Callable[
     def merged(fine: np.ndarray, decay: float) -> Fitted:
         head = PReLUHead(1.0, width // FOUND, weight_decay=decay, **common).fit(task.x, fine)
         net = MergedHead(head.to_torch(), _signs())
-        return _of_net(net, lipschitz=net.lipschitz())
+        return fitted(net, lipschitz=net.lipschitz())
 
     def added(labels: str, p: float, decay: float) -> Fitted:
         head = DecoupledHead(labels, FOUND, p, width // FOUND, weight_decay=decay, **common)
@@ -125,7 +127,7 @@ def makers(task: Task, setting: Row, seed: int) -> Iterator[tuple[str, Callable[
 
     def descent(fine: np.ndarray, k: int) -> Fitted:
         net = trained(k, torch.as_tensor(task.x), torch.as_tensor(fine), setting, seed)
-        return _of_net(two_layer(net) if k == 2 else BinaryReadout(net, _signs()))
+        return fitted(two_layer(net) if k == 2 else BinaryReadout(net, _signs()))
 
     assert task.fine is not None
     for p in POWERS:
@@ -140,7 +142,11 @@ def makers(task: Task, setting: Row, seed: int) -> Iterator[tuple[str, Callable[
             True,
         )
     merged_labels = (task.y < 0).astype(np.int64)
-    for name, fine, k in ((SLOW_TWO, merged_labels, 2), (SLOW_TEN, task.fine, 10), (SLOW_FOUND, clusters, 10)):
+    for name, fine, k in (
+        (SLOW_TWO, merged_labels, 2),
+        (SLOW_TEN, task.fine, 10),
+        (SLOW_FOUND, clusters, 10),
+    ):
         yield name, lambda _decay, fine=fine, k=k: descent(fine, k), False
 
 
@@ -236,7 +242,8 @@ def _claims(rows: list[Row]) -> list[Claim]:
 
     def note(which: str) -> str:
         told = [
-            f"seed {r['seed']}: {r['gain']:.2f} (95 % over test points {r['low']:.2f} to {r['high']:.2f}, accuracy lost {100 * r['loss']:.1f} points)"
+            f"seed {r['seed']}: {r['gain']:.2f} (95 % over test points {r['low']:.2f} to {r['high']:.2f},"
+            f" accuracy lost {100 * r['loss']:.1f} points)"
             for r in gains(which)
         ]
         return "; ".join(told)
@@ -278,9 +285,7 @@ def _claims(rows: list[Row]) -> list[Claim]:
             "ten-labels-adam",
             "ten labels and the same read-out, but heads trained as the two-class ReLU head is (Adam, large start)",
         ),
-        ratio(
-            "ten-labels-added", "the same where class scores are added up instead of their exponentials"
-        ),
+        ratio("ten-labels-added", "the same where class scores are added up instead of their exponentials"),
         judge(
             "embeddings.discovered",
             source,
