@@ -252,12 +252,26 @@ def test_a_ten_label_head_has_its_classes_in_order():
     assert head.classes_.tolist() == list(range(10))
 
 
+HOLD = {
+    "figure-2-embeddings": CLAIMS["figure-2-embeddings"],
+    "figure-10": CLAIMS["figure-10"],
+    "embeddings": {
+        "prelu",
+        "prelu-accuracy",
+        "prelu-certified",
+        "prelu-proven",
+        "ten-labels",
+        "ten-labels-adam",
+    },
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("item", ["figure-2-embeddings", "figure-10", "embeddings"])
+@pytest.mark.parametrize("item", HOLD)
 def test_the_claims_on_embeddings_at_quick(item, tmp_path):
-    """What holds on the CIFAR-10 embeddings, and what does not: a Lipschitz bound hides the gain of ten labels, adding loses it."""
+    """What holds on the CIFAR-10 embeddings; the proven ratio of ten labels does not, and found labels depend on the seed."""
     if real_data("cifar10 embeddings") is None:
         pytest.skip("the CIFAR-10 embeddings are not here")
     result = run(ITEMS[item], "quick", [0, 1], tmp_path)
-    fails = {"embeddings.ten-labels-certified", "embeddings.ten-labels-added"}
-    assert {c.id for c in result.claims if not c.holds} == {f for f in fails if f.startswith(f"{item}.")}
+    verdicts = {c.id.removeprefix(f"{item}."): c.holds for c in result.claims}
+    assert {name: verdicts[name] for name in HOLD[item]} == dict.fromkeys(HOLD[item], True)

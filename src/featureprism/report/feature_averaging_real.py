@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 from matplotlib.figure import Figure
 
 from featureprism.records import Row, as_image
@@ -92,7 +93,7 @@ def heads(rows: list[Row]) -> Figure:
         own = of_kind(rows, "head", head=name)
         colour = COLOURS[0] if "two" in name else COLOURS[1] if "ten" in name else COLOURS[2]
         low, high = _mean(own, "certified_radius"), _mean(own, "attacked_radius")
-        left.plot([low, high], [place, place], color=colour, linewidth=5, solid_capstyle="butt", alpha=0.5)
+        left.plot([low, high], [place, place], color=colour, linewidth=5, solid_capstyle="butt")
         left.plot([r["attacked_radius"] for r in own], [place] * len(own), "|", color="black", markersize=9)
         right.plot([r["accuracy"] for r in own], [place] * len(own), "o", color=colour, markersize=4)
     left.set_yticks(range(len(names)), names, fontsize=7)
@@ -102,6 +103,7 @@ def heads(rows: list[Row]) -> Figure:
         panel.grid(axis="y", color="0.93", linewidth=0.8)
         panel.set_axisbelow(True)
     left.set(xlabel="median ℓ2 radius: proven to attacked (ticks: seeds)", xlim=(0, None))
+    right.xaxis.set_major_locator(MaxNLocator(5))
     right.set(xlabel="two-class test accuracy", title=f"points: {_source(rows)}")
     return figure
 
