@@ -37,7 +37,7 @@ TINY = {
     "figure-3-mnist": TINY_IMAGES,
     "figure-3-cifar": TINY_IMAGES,
 }
-GAINS = {"gain", "gain-seen", "attack"}
+GAINS = {"gain", "gain-seen", "lead", "attack"}
 CLAIMS = {
     "figure-2-embeddings": {"averaging-two", "averaging-ten", "averaging"},
     "figure-10": {"blocks", "every-class"},
@@ -134,6 +134,38 @@ def test_the_interval_of_a_constant_gain_is_a_point():
     two = torch.full((40,), 1.0)
     low, high = images.gain_interval(2 * two, two, [1.0, 2.0, 3.0], generator=generator_for("b", 0))
     assert low == high == pytest.approx(3.0)  # crossings at ½ and 1½: half of the step in which all are lost
+
+
+def test_the_lead_is_read_at_half_the_radius_of_two_labels():
+    curves = {("two-class", "merged decision"): (1.0, 0.8, 0.4), ("ten-class", "both"): (1.0, 0.9, 0.2)}
+    rows = [
+        {"kind": "curve", "seed": 0, "labels": labels, "attack": attack, "radius": r, "accuracy": accuracy}
+        for (labels, attack), curve in curves.items()
+        for r, accuracy in zip((0.0, 1.0, 2.0), curve, strict=True)
+    ]
+    half = {
+        "kind": "half",
+        "seed": 0,
+        "labels": "two-class",
+        "attack": "merged decision",
+        "half_radius": 1.75,
+    }
+    assert images.lead_half_way([*rows, half]) == pytest.approx([0.1])
+    assert math.isnan(images.lead_half_way([*rows, half | {"half_radius": math.nan}])[0])
+
+
+def test_claims_on_images_can_hold_and_fail():
+    def verdicts(gain):
+        rows = [
+            {"kind": "gain", "seed": 0, "attack": attack, "gain": gain, "low": gain, "high": gain}
+            for attack in ("both", "ten-class cross-entropy")
+        ]
+        claims = ITEMS["figure-3-mnist"].claims(rows)
+        return [c.holds for c in claims if c.id.split(".")[1] in ("gain", "gain-seen")]
+
+    assert verdicts(1.2) == [True, True]
+    assert verdicts(1.04) == [False, False]
+    assert verdicts(math.nan) == [None, None]
 
 
 def test_the_first_five_classes_are_merged():

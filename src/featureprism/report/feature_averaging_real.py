@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from featureprism.records import Row, as_image
 from featureprism.report.gmm_flow import of_kind, over_seeds

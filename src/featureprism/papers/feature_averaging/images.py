@@ -126,6 +126,22 @@ def half_radius(radii: Sequence[float], accuracy: Sequence[float]) -> float:
     return nan
 
 
+def lead_half_way(rows: list[Row]) -> list[float]:
+    """Per seed the robust accuracy of ten labels (both attacks) minus that of two, at half the 50 % radius of two.
+
+    On the grid: at its radius next to that one. NaN where the 50 % radius lies beyond the grid.
+    """
+    leads = []
+    for found in rows_of(rows, "half", labels=TWO):
+        one = [r for r in rows if r["kind"] == "curve" and r["seed"] == found["seed"]]
+        two = {r["radius"]: r["accuracy"] for r in one if r["labels"] == TWO}
+        ten = {r["radius"]: r["accuracy"] for r in one if r["labels"] == TEN and r["attack"] == BOTH}
+        half = found["half_radius"]
+        at = min(two, key=lambda radius: abs(radius - half / 2))
+        leads.append(nan if half != half else ten[at] - two[at])
+    return leads
+
+
 def gain_interval(
     ten: Float[Tensor, " n"], two: Float[Tensor, " n"], radii: Sequence[float], *, generator: torch.Generator
 ) -> tuple[float, float]:
@@ -267,6 +283,14 @@ def _claims(item: str, source: str, bound: float | None):
                 ">",
                 least,
                 note(LABELS),
+            ),
+            judge(
+                f"{item}.lead",
+                source,
+                "robust accuracy with ten labels minus with two, at half of the 50 % radius of two labels (stronger attack)",
+                lead_half_way(rows),
+                ">",
+                0.0,
             ),
             judge(
                 f"{item}.attack",
