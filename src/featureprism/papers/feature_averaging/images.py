@@ -28,6 +28,7 @@ GROUPS = (torch.arange(10) >= 5).long()  # the first five classes against the la
 BATCH = 250  # images attacked at a time
 RESAMPLES = 2000  # of the test images, for the interval of a gain
 GAIN = 1.05  # the least ratio of 50 % radii that counts
+TELLING = 0.7  # a network less accurate than this is too near to 50 % for its 50 % radius to tell much
 TWO, TEN = "two-class", "ten-class"
 MERGED, LABELS, BOTH = "merged decision", "ten-class cross-entropy", "both"
 
@@ -264,6 +265,8 @@ def _claims(item: str, source: str, bound: float | None):
             f" {mean('clean', 'accuracy', labels=TWO):.3f} and {mean('clean', 'accuracy', labels=TEN):.3f}"
             f"; images: {rows[0].get('source', 'unknown') if rows else 'none'}"
         )
+        if min(mean("clean", "accuracy", labels=name) for name in (TWO, TEN)) < TELLING:
+            radii += "; a network this near to 50 % clean accuracy is hardly trained, and its 50 % radius tells little"
         least = 1.0 if bound is None else bound
         return [
             judge(
@@ -358,10 +361,13 @@ FIGURE_3_CIFAR = Experiment(
     scales=_scales(
         "cifar10",
         {"epochs": 200, "step_size": 0.1, "schedule": "cosine", "radii": _grid(0.025, 0.6)},
-        {"train_images": 4000, "epochs": 12, "test_images": 200},
+        {"train_images": 4000, "epochs": 12, "test_images": 200},  # minutes, but hardly trained: see TELLING
         {"train_images": 10_000, "epochs": 40, "test_images": 500},
     ),
     measure=measure,
     claims=_claims("figure-3-cifar", "Figure 3 (right)", None),
-    about="A ResNet-18" + _ABOUT + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale.",
+    about="A ResNet-18"
+    + _ABOUT
+    + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale. The quick scale only shows that everything runs: its"
+    " networks are hardly better than chance on two classes.",
 )
