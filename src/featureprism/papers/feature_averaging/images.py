@@ -279,6 +279,15 @@ def _claims(item: str, source: str, bound: float | None):
                 note(BOTH) + radii,
             ),
             judge(
+                f"{item}.gain-every-seed",
+                source,
+                "the same, least over seeds: ten labels hold further whatever the start and the images",
+                [min((r["gain"] for r in gains(BOTH)), default=nan)],
+                ">",
+                1.0,
+                f"above {least:g} in {sum(r['gain'] > least for r in gains(BOTH))} of {len(gains(BOTH))} seeds",
+            ),
+            judge(
                 f"{item}.gain-seen",
                 source,
                 "the same ratio as an attack on the ten-class cross-entropy alone would show it",
