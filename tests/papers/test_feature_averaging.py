@@ -50,8 +50,8 @@ def test_every_item_runs_is_judged_and_drawn(item, tmp_path):
 
 @pytest.mark.slow
 def test_the_claims_hold_at_the_quick_scale(tmp_path):
-    for item, experiment in EXPERIMENTS.items():
-        result = run(experiment, "quick", [0, 1, 2], tmp_path)
+    for item in EXPECTED:
+        result = run(EXPERIMENTS[item], "quick", [0, 1, 2], tmp_path)
         assert [c.id for c in result.claims if not c.holds] == [], item
 
 

@@ -2,7 +2,10 @@
 
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
+from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
+from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS, FIGURE_10
 from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
+from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
 from featureprism.papers.feature_averaging.scaling import SCALING
 from featureprism.papers.feature_averaging.theorems import (
     PROPOSITION_4_8,
@@ -15,6 +18,11 @@ EXPERIMENTS = (
     FIGURE_1,
     FIGURE_2,
     FIGURE_3,
+    FIGURE_2_EMBEDDINGS,
+    FIGURE_3_MNIST,
+    FIGURE_3_CIFAR,
+    FIGURE_10,
+    EMBEDDING_HEADS,
     *ABLATIONS,
     THEOREM_4_5,
     THEOREM_4_6,
