@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from featureprism.geometry import LpBall
+from featureprism.networks.deep import home_of
 
 ImageLoss = Callable[
     [Tensor, Tensor], Tensor
@@ -69,8 +70,13 @@ def perturb(
     noise: Float[Tensor, "s n ch h w"] | None = None,
     generator: torch.Generator,
 ) -> Float[Tensor, "n ch h w"]:
-    """The perturbations with the largest loss over all steps and restarts; x + δ stays in [0, 1]. `noise` is drawn when not given."""
-    noise = draw_noise(x, attack, generator=generator) if noise is None else noise
+    """The perturbations with the largest loss over all steps and restarts; x + δ stays in [0, 1]. `noise` is drawn when not given.
+
+    Everything happens where the network is; the answer comes back to where the images are.
+    """
+    came_from, home = x.device, home_of(model)
+    noise = (draw_noise(x, attack, generator=generator) if noise is None else noise).to(home)
+    x, y = x.to(home), y.to(home)
     best, worst = torch.zeros_like(x), torch.full((len(x),), -inf, device=x.device)
     ball = LpBall(attack.norm, attack.eps)
     length = attack.step_size or 2.5 * attack.eps / attack.steps
@@ -87,7 +93,7 @@ def perturb(
                 break
             moved = delta.flatten(1) + step_ball.steepest(slope.flatten(1))
             delta = (x + ball.project(moved).reshape(x.shape)).clamp(0, 1) - x
-    return best
+    return best.to(came_from)
 
 
 def draw_noise(
@@ -118,7 +124,7 @@ def _slope(
 @torch.no_grad()
 def decided(model: nn.Module, x: Tensor, groups: Int[Tensor, " c"] | None = None) -> Int[Tensor, " n"]:
     """The class, or the group with the largest log-sum-exp of its logits."""
-    logits = model(x)
+    logits = model(x.to(home_of(model))).to(x.device)
     if groups is None:
         return logits.argmax(dim=1)
     scores = [torch.logsumexp(logits[:, groups == g], dim=1) for g in range(int(groups.max()) + 1)]

@@ -22,6 +22,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from featureprism.places import data_folder
+from featureprism.seeds import generator_for
 
 DIGITS = "digits"
 EMBEDDINGS = "cifar10 embeddings"
@@ -88,6 +89,15 @@ def load_images(name: str, folder: Path | None = None) -> ImageSet:
         _check(file, ARCHIVES[name][1][file.name])
     arrays = _from_idx(files) if name == "mnist" else _from_tar(files[0])
     return _image_set(arrays, source)
+
+
+def draw_images(whole: ImageSet, num_train: int, num_test: int, *, seed: int) -> ImageSet:
+    """A seed's draw of so many training and test images, without replacement."""
+    train = torch.randperm(len(whole.x_train), generator=generator_for("training images", seed))[:num_train]
+    test = torch.randperm(len(whole.x_test), generator=generator_for("test images", seed))[:num_test]
+    return ImageSet(
+        whole.x_train[train], whole.y_train[train], whole.x_test[test], whole.y_test[test], whole.source
+    )
 
 
 def fetch_images(name: str, progress: bool = True) -> Path:

@@ -153,6 +153,11 @@ def image_network(
     return net
 
 
+def home_of(net: nn.Module) -> torch.device:
+    """The device that a network lives on."""
+    return next((weight.device for weight in net.parameters()), torch.device("cpu"))
+
+
 def conv_layers(net: nn.Module) -> list[nn.Conv2d]:
     """The convolutions in the order of the forward pass, without those of shortcuts (1 × 1)."""
     return [m for m in net.modules() if isinstance(m, nn.Conv2d) and m.kernel_size != (1, 1)]

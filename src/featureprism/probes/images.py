@@ -8,12 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism.networks.deep import home_of
+
 GREY = 0.5  # RGB (128, 128, 128)
 
 
 def layer_cosines(first: nn.Conv2d | nn.Linear, second: nn.Conv2d | nn.Linear) -> Float[Tensor, " neurons"]:
     """θ(w, w') = |⟨w, w'⟩|/(‖w‖ ‖w'‖) of each neuron (output channel). Source: feature-purification, Section 1."""
-    u, v = (layer.weight.detach().flatten(1).double() for layer in (first, second))
+    u, v = (layer.weight.detach().cpu().flatten(1).double() for layer in (first, second))
     lengths = torch.linalg.vector_norm(u, dim=1) * torch.linalg.vector_norm(v, dim=1)
     return ((u * v).sum(dim=1).abs() / lengths.clamp_min(1e-300)).clamp_max(1.0)
 
@@ -42,7 +44,7 @@ def activation_shares(net: nn.Module, x: Float[Tensor, "n c h w"], batch: int = 
     total = torch.zeros(0, dtype=torch.float64)
     for part in x.split(batch):
         with outputs_of(gates) as seen:
-            net(part)
+            net(part.to(home_of(net)))
         shares = torch.tensor([float((out > 0).double().mean()) for out in seen], dtype=torch.float64)
         total = shares * len(part) + (total if len(total) else 0)
     return (total / len(x)).tolist()
@@ -67,7 +69,7 @@ def exciting_images(
     Section 8.1, footnote 16 (step size and decay are not given there).
     """
     net.eval()
-    x = torch.rand((len(channels), *shape), generator=generator)
+    x = torch.rand((len(channels), *shape), generator=generator).to(home_of(net))
     rows, size = torch.arange(len(channels)), x[0].numel() ** 0.5
     for _ in range(steps):
         x.requires_grad_()
@@ -79,7 +81,7 @@ def exciting_images(
         length = torch.linalg.vector_norm(slope.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)
         with torch.no_grad():
             x = (x + step_size * size * slope / length - decay * (x - towards)).clamp(0, 1)
-    return x.detach()
+    return x.detach().cpu()
 
 
 def principal_directions(x: Float[Tensor, "n d"], share: float = 0.1) -> Float[Tensor, "d r"]:

@@ -29,7 +29,7 @@ class Filters(NamedTuple):
 
 def filters_of(layer: nn.Conv2d, size: int) -> Filters:
     """The filters of a layer, for square images of a size, each brought to norm 1: the Lasso must not prefer long ones."""
-    weight = layer.weight.detach()
+    weight = layer.weight.detach().cpu().contiguous()
     lengths = torch.linalg.vector_norm(weight.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)
     stride, padding = layer.stride[0], int(layer.padding[0])
     return Filters(weight / lengths, stride, padding, (size + 2 * padding - weight.shape[2]) % stride)

@@ -85,7 +85,7 @@ def train_images(
     until: Callable[[Row], bool] | None = None,
     progress: Progress = silent,
 ) -> nn.Module:
-    """Train in place by cross-entropy and return the network, in eval mode, on the CPU; parameters without gradient stay.
+    """Train in place by cross-entropy and return the network, in eval mode, on its device; parameters without gradient stay.
 
     All randomness of an epoch comes from (seed, epoch), and after each epoch everything is written to `checkpoint`: a killed run that
     is started again ends with the same weights as one that was not. What `watch` says after each epoch is added to `history`;
@@ -132,7 +132,7 @@ def train_images(
         _save(net, optimiser, recipe.epochs if done else epoch + 1, checkpoint, history)
         if done:
             break
-    return net.to("cpu").eval()
+    return net.eval()
 
 
 def checkpoint_for(**what: Any) -> Path | None:
@@ -159,7 +159,7 @@ def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None,
     if checkpoint is None or not checkpoint.exists():
         return 0
     try:
-        state = torch.load(checkpoint, weights_only=True)
+        state = torch.load(checkpoint, weights_only=True, map_location=next(net.parameters()).device)
         net.load_state_dict(state["net"])
         optimiser.load_state_dict(state["optimiser"])
         history.extend(state["history"])

@@ -56,7 +56,7 @@ def measure_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
     }
     rows: list[Row] = []
     for name, net in nets.items():
-        weight = conv_layers(net)[0].weight.detach()
+        weight = conv_layers(net)[0].weight.detach().cpu()
         lengths = torch.linalg.vector_norm(weight.flatten(1), dim=1)
         shown = weight[lengths.argsort(descending=True)[:SHOWN]]
         directions = principal_directions(_patches(data.x_train[:1000], weight.shape[-1]), share=0.1)

@@ -113,7 +113,7 @@ def measure_2(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "mean": float(theta.mean()),
             }
         )
-    weight = nn.functional.normalize(layers[RANDOM].weight.detach().flatten(1), dim=1)
+    weight = nn.functional.normalize(layers[RANDOM].weight.detach().cpu().flatten(1), dim=1)
     others = (weight @ weight.T).abs()[~torch.eye(len(weight), dtype=torch.bool)]
     rows.append(
         {

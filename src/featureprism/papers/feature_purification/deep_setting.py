@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks.images import ImageAttack, decided, perturb, pgd_adversary, survivors, wilson
-from featureprism.data.images import ImageSet, load_images
+from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.networks.deep import image_network
 from featureprism.records import Progress, Row, silent
 from featureprism.seeds import generator_for
@@ -107,12 +107,7 @@ def between(progress: Progress, begin: float, end: float) -> Progress:
 def images_of(setting: Row, seed: int) -> ImageSet:
     """A seed's draw of training and test images."""
     whole = load_images(setting["data"])
-    train = torch.randperm(len(whole.x_train), generator=generator_for("training images", seed))
-    test = torch.randperm(len(whole.x_test), generator=generator_for("test images", seed))
-    train, test = train[: setting["train_images"]], test[: setting["test_images"]]
-    return ImageSet(
-        whole.x_train[train], whole.y_train[train], whole.x_test[test], whole.y_test[test], whole.source
-    )
+    return draw_images(whole, setting["train_images"], setting["test_images"], seed=seed)
 
 
 def start(setting: Row, data: ImageSet, seed: int) -> nn.Module:
