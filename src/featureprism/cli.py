@@ -134,8 +134,8 @@ def parser() -> argparse.ArgumentParser:
     doing.add_argument(
         "--data",
         type=Path,
-        metavar="DIR",
-        help=f"folder with real data: official archives or .npz files (default: ${places.DATA}, then the cache of fetch)",
+        metavar="PATH",
+        help=f"folder with archives or .npz files, or one .npz file (default: ${places.DATA}, then the cache of fetch)",
     )
     doing.add_argument("--device", metavar="NAME", help="where image networks are trained: cpu, cuda, mps")
     doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-DATA = "FEATUREPRISM_DATA"  # the folder of real data
+DATA = "FEATUREPRISM_DATA"  # the folder of real data, or one .npz file
 DEVICE = "FEATUREPRISM_DEVICE"  # where image networks are trained: cpu, cuda, mps
 NETWORKS = (
     "FEATUREPRISM_NETWORKS"  # where trained image networks are kept, for resuming and for other experiments
@@ -13,14 +13,19 @@ NETWORKS = (
 NEARBY = Path("../shared/data")  # looked at when no folder is named
 
 
-def data_folder() -> Path | None:
-    """The folder that was named, else the one nearby if there is one; a named folder must exist."""
+def data_place() -> Path | None:
+    """The folder or .npz file that was named, else the folder nearby if there is one; what is named must exist."""
     named = os.environ.get(DATA)
     if named is None:
         return NEARBY if NEARBY.is_dir() else None
-    if not Path(named).is_dir():
-        raise ValueError(f"{named} is not a folder; --data and {DATA} want the one that holds the data.")
-    return Path(named)
+    return check_place(Path(named))
+
+
+def check_place(place: Path) -> Path:
+    """The same folder or .npz file, or one sentence about what is wrong."""
+    if not (place.is_dir() or (place.is_file() and place.suffix == ".npz")):
+        raise ValueError(f"{place} is neither a folder nor an .npz file; --data and {DATA} want one of them.")
+    return place
 
 
 def device() -> str:

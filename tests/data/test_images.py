@@ -128,7 +128,7 @@ def test_digits_when_nothing_is_at_hand(tmp_path):
 def test_names_and_folders_that_do_not_exist(tmp_path):
     with pytest.raises(ValueError, match="Unknown data 'imagenet'"):
         find_source("imagenet")
-    with pytest.raises(ValueError, match="not a folder"):
+    with pytest.raises(ValueError, match="neither a folder"):
         load_images("mnist", tmp_path / "none")
     with pytest.raises(ValueError, match="Cannot fetch"):
         fetch_images("digits")

@@ -46,5 +46,15 @@ def test_embeddings_are_read_as_they_are_and_checked(tmp_path):
         real_data("cifar10 embeddings")
 
 
+def test_one_file_may_stand_for_the_embeddings(tmp_path, monkeypatch):
+    x, y = np.eye(3, dtype=np.float32), np.arange(3)
+    np.savez(tmp_path / "mine.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    monkeypatch.setenv(places.DATA, str(tmp_path / "mine.npz"))
+    np.testing.assert_array_equal(real_data("cifar10 embeddings").x_train, x)
+    with pytest.raises(ValueError, match=r"need \(n, c, h, w\)"):
+        real_data("mnist")
+    assert len(real_data("digits").x_test) == 597
+
+
 def test_rows_are_scaled_and_zero_stays():
     np.testing.assert_allclose(unit_norm(np.array([[3, 4], [0, 0]])), [[0.6, 0.8], [0, 0]])

@@ -27,7 +27,9 @@ def add_parsers(add: AddParser) -> None:
     embedding.add_argument(
         "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
     )
-    embedding.add_argument("--data", type=Path, metavar="DIR", help="folder with the images")
+    embedding.add_argument(
+        "--data", type=Path, metavar="PATH", help="folder with the images, or an .npz file"
+    )
     embedding.add_argument("--device", metavar="NAME", help="cpu, cuda or mps")
 
 
@@ -52,7 +54,7 @@ def settle(args: argparse.Namespace) -> None:
     """Tell everything below where data and device are; refuse what is not there."""
     if args.data is not None:
         os.environ[places.DATA] = str(args.data)
-        places.data_folder()
+        places.data_place()
     if args.device is not None:
         os.environ[places.DEVICE] = args.device
         places.check_device()

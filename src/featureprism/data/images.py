@@ -1,7 +1,7 @@
 """Real images: MNIST and CIFAR-10 from files at hand or fetched on request, scikit-learn's digits when there are none.
 
 Nothing is downloaded unless `fetch_images` is called. `load_images` looks, in this order, into the folder given (or the one of
-`places.data_folder`), into the cache that `fetch_images` fills, and then takes the 1797 digits that come with scikit-learn.
+`places.data_place`), into the cache that `fetch_images` fills, and then takes the 1797 digits that come with scikit-learn.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from featureprism.places import data_folder
+from featureprism.places import check_place, data_place
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"
@@ -61,9 +61,9 @@ def find_source(name: str, folder: Path | None = None) -> tuple[str, list[Path]]
     known = [*ARCHIVES, EMBEDDINGS, DIGITS]
     if name not in known:
         raise ValueError(f"Unknown data {name!r}; choose one of {', '.join(known)}.")
-    given = folder or data_folder()
-    if given is not None and not given.is_dir():
-        raise ValueError(f"{given} is not a folder.")
+    given = data_place() if folder is None else check_place(folder)
+    if given is not None and given.is_file() and name != DIGITS:
+        return f"{given.name}, {given.stat().st_size} bytes", [given]
     stem = name.replace(" ", "_")
     for place in [] if name == DIGITS else ([given] if given else []) + [cache_folder()]:
         for file in (place / f"{stem}.npz", place / f"{stem}_subset.npz"):

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from featureprism.records import Claim, Row
+from featureprism.records import Claim, Row, announce
 from featureprism.records import Progress as Tick
 
 
@@ -48,7 +48,11 @@ def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Trac
             bars.update(task, total=total, description=f"{title} {note}")
             return lambda done: bars.update(task, completed=round(index + done, 2))
 
-        yield track
+        listening = announce.set(lambda text: bars.update(task, description=f"{title} {text}"))
+        try:
+            yield track
+        finally:
+            announce.reset(listening)
 
 
 def show(value: float) -> str:

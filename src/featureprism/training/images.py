@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from featureprism.places import device as chosen_device
 from featureprism.places import networks_folder
-from featureprism.records import Progress, Row, silent
+from featureprism.records import Progress, Row, announce, silent
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step")
@@ -104,6 +104,7 @@ def train_images(
         moving, lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
     )
     history = [] if history is None else history
+    running: float | None = None  # accuracy on what was trained on, over the last twenty batches or so
     begin = _resume(net, optimiser, checkpoint, history)
     for epoch in range(begin, recipe.epochs):
         generator = generator_for(f"epoch {epoch}", seed)
@@ -121,8 +122,12 @@ def train_images(
                 images, labels = adversary(net, images, labels, strength, generator)
             images = images.contiguous(memory_format=torch.channels_last)
             optimiser.zero_grad()
-            cross_entropy(net(images), labels).backward()
+            logits = net(images)
+            cross_entropy(logits, labels).backward()
             optimiser.step()
+            right = (logits.argmax(dim=1) == labels).float().mean()
+            running = float(right) if running is None else 0.95 * running + 0.05 * float(right)
+            announce.get()(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {running:.2f}")
             progress((epoch + (place + 1) / len(batches)) / recipe.epochs)
         if watch is not None:
             history.append({"epoch": epoch + 1, **watch(net)})

@@ -1,0 +1,29 @@
+"""Train a small ResNet on digits plainly and against an adversary, and see where each of them breaks.
+
+Run: python examples/image_networks.py. Another data set: load_images("mnist") after `featureprism fetch mnist`.
+"""
+
+from featureprism import generator_for
+from featureprism.attacks.images import ImageAttack, pgd_adversary, survivors
+from featureprism.data.images import load_images
+from featureprism.networks.deep import image_network
+from featureprism.training.images import Recipe, train_images
+
+digits = load_images("digits")
+x, y = digits.x_train[:600], digits.y_train[:600]
+attack = ImageAttack(norm=2, eps=0.8, steps=5)
+for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack))):
+    net = image_network("resnet-10", (1, 8, 8), 10, factor=0.125, generator=generator_for("start", 0))
+    recipe = Recipe(epochs=6, batch_size=32, step_size=0.05, warm_up=2)
+    train_images(net, x, y, recipe, seed=0, adversary=adversary)
+    kept = [
+        survivors(
+            net,
+            digits.x_test[:200],
+            digits.y_test[:200],
+            ImageAttack(2, eps, steps=20),
+            generator=generator_for("test", 0),
+        )
+        for eps in (0.0, 0.4, 0.8, 1.2)
+    ]
+    print(name, [round(float(k.double().mean()), 2) for k in kept])
