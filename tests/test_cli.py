@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -253,3 +254,38 @@ def test_kkt_says_when_there_is_no_reference(tmp_path, capsys):
     facts = json.loads(capsys.readouterr().out)
     assert "Not separable" in facts["reference"]
     assert "margin_share" not in facts
+
+
+def test_long_items_are_left_out_unless_asked_for(monkeypatch, capsys, tmp_path):
+    ran = []
+
+    def run(experiment, *_args, **_more):
+        ran.append(experiment.id)
+        raise ValueError("stop")
+
+    monkeypatch.setattr(cli, "run", run)
+    short = dataclasses.replace(cli.PAPERS["gmm-flow"][0], id="toy/short")
+    long = dataclasses.replace(short, id="toy/long", long=True)
+    monkeypatch.setattr(cli, "PAPERS", {"toy": (long, short)})
+    for name, more, first in (
+        ("toy", [], "toy/short"),
+        ("all", [], "toy/short"),
+        ("toy", ["--long"], "toy/long"),
+        ("toy/long", [], "toy/long"),
+    ):
+        ran.clear()
+        assert cli.main(["reproduce", name, "--out", str(tmp_path), *more]) == 2
+        assert ran == [first]
+        assert ("Left out" in capsys.readouterr().err) == (first == "toy/short")
+
+
+def test_bad_data_and_devices_are_one_sentence(capsys, tmp_path, monkeypatch):
+    item = ["reproduce", "feature-averaging/figure-10", "--out", str(tmp_path)]
+    for variable, option, value in (
+        ("DATA", "--data", str(tmp_path / "none")),
+        ("DEVICE", "--device", "abacus"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(f"FEATUREPRISM_{variable}", "")  # so that it is put back
+            assert cli.main([*item, option, value]) == 2
+        assert value in capsys.readouterr().err

@@ -27,10 +27,8 @@ BAD_USAGE, CLAIM_FAILED, INTERRUPTED = 2, 3, 130
 def find_experiments(name: str) -> list[Experiment]:
     """The experiments of "all", PAPER or PAPER/ITEM."""
     everything = [e for experiments in PAPERS.values() for e in experiments]
-    if name == "all":
-        return everything
     paper, _, item = name.partition("/")
-    chosen = [e for e in everything if e.id == name or (not item and e.id.startswith(f"{paper}/"))]
+    chosen = [e for e in everything if e.id == name or (not item and paper in ("all", e.id.partition("/")[0]))]
     if not chosen:
         known = ["all", *PAPERS, *(e.id for e in everything)]
         raise ValueError(
@@ -61,8 +59,12 @@ def reproduce(args: argparse.Namespace) -> int:
     seeds = range(args.seed, args.seed + args.seeds)
     data.settle(args)
     os.environ[places.NETWORKS] = str(args.out / "networks")
-    results = []
-    for experiment in find_experiments(args.name):
+    chosen, results = find_experiments(args.name), []
+    left = [] if args.long or "/" in args.name else [e for e in chosen if e.long]
+    if left:
+        names = ", ".join(e.id for e in left)
+        print(f"Left out, as they take minutes: {names}. Name one, or add --long.", file=sys.stderr)
+    for experiment in [e for e in chosen if e not in left]:
         with progress_bar(experiment.id) as track:
             result = run(experiment, args.scale, seeds, args.out, track=track)
         save_figure(experiment.id, result.rows, result.folder)
@@ -138,6 +140,9 @@ def parser() -> argparse.ArgumentParser:
         help=f"folder with archives or .npz files, or one .npz file (default: ${places.DATA}, then the cache of fetch)",
     )
     doing.add_argument("--device", metavar="NAME", help="where image networks are trained: cpu, cuda, mps")
+    doing.add_argument(
+        "--long", action="store_true", help="with a paper: also its items on images, which take minutes each"
+    )
     doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
 

@@ -291,3 +291,4 @@ class Experiment:
     measure: Callable[[Row, int, Progress], list[Row]]
     claims: Callable[[list[Row]], list[Claim]]
     about: str = ""
+    long: bool = False  # minutes even at the quick scale: run when named, or with --long

@@ -39,10 +39,12 @@ def gallery(rows: list[Row], *, columns: int, facts: str = "", by: str = "") -> 
     lines = sorted({row[by] for row in pictures}) if by else [None]
     names = list(dict.fromkeys(row["network"] for row in pictures))
     names.sort(key=lambda name: name != "images")
+    shown = max(sum(r["seed"] == seed and r["network"] == name for r in pictures) for name in names)
+    tall = 2.5 * -(-shown // len(lines) // columns) / columns + 0.45  # inches of a sheet and its title
     figure, axes = plt.subplots(
         len(lines),
         len(names),
-        figsize=(2.5 * len(names), 2.6 * len(lines)),
+        figsize=(2.5 * len(names), tall * len(lines)),
         layout="constrained",
         squeeze=False,
     )

@@ -331,6 +331,7 @@ EMBEDDING_HEADS = Experiment(
     },
     measure=measure,
     claims=_claims,
+    long=True,
     about=(
         "Two-class decisions (classes 0-4 against 5-9) on CIFAR-10 embeddings of norm 1, from heads with two labels (pReLU, p = 1 to"
         " 4), with the ten classes as labels, and with ten labels that k-means finds without looking at the classes. Heads named"

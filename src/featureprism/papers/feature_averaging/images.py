@@ -340,6 +340,7 @@ FIGURE_3_MNIST = Experiment(
     ),
     measure=measure,
     claims=_claims("figure-3-mnist", "Figure 3 (middle)", GAIN),
+    long=True,
     about="A ResNet-18 (quick: a ResNet-10 an eighth as wide)"
     + _ABOUT
     + " At the paper's scale: step size 0.001, constant, 100 epochs of 60,000 images. Smaller scales make fewer steps and longer"
@@ -357,6 +358,7 @@ FIGURE_3_CIFAR = Experiment(
     ),
     measure=measure,
     claims=_claims("figure-3-cifar", "Figure 3 (right)", None),
+    long=True,
     about="A ResNet-18 (quick: a ResNet-10 an eighth as wide)"
     + _ABOUT
     + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale.",

@@ -220,6 +220,7 @@ def _feature_item(
         scales=scales(**changes),
         measure=partial(measure_features, attackers=attackers, towards=towards),
         claims=partial(_claims_features, item=item, attackers=attackers),
+        long=True,
         about=about,
     )
 
@@ -235,6 +236,7 @@ FIGURE_1 = Experiment(
     scales=scales(every=ALEXNET, quick=ALEXNET_QUICK),
     measure=measure_1,
     claims=_claims_1,
+    long=True,
     about="The longest of AlexNet's 64 filters (11 × 11) at the start, after clean training, and after training against ℓ2(1, 0.25).",
 )
 FIGURE_5 = Experiment(
@@ -248,6 +250,7 @@ FIGURE_5 = Experiment(
     ),
     measure=measure_5,
     claims=_claims_5,
+    long=True,
     about="The share of positive outputs of every ReLU on test images. Quick: a wide ResNet of the same depth, a twentieth as wide.",
 )
 FIGURE_6 = _feature_item(

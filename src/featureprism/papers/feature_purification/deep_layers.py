@@ -237,6 +237,7 @@ FIGURE_2_DEEP = Experiment(
     scales=_scales(),
     measure=measure_2,
     claims=_claims_2,
+    long=True,
     about=ABOUT + " θ is the absolute cosine between the weights of one neuron at two stages.",
 )
 FIGURE_11 = Experiment(
@@ -246,5 +247,6 @@ FIGURE_11 = Experiment(
     scales=_scales(quick=200, standard=500, paper=2000),
     measure=measure_11,
     claims=_claims_11,
+    long=True,
     about=ABOUT + " Pictures by plain gradient ascent, decaying to grey.",
 )

@@ -215,6 +215,7 @@ FIGURE_7 = Experiment(
     scales=scales(),
     measure=measure_7,
     claims=_claims_7,
+    long=True,
     about=(
         "ℓ2 perturbations of radius 1 (PGD without noise) of a clean network and of one trained against ℓ2(1, 0.25). The principal"
         " components are those of the training images around their mean; noise without structure would have a share of 0.1."
@@ -231,6 +232,7 @@ FIGURE_12 = Experiment(
     scales=scales(**ALEX),
     measure=measure_12,
     claims=_claims_12,
+    long=True,
     about=(
         "Convolutional Lasso by FISTA on the 64 filters (11 × 11) of AlexNet's first layer; images have mean zero in each channel and"
         " norm 1, filters norm 1. A coefficient counts unless it is exactly zero."
@@ -243,5 +245,6 @@ FIGURE_4 = Experiment(
     scales=scales(**{name: row | {"penalty": 0.03} for name, row in ALEX.items()}),
     measure=measure_4,
     claims=_claims_4,
+    long=True,
     about="The Lasso of figure-12 at one λ, as pictures: test images above, their reconstruction by robust filters below.",
 )

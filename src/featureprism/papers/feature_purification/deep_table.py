@@ -97,6 +97,7 @@ TABLE_1 = Experiment(
     },
     measure=measure,
     claims=_claims,
+    long=True,
     about=(
         "CIFAR-10 (or what stands for it: see the source of each row). Robust accuracy is the share of test images that are right"
         " before and after PGD at the attacker's radius; ℓ2(ε, σ) also asks for the decision under Gaussian noise. Quick: a"
