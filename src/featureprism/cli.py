@@ -13,6 +13,7 @@ from rich.console import Console
 
 from featureprism import places
 from featureprism.commands import audit, data, networks, sweeps
+from featureprism.data.images import DIGITS, find_source
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment
 from featureprism.report import claims_table, progress_bar, save_figure, write_report
@@ -28,7 +29,9 @@ def find_experiments(name: str) -> list[Experiment]:
     """The experiments of "all", PAPER or PAPER/ITEM."""
     everything = [e for experiments in PAPERS.values() for e in experiments]
     paper, _, item = name.partition("/")
-    chosen = [e for e in everything if e.id == name or (not item and paper in ("all", e.id.partition("/")[0]))]
+    chosen = [
+        e for e in everything if e.id == name or (not item and paper in ("all", e.id.partition("/")[0]))
+    ]
     if not chosen:
         known = ["all", *PAPERS, *(e.id for e in everything)]
         raise ValueError(
@@ -65,6 +68,7 @@ def reproduce(args: argparse.Namespace) -> int:
         names = ", ".join(e.id for e in left)
         print(f"Left out, as they take minutes: {names}. Name one, or add --long.", file=sys.stderr)
     for experiment in [e for e in chosen if e not in left]:
+        tell_stand_ins(experiment, args.scale)
         with progress_bar(experiment.id) as track:
             result = run(experiment, args.scale, seeds, args.out, track=track)
         save_figure(experiment.id, result.rows, result.folder)
@@ -78,6 +82,16 @@ def reproduce(args: argparse.Namespace) -> int:
         print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
     failed = any(claim.holds is not True for r in results for claim in r.claims)
     return CLAIM_FAILED if args.strict and failed else 0
+
+
+def tell_stand_ins(experiment: Experiment, scale: str) -> None:
+    """Say when the digits stand for data that is not at hand."""
+    asked = {s["data"] for s in experiment.scales.get(scale, ()) if "data" in s}
+    for name in sorted(n for n in asked if n != DIGITS and find_source(n)[0] == DIGITS):
+        print(
+            f"{experiment.id}: {name} is not at hand; digits stand for it (--data, or fetch).",
+            file=sys.stderr,
+        )
 
 
 def as_object(args: argparse.Namespace, results: list[Result]) -> dict[str, Any]:
@@ -137,7 +151,7 @@ def parser() -> argparse.ArgumentParser:
         "--data",
         type=Path,
         metavar="PATH",
-        help=f"folder with archives or .npz files, or one .npz file (default: ${places.DATA}, then the cache of fetch)",
+        help=f"folder with archives or .npz files, or one .npz file (default: ${places.DATA}, {places.NEARBY}, the cache of fetch)",
     )
     doing.add_argument("--device", metavar="NAME", help="where image networks are trained: cpu, cuda, mps")
     doing.add_argument(

@@ -35,6 +35,8 @@ def device() -> str:
 
 def check_device() -> None:
     """Say in one sentence when the device is not there."""
+    if device().partition(":")[0] not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"Device {device()!r} cannot be used: choose cpu, cuda or mps.")
     try:
         torch.empty(0, device=device())
     except (RuntimeError, AssertionError) as error:

@@ -11,9 +11,11 @@ from featureprism.attacks.images import (
     decided,
     group_loss,
     label_loss,
+    margin_loss,
     perturb,
     pgd_adversary,
     survivors,
+    vanishing_share,
     wilson,
 )
 
@@ -124,3 +126,11 @@ def test_impossible_attacks_are_refused():
         ImageAttack(1, 0.1)
     with pytest.raises(ValueError, match="steps"):
         ImageAttack(2, 0.1, steps=0)
+
+
+def test_losses_and_vanishing_gradients():
+    logits = torch.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 1.0]])
+    assert margin_loss(logits, torch.tensor([0, 2])).tolist() == [-1.0, 4.0]
+    flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    x = torch.stack([torch.ones(1, 2, 2), -torch.ones(1, 2, 2)])  # the ReLU is shut on the second
+    assert vanishing_share(flat, x, torch.tensor([0, 1])) == 0.5

@@ -20,7 +20,7 @@ class Halves(nn.Module):
 class Fake:
     """Stands for AutoAttack: moves every pixel of [0, 1] down by eps."""
 
-    def __init__(self, forward, norm, eps, device, verbose):
+    def __init__(self, forward, norm, eps, seed, device, verbose):
         self.eps, self.norm = eps, norm
 
     def run_standard_evaluation(self, x, y, bs):

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from featureprism.cli import main
+from featureprism.data import images
 from featureprism.data.clip import clip_embeddings
 
 
@@ -45,6 +46,14 @@ def test_the_command_writes_what_audit_reads(tmp_path, capsys):
         assert found["x_train"].shape == (1200, 3)
         assert found["y_test"].shape == (597,)
     assert main(["embed", "digits", "--out", str(tmp_path / "no" / "e.npz")]) == 2
+
+
+def test_digits_do_not_pass_for_other_images(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("FEATUREPRISM_DATA", "")  # so that it is put back
+    monkeypatch.setattr(images, "cache_folder", lambda: tmp_path / "cache")
+    assert main(["embed", "cifar10", "--data", str(tmp_path), "--out", str(tmp_path / "e.npz")]) == 2
+    assert "fetch cifar10" in capsys.readouterr().err
+    assert not (tmp_path / "e.npz").exists()
 
 
 def test_without_open_clip_one_sentence_says_what_to_do(monkeypatch, capsys, tmp_path):

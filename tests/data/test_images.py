@@ -88,7 +88,7 @@ def test_a_damaged_archive_is_named(tmp_path, monkeypatch):
 def test_npz_files_and_the_environment(tmp_path, monkeypatch):
     np.savez(tmp_path / "cifar10_subset.npz", **small_arrays((3, 8, 8)))
     monkeypatch.setenv(places.DATA, str(tmp_path))
-    assert load_images("cifar10").source.startswith("cifar10_subset.npz, ")
+    assert load_images("cifar10").source.startswith("cifar10_subset.npz ")
     assert float(load_images("cifar10").x_test.max()) <= 1
 
 
@@ -99,6 +99,11 @@ def test_npz_files_and_the_environment(tmp_path, monkeypatch):
         ({"y_train": np.arange(5, dtype=np.uint8)}, "labels"),
         ({"y_train": np.full(6, 0.5)}, "whole numbers"),
         ({"x_test": np.zeros((3, 4), np.uint8)}, "need"),
+        ({"x_test": np.zeros((3, 1, 4, 5), np.uint8)}, "squares"),
+        ({"x_test": np.full((3, 1, 4, 4), 2.0)}, "fractions from 0 to 1"),
+        ({"x_test": np.zeros((3, 1, 4, 4), np.int64)}, "bytes"),
+        ({"x_test": np.full((3, 1, 4, 4), "a")}, "numbers"),
+        ({"x_test": np.zeros((0, 1, 4, 4), np.uint8), "y_test": np.zeros(0, np.uint8)}, "at least one"),
     ],
 )
 def test_what_is_wrong_with_an_npz_file_is_said(change, said, tmp_path):
@@ -107,6 +112,27 @@ def test_what_is_wrong_with_an_npz_file_is_said(change, said, tmp_path):
     with pytest.raises(ValueError, match=said) as error:
         load_images("mnist", tmp_path)
     assert "mnist.npz" in str(error.value)
+
+
+def test_fractions_are_kept_as_they_are(tmp_path):
+    arrays = small_arrays((1, 4, 4))
+    arrays["x_train"] = arrays["x_train"] / 255.0
+    np.savez(tmp_path / "mnist.npz", **arrays)
+    found = load_images("mnist", tmp_path)
+    np.testing.assert_allclose(found.x_train, arrays["x_train"], atol=1e-6)
+
+
+def test_files_of_one_size_are_told_apart(tmp_path):
+    arrays, names = small_arrays((1, 4, 4)), set()
+    for pixel in (0, 1):
+        arrays["x_train"][:] = pixel
+        np.savez(tmp_path / "mnist.npz", **arrays)
+        names.add(find_source("mnist", tmp_path)[0])
+    assert len(names) == 2
+    np.save(tmp_path / "other.npy", arrays["x_train"])
+    (tmp_path / "other.npy").rename(tmp_path / "mnist.npz")
+    with pytest.raises(ValueError, match=r"mnist.npz cannot be read"):
+        load_images("mnist", tmp_path)
 
 
 def test_a_truncated_npz_file_is_named(tmp_path):

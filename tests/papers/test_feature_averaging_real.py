@@ -318,3 +318,9 @@ def test_the_claims_on_embeddings_at_quick(item, tmp_path):
     result = run(ITEMS[item], "quick", [0, 1], tmp_path)
     verdicts = {c.id.removeprefix(f"{item}."): c.holds for c in result.claims}
     assert {name: verdicts[name] for name in HOLD[item]} == dict.fromkeys(HOLD[item], True)
+
+
+def test_the_least_gain_is_unknown_when_one_is():
+    assert images.least_of([1.2, 0.9]) == 0.9
+    for values in ([math.nan, 1.2], [1.2, math.nan], []):
+        assert math.isnan(images.least_of(values))

@@ -94,7 +94,13 @@ def test_networks_are_trained_once(tmp_path):
 def test_robust_accuracy_never_exceeds_clean_accuracy():
     setting = tiny(TABLE_1)[0]
     data = images_of(setting, 0)
-    told = accuracies(trained(setting, data, 0, CLEAN), setting, data, MAIN, 0)
+    net = trained(setting, data, 0, CLEAN).train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    told = accuracies(net, setting, data, MAIN, 0)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert told["zero_gradients"] == 0
+    with pytest.raises(ValueError, match="but digits is what is found"):
+        images_of({**setting, "source": "another file"}, 0)
     assert 0 <= told["robust"] <= told["clean"] <= 1
     assert told["robust_low"] <= told["robust"] <= told["robust_high"]
 

@@ -32,9 +32,17 @@ def test_activation_shares_of_a_network_by_hand():
     assert activation_shares(net, x, batch=2) == pytest.approx([0.5])
 
 
+def drawn(layer, generator):
+    """The layer with weights of size ½ to 1 and random signs."""
+    with torch.no_grad():
+        size = 0.5 + 0.5 * torch.rand(layer.weight.shape, generator=generator)
+        layer.weight.copy_(size * torch.randn(layer.weight.shape, generator=generator).sign())
+    return layer
+
+
 def test_the_most_exciting_picture_of_a_filter_is_the_filter(generator):
     """One 5 × 5 filter on 5 × 5 pictures, no decay: bright where the weight is positive, dark elsewhere."""
-    layer = nn.Conv2d(1, 1, 5)
+    layer = drawn(nn.Conv2d(1, 1, 5), generator)
     picture = exciting_images(
         layer, layer, torch.tensor([0]), (1, 5, 5), steps=300, step_size=0.2, decay=0.0, generator=generator
     )
@@ -54,7 +62,7 @@ def test_energy_in_principal_directions(generator):
 
 def test_the_convolutional_lasso_against_scikit_learn(generator):
     """The map as a matrix, column by column, and coordinate descent on it."""
-    filters = filters_of(nn.Conv2d(2, 3, 3, stride=2, padding=1), 6)
+    filters = filters_of(drawn(nn.Conv2d(2, 3, 3, stride=2, padding=1), generator), 6)
     x = torch.randn(2, 2, 6, 6, generator=generator)
     shape = filters.correlations(x).shape[1:]
     atoms = filters.images(torch.eye(shape.numel()).reshape(-1, *shape)).flatten(1)

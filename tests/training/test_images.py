@@ -91,16 +91,21 @@ def test_frozen_layers_stay_and_history_survives_a_kill(problem, tmp_path):
         for k, v in net.state_dict().items()
         if k.startswith(("features.0.", "features.1.running"))
     }
-    watch = lambda model: {"size": float(model.head.weight.detach().norm())}  # noqa: E731
+
+    def watch(model):
+        assert not any(module.training for module in model.modules())
+        return {"size": float(model.head.weight.detach().norm())}
+
+    seen.append({"epoch": 0})
     train_images(net, x, y, Recipe(2, batch_size=16), seed=0, watch=watch, history=seen, checkpoint=file)
     after = net.state_dict()
     assert all(torch.equal(after[k], v) for k, v in before.items())
-    again = []
+    again = [{"epoch": 0}]
     train_images(
         frozen(), x, y, Recipe(2, batch_size=16), seed=0, watch=watch, history=again, checkpoint=file
     )
     assert again == seen
-    assert [row["epoch"] for row in seen] == [1, 2]
+    assert [row["epoch"] for row in seen] == [0, 1, 2]
 
 
 def test_networks_are_kept_under_all_they_depend_on(monkeypatch, tmp_path):
@@ -111,6 +116,30 @@ def test_networks_are_kept_under_all_they_depend_on(monkeypatch, tmp_path):
     assert first.parent == tmp_path
     assert first == checkpoint_for(recipe=Recipe(3), seed=0)
     assert first != checkpoint_for(seed=0, recipe=Recipe(4))
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(problem, tmp_path):
+    (tmp_path / "net.pt").write_bytes(b"garbage")
+    with pytest.raises(ValueError, match="Delete it to start over"):
+        train_images(small(), *problem, Recipe(1), seed=0, checkpoint=tmp_path / "net.pt")
+
+
+def test_training_ends_when_the_watch_is_content(problem, tmp_path):
+    x, y = problem
+    for _ in range(2):  # the second time from the checkpoint
+        seen = []
+        train_images(
+            small(),
+            x,
+            y,
+            Recipe(5, batch_size=32),
+            seed=0,
+            watch=lambda _net: {},
+            history=seen,
+            until=lambda row: row["epoch"] == 2,
+            checkpoint=tmp_path / "net.pt",
+        )
+        assert len(seen) == 2
 
 
 def test_schedules():

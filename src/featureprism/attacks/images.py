@@ -17,6 +17,9 @@ ImageLoss = Callable[
 ]  # logits, labels ↦ one loss for each image, larger when more wrong
 
 
+AT_ONCE = 500  # images in one pass when no gradient is needed
+
+
 @dataclass(frozen=True)
 class ImageAttack:
     """`steps` steps of length `step_size` (default 2.5 eps/steps) from a random start in the ball, the best of `restarts`.
@@ -43,6 +46,12 @@ class ImageAttack:
 def label_loss(logits: Float[Tensor, "n c"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
     """Cross-entropy of each image."""
     return cross_entropy(logits, labels, reduction="none")
+
+
+def margin_loss(logits: Float[Tensor, "n c"], labels: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """max_{c ≠ y} f_c - f_y: it does not flatten where the softmax is saturated."""
+    own = torch.nn.functional.one_hot(labels, logits.shape[1]).bool()
+    return logits.masked_fill(own, -inf).amax(dim=1) - logits[own]
 
 
 def group_loss(groups: Int[Tensor, " c"]) -> ImageLoss:
@@ -124,7 +133,8 @@ def _slope(
 @torch.no_grad()
 def decided(model: nn.Module, x: Tensor, groups: Int[Tensor, " c"] | None = None) -> Int[Tensor, " n"]:
     """The class, or the group with the largest log-sum-exp of its logits."""
-    logits = model(x.to(home_of(model))).to(x.device)
+    home = home_of(model)
+    logits = torch.cat([model(part.to(home)).to(x.device) for part in x.split(AT_ONCE)])
     if groups is None:
         return logits.argmax(dim=1)
     scores = [torch.logsumexp(logits[:, groups == g], dim=1) for g in range(int(groups.max()) + 1)]
@@ -157,6 +167,16 @@ def survivors(
             alive &= decided(model, moved, groups) == label
         kept.append(alive)
     return torch.cat(kept)
+
+
+def vanishing_share(model: nn.Module, x: Tensor, y: Tensor, batch: int = 100) -> float:
+    """Share of images where the gradient of the cross-entropy is exactly zero: there a gradient attack is blind."""
+    home, lost = home_of(model), 0
+    for image, label in zip(x.to(home).split(batch), y.to(home).split(batch), strict=True):
+        _, slope = _slope(model, image, label, torch.zeros_like(image).unsqueeze(0), label_loss, needed=True)
+        assert slope is not None
+        lost += int((slope.flatten(1).abs().amax(dim=1) == 0).sum())
+    return lost / len(x)
 
 
 def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from featureprism.networks.deep import home_of
+
 
 def has_auto_attack() -> bool:
     """Whether AutoAttack can be imported."""
@@ -25,6 +27,7 @@ def auto_attack_survivors(
     *,
     box: tuple[float, float] = (0.0, 1.0),
     batch: int = 250,
+    seed: int = 0,
 ) -> Bool[Tensor, " n"]:
     """Which images keep their label under AutoAttack's standard battery (Croce & Hein 2020).
 
@@ -48,7 +51,9 @@ def auto_attack_survivors(
         return model(low + width * images)
 
     model.eval()
-    attack = AutoAttack(in_box, norm=names[norm], eps=eps / width, device=str(x.device), verbose=False)
+    home = home_of(model)
+    x, y = x.to(home), y.to(home)
+    attack = AutoAttack(in_box, norm=names[norm], eps=eps / width, seed=seed, device=str(home), verbose=False)
     moved = attack.run_standard_evaluation((x - low) / width, y, bs=batch)
     with torch.no_grad():
-        return in_box(moved).argmax(dim=1) == y
+        return (in_box(moved).argmax(dim=1) == y).cpu()

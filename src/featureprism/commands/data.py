@@ -8,7 +8,7 @@ from pathlib import Path
 from featureprism import places
 from featureprism.commands.sweeps import AddParser
 from featureprism.data.clip import save_embeddings
-from featureprism.data.images import ARCHIVES, fetch_images, load_images
+from featureprism.data.images import ARCHIVES, DIGITS, fetch_images, load_images
 from featureprism.report import progress_bar
 
 
@@ -44,8 +44,13 @@ def embed(args: argparse.Namespace) -> int:
     settle(args)
     if not args.out.parent.is_dir():
         raise ValueError(f"{args.out.parent} is not a folder; choose another --out.")
+    images = load_images(args.name)
+    if images.source != args.name and images.source == DIGITS:
+        raise ValueError(
+            f"{args.name} is not at hand: 'featureprism fetch {args.name}', or name its folder with --data."
+        )
     with progress_bar(f"embed {args.name}") as track:
-        save_embeddings(load_images(args.name), args.out, progress=track(0, 1))
+        save_embeddings(images, args.out, progress=track(0, 1))
     print(args.out)
     return 0
 

@@ -12,7 +12,11 @@ from featureprism.data.images import ImageSet
 from featureprism.places import device
 from featureprism.records import Progress, silent
 
-MODEL, WEIGHTS, SIDE = "ViT-B-32", "openai", 224
+MODEL, WEIGHTS, SIDE = (
+    "ViT-B-32-quickgelu",
+    "openai",
+    224,
+)  # the activation that OpenAI's weights were trained with
 
 
 @torch.no_grad()

@@ -9,8 +9,9 @@ import hashlib
 import pickle
 import struct
 import tarfile
-from collections.abc import Callable
+import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -63,17 +64,29 @@ def find_source(name: str, folder: Path | None = None) -> tuple[str, list[Path]]
         raise ValueError(f"Unknown data {name!r}; choose one of {', '.join(known)}.")
     given = data_place() if folder is None else check_place(folder)
     if given is not None and given.is_file() and name != DIGITS:
-        return f"{given.name}, {given.stat().st_size} bytes", [given]
+        return _told(given), [given]
     stem = name.replace(" ", "_")
     for place in [] if name == DIGITS else ([given] if given else []) + [cache_folder()]:
         for file in (place / f"{stem}.npz", place / f"{stem}_subset.npz"):
             if file.exists():
-                return f"{file.name}, {file.stat().st_size} bytes", [file]
+                return _told(file), [file]
         for base in (place / name, place):
             files = [base / file for file in ARCHIVES.get(name, ("", {}))[1]]
             if files and all(file.exists() for file in files):
                 return name, files
     return DIGITS, []
+
+
+def _told(file: Path) -> str:
+    """The name of a file and the beginning of its SHA-256 sum."""
+    found = file.stat()
+    return f"{file.name} {_digest(file, found.st_size, found.st_mtime_ns)}"
+
+
+@lru_cache(maxsize=16)
+def _digest(file: Path, _size: int, _changed: int) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:8]
 
 
 def load_images(name: str, folder: Path | None = None) -> ImageSet:
@@ -157,13 +170,17 @@ def read_npz(file: Path, axes: int) -> list[np.ndarray]:
             arrays = [archive[key] for key in KEYS]
     except KeyError as error:
         raise ValueError(f"{file} lacks {error}; it needs {', '.join(KEYS)}.") from error
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
         raise ValueError(f"{file} cannot be read as an .npz file: {error}.") from error
     for points, labels in ((arrays[0], arrays[1]), (arrays[2], arrays[3])):
         if points.ndim != axes or labels.shape != points.shape[:1]:
             shape = "(n, c, h, w)" if axes == 4 else "(n, d)"
             raise ValueError(
                 f"{file} holds points {points.shape} with labels {labels.shape}; need {shape} and (n,)."
+            )
+        if len(labels) == 0 or not np.issubdtype(points.dtype, np.number):
+            raise ValueError(
+                f"{file} holds {len(labels)} points of type {points.dtype}; need numbers, and at least one."
             )
         if not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0:
             raise ValueError(f"{file} holds labels that are not the whole numbers 0, 1, …")
@@ -173,10 +190,24 @@ def read_npz(file: Path, axes: int) -> list[np.ndarray]:
 
 
 def _image_set(arrays: list[np.ndarray], source: str) -> ImageSet:
-    scale: Callable[[np.ndarray], Tensor] = lambda a: torch.from_numpy(np.array(a)).float() / 255  # noqa: E731
     x_train, y_train, x_test, y_test = arrays
     labels = [torch.from_numpy(np.asarray(y, np.int64)) for y in (y_train, y_test)]
-    return ImageSet(scale(x_train), labels[0], scale(x_test), labels[1], source)
+    return ImageSet(_in_unit_box(x_train, source), labels[0], _in_unit_box(x_test, source), labels[1], source)
+
+
+def _in_unit_box(pixels: np.ndarray, source: str) -> Float[Tensor, "n c h w"]:
+    """Bytes divided by 255, or fractions as they are; anything else is refused."""
+    if pixels.shape[2] != pixels.shape[3]:
+        raise ValueError(
+            f"{source} holds images of {pixels.shape[2]} × {pixels.shape[3]} pixels; need squares."
+        )
+    if pixels.dtype == np.uint8:
+        return torch.from_numpy(np.array(pixels)).float() / 255
+    if not np.issubdtype(pixels.dtype, np.floating) or pixels.min() < 0 or pixels.max() > 1:
+        raise ValueError(
+            f"{source} holds pixels of type {pixels.dtype}; need bytes, or fractions from 0 to 1."
+        )
+    return torch.from_numpy(np.array(pixels)).float()
 
 
 def _digits() -> ImageSet:

@@ -45,7 +45,7 @@ def activation_shares(net: nn.Module, x: Float[Tensor, "n c h w"], batch: int = 
     for part in x.split(batch):
         with outputs_of(gates) as seen:
             net(part.to(home_of(net)))
-        shares = torch.tensor([float((out > 0).double().mean()) for out in seen], dtype=torch.float64)
+        shares = torch.tensor([float((out > 0).float().mean()) for out in seen], dtype=torch.float64)
         total = shares * len(part) + (total if len(total) else 0)
     return (total / len(x)).tolist()
 

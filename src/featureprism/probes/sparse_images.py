@@ -36,7 +36,7 @@ def filters_of(layer: nn.Conv2d, size: int) -> Filters:
 
 
 def operator_norm(
-    filters: Filters, shape: tuple[int, ...], *, generator: torch.Generator, steps: int = 30
+    filters: Filters, shape: tuple[int, ...], *, generator: torch.Generator, steps: int = 100
 ) -> float:
     """‖A‖² of the linear map `filters.images`, by power iteration on images of a shape (c, h, w)."""
     x = torch.randn((1, *shape), generator=generator, dtype=filters.weight.dtype)
@@ -57,7 +57,7 @@ def conv_lasso(
     generator: torch.Generator,
 ) -> Float[Tensor, "n f p q"]:
     """argmin_y ½‖Ay - x‖² + λ‖y‖₁ for every image by FISTA; A adds up the filters at all places. Source: footnote 18 (λ doubled)."""
-    bound = 1.02 * operator_norm(filters, tuple(images.shape[1:]), generator=generator)
+    bound = 1.05 * operator_norm(filters, tuple(images.shape[1:]), generator=generator)
     codes = torch.zeros_like(filters.correlations(images)) if start is None else start
     ahead, momentum = codes, 1.0
     for _ in range(steps):

@@ -34,8 +34,8 @@ def _source(rows: list[Row]) -> str:
 
 
 def _names(rows: list[Row]) -> tuple[str, ...]:
-    """Names of the classes: those of CIFAR-10, or digits where these stand in."""
-    return tuple("0123456789") if rows[0].get("source") == "digits" else CLASSES
+    """Names of the classes: those of CIFAR-10 where the file says so, else numbers."""
+    return CLASSES if str(rows[0].get("source")).startswith("cifar10") else tuple("0123456789")
 
 
 def embedding_matrices(rows: list[Row]) -> Figure:

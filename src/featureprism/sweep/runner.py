@@ -57,11 +57,11 @@ def units(experiment: Experiment, scale: str, seeds: Sequence[int]) -> list[Unit
     """All units of an experiment at one scale, in the order they run."""
     if scale not in experiment.scales:
         raise ValueError(f"Unknown scale {scale!r}; choose one of {', '.join(experiment.scales)}.")
-    settings = [_with_source(setting) for setting in experiment.scales[scale]]
+    settings = [with_source(setting) for setting in experiment.scales[scale]]
     return [Unit(experiment.id, setting, seed) for setting in settings for seed in seeds]
 
 
-def _with_source(setting: Row) -> Row:
+def with_source(setting: Row) -> Row:
     """A setting that names real data also says which files stand for it here: its rows depend on them."""
     return {**setting, "source": find_source(setting["data"])[0]} if "data" in setting else setting
 

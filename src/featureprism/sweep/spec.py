@@ -16,7 +16,7 @@ import torch
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment, Progress, Row, silent
 from featureprism.seeds import generator_for
-from featureprism.sweep.runner import content_hash
+from featureprism.sweep.runner import content_hash, with_source
 from featureprism.sweep.work import Limits, Measure, Task
 
 FAILED, OLD_CODE = "failed", "old code"  # what `rerun` may name
@@ -130,7 +130,7 @@ def of_item(
     bases = [s for s in experiment.scales[scale] if all(s.get(k) == v for k, v in where.items())]
     if not bases:
         raise ValueError(f"No setting of {name} at scale {scale} has {dict(where)}.")
-    settings = [{**base, **_like(base, point, name)} for point in points for base in bases]
+    settings = [with_source({**base, **_like(base, point, name)}) for point in points for base in bases]
     return Sweep(name, partial(_measured, experiment.measure), settings, **options)
 
 

@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import cos, pi
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -88,7 +90,7 @@ def train_images(
     """Train in place by cross-entropy and return the network, in eval mode, on its device; parameters without gradient stay.
 
     All randomness of an epoch comes from (seed, epoch), and after each epoch everything is written to `checkpoint`: a killed run that
-    is started again ends with the same weights as one that was not. What `watch` says after each epoch is added to `history`;
+    is started again ends with the same weights as one that was not. What `watch` says after each epoch (in eval mode) joins `history`;
     training ends early when `until` is content with it.
     """
     if len(x) != len(y) or len(y) == 0:
@@ -130,6 +132,7 @@ def train_images(
             announce.get()(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {running:.2f}")
             progress((epoch + (place + 1) / len(batches)) / recipe.epochs)
         if watch is not None:
+            net.eval()
             history.append({"epoch": epoch + 1, **watch(net)})
             net.train()
             _hold_frozen(net)
@@ -167,8 +170,8 @@ def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None,
         state = torch.load(checkpoint, weights_only=True, map_location=next(net.parameters()).device)
         net.load_state_dict(state["net"])
         optimiser.load_state_dict(state["optimiser"])
-        history.extend(state["history"])
-    except (RuntimeError, KeyError, EOFError, OSError) as error:
+        history[:] = state["history"]
+    except (RuntimeError, KeyError, EOFError, OSError, UnpicklingError) as error:
         raise ValueError(
             f"{checkpoint} does not fit this training: {error}. Delete it to start over."
         ) from error
@@ -181,7 +184,7 @@ def _save(
     if checkpoint is None:
         return
     checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    partial = checkpoint.with_suffix(".partial")
+    partial = checkpoint.with_suffix(f".{os.getpid()}")  # another process may train the same network
     state = {"net": net.state_dict(), "optimiser": optimiser.state_dict(), "epoch": epoch, "history": history}
     torch.save(state, partial)
     partial.replace(checkpoint)

@@ -28,6 +28,8 @@ def embeddings() -> Split:
     """The CIFAR-10 embeddings where they are at hand, else the pixels of scikit-learn's digits; the rows' `source` says which."""
     found = real_data(EMBEDDINGS) or real_data(DIGITS)
     assert found is not None  # the digits are always there
+    if set(np.unique(found.y_train)) != set(range(NUM_CLASSES)):
+        raise ValueError("These embeddings cannot be used here: the item needs the labels 0 to 9.")
     return found
 
 

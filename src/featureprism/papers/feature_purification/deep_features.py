@@ -82,6 +82,11 @@ def _pictures(network: str, images: Tensor) -> list[Row]:
     ]
 
 
+def around_mean(images: Tensor) -> Tensor:
+    """Pictures without their mean colour, as rows: how bright a picture is says nothing about its pattern."""
+    return (images - images.mean(dim=(2, 3), keepdim=True)).flatten(1)
+
+
 def features(net: nn.Module, setting: Row, shape: tuple[int, ...], seed: int, towards: float) -> Tensor:
     """Pictures that excite neurons of one convolution, counted from 1 as in the paper; the last one if there are fewer."""
     layers = conv_layers(net)
@@ -110,7 +115,7 @@ def measure_features(
         part = between(progress, place / len(plan), (place + 0.7) / len(plan))
         net = trained(setting, data, seed, training, attacker, part)
         shown = features(net, setting, shape, seed, towards)
-        share = energy_share((shown - towards).flatten(1), directions)
+        share = energy_share(around_mean(shown), directions)
         name = training if training == CLEAN else attacker
         rows.append({"kind": "features", "network": name, "share": float(share.mean())})
         rows += _pictures(name, shown)
@@ -167,7 +172,7 @@ def measure_5(setting: Row, seed: int, progress: Progress) -> list[Row]:
         data.y_train,
         recipe_of(setting, "epochs"),
         seed=seed,
-        checkpoint=checkpoint_for(**weights_key(setting, seed, watched="activation shares")),
+        checkpoint=checkpoint_for(**weights_key(setting, data, seed, watched="activation shares")),
         watch=watch,
         history=history,
         progress=progress,
@@ -227,7 +232,7 @@ def _feature_item(
 
 ASCENT_ABOUT = (
     "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour; no"
-    " jitter, no blur. The energy is that of the picture around that colour; a picture of pure noise has a share of 0.1."
+    " jitter, no blur. The energy is that of the picture without its mean colour; a picture of pure noise has a share of 0.1."
 )
 FIGURE_1 = Experiment(
     id="feature-purification/figure-1",

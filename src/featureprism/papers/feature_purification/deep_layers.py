@@ -8,7 +8,7 @@ from torch import nn
 from featureprism.attacks.images import pgd_adversary
 from featureprism.data.images import ImageSet
 from featureprism.networks.deep import conv_layers, he_start
-from featureprism.papers.feature_purification.deep_features import SHOWN, features
+from featureprism.papers.feature_purification.deep_features import SHOWN, around_mean, features
 from featureprism.papers.feature_purification.deep_setting import (
     CLEAN,
     MAIN,
@@ -55,33 +55,43 @@ def three_stages(
 ) -> tuple[dict[str, nn.Module], Row]:
     """Stage 1: adversarial training; layers from `setting["layer"]` on drawn anew; stage 2: clean; stage 3: adversarial training.
 
-    Stage 3 ends after the epoch in which clean and robust accuracy reach those of stage 1. Returns the three networks (start, clean,
-    adversarial) and their accuracies.
+    Stage 3 ends after the epoch in which clean and robust accuracy on validation images, kept from training, reach those of stage 1.
+    Returns the three networks (start, clean, adversarial) and their robust accuracy on test images.
     """
-    layer = setting["layer"]
-
-    robust = trained(setting, data, seed, RANDOM, progress=between(progress, 0, 0.4))
+    layer, num = setting["layer"], len(data.x_train) - min(setting["test_images"], len(data.x_train) // 4)
+    part = {**setting, "train_images": num}
+    held = ImageSet(
+        data.x_train[:num], data.y_train[:num], data.x_train[num:], data.y_train[num:], data.source
+    )
+    robust = trained(part, held, seed, RANDOM, progress=between(progress, 0, 0.4))
 
     def anew() -> nn.Module:
         return restart_from(deepcopy(robust), layer, generator=generator_for(f"layer {layer}", seed))
 
     def look(net: nn.Module) -> Row:
-        told = accuracies(net, setting, data, MAIN, seed)
+        told = accuracies(net, setting, held, MAIN, seed)
         return {"clean": told["clean"], "robust": told["robust"]}
 
-    def go(net: nn.Module, stage: str, epochs: str, part: Progress, **how) -> nn.Module:
-        key = weights_key(setting, seed, layer=layer, stage=stage)
-        recipe, where = recipe_of(setting, epochs), checkpoint_for(**key)
+    def go(net: nn.Module, stage: str, epochs: str, share: Progress, **how) -> nn.Module:
+        looked = {
+            name: setting[name] for name in ("test_images", "test_steps", "restarts")
+        }  # decides when stage 3 ends
+        where = checkpoint_for(**weights_key(part, held, seed, layer=layer, stage=stage, **looked))
         return train_images(
-            net, data.x_train, data.y_train, recipe, seed=seed, checkpoint=where, progress=part, **how
+            net,
+            held.x_train,
+            held.y_train,
+            recipe_of(setting, epochs),
+            seed=seed,
+            checkpoint=where,
+            progress=share,
+            **how,
         )
 
     goal = look(robust)
     clean = go(anew(), CLEAN, "epochs", between(progress, 0.4, 0.6))
-    before = look(clean)
-    again = anew()
+    again, history = anew(), []
     again.load_state_dict(clean.state_dict())
-    history: list[Row] = []
     again = go(
         again,
         RANDOM,
@@ -92,8 +102,9 @@ def three_stages(
         history=history,
         until=lambda row: row["clean"] >= goal["clean"] and row["robust"] >= goal["robust"],
     )
-    told = {"stage_1": goal["robust"], "stage_2": before["robust"], "stage_2_clean": before["clean"]}
-    told |= {"stage_3": history[-1]["robust"], "stage_3_epochs": len(history)}
+    stages = {"stage_1": robust, "stage_2": clean, "stage_3": again}
+    told: Row = {name: accuracies(net, setting, data, MAIN, seed)["robust"] for name, net in stages.items()}
+    told["stage_3_epochs"] = len(history)
     return {"start": anew(), CLEAN: clean, RANDOM: again}, told
 
 
@@ -134,7 +145,7 @@ def measure_11(setting: Row, seed: int, progress: Progress) -> list[Row]:
     rows: list[Row] = []
     for name, net in nets.items():
         shown = features(net, setting, tuple(data.x_train.shape[1:]), seed, GREY)
-        share = float(energy_share((shown - GREY).flatten(1), directions).mean())
+        share = float(energy_share(around_mean(shown), directions).mean())
         rows.append({"kind": "features", "network": name, "share": share})
         rows += [
             {"kind": "picture", "network": name, "index": i, **picture(image)}

@@ -7,7 +7,17 @@ from math import inf
 import torch
 from torch import Tensor, nn
 
-from featureprism.attacks.images import ImageAttack, decided, perturb, pgd_adversary, survivors, wilson
+from featureprism.attacks.images import (
+    ImageAttack,
+    decided,
+    label_loss,
+    margin_loss,
+    perturb,
+    pgd_adversary,
+    survivors,
+    vanishing_share,
+    wilson,
+)
 from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.networks.deep import image_network
 from featureprism.records import Progress, Row, silent
@@ -23,8 +33,6 @@ ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of
 MAIN = "l2 (1, 0.25)"  # the attacker that the paper mostly speaks of
 CLEAN, RANDOM, FROM_CLEAN = "clean", "adversarial", "adversarial from clean"
 WEIGHTS = (  # everything that trained weights depend on, besides the seed
-    "data",
-    "source",
     "network",
     "factor",
     "train_images",
@@ -107,6 +115,10 @@ def between(progress: Progress, begin: float, end: float) -> Progress:
 def images_of(setting: Row, seed: int) -> ImageSet:
     """A seed's draw of training and test images."""
     whole = load_images(setting["data"])
+    if setting.get("source", whole.source) != whole.source:
+        raise ValueError(
+            f"The setting speaks of {setting['source']}, but {whole.source} is what is found here."
+        )
     return draw_images(whole, setting["train_images"], setting["test_images"], seed=seed)
 
 
@@ -142,9 +154,9 @@ def training_attack(setting: Row, attacker: str) -> ImageAttack:
     return replace(attack, steps=steps, samples=min(attack.samples, setting["train_samples"]))
 
 
-def weights_key(setting: Row, seed: int, **more: object) -> dict[str, object]:
+def weights_key(setting: Row, data: ImageSet, seed: int, **more: object) -> dict[str, object]:
     """What a kept network is known by."""
-    return {**{name: setting.get(name) for name in WEIGHTS}, "seed": seed, **more}
+    return {**{name: setting[name] for name in WEIGHTS}, "source": data.source, "seed": seed, **more}
 
 
 def trained(
@@ -175,7 +187,7 @@ def trained(
         recipe_of(setting, epochs),
         seed=seed,
         adversary=adversary,
-        checkpoint=checkpoint_for(**weights_key(setting, seed, training=training, attacker=attacker)),
+        checkpoint=checkpoint_for(**weights_key(setting, data, seed, training=training, attacker=attacker)),
         progress=progress,
     )
 
@@ -184,8 +196,10 @@ def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed
     """Clean and robust accuracy on test images, with 95 % intervals; PGD with the setting's steps and restarts.
 
     Robust against ℓ2(ε, σ): right under PGD of radius ε without noise, and at x + δ + n with δ from SmoothAdv-PGD and a new draw of
-    the noise n ~ N(0, σ²). `plain` and `noisy` are the shares for each of the two alone.
+    the noise n ~ N(0, σ²). `plain` and `noisy` are the shares for each of the two alone. Every attack climbs the cross-entropy and,
+    once more, the margin; `zero_gradients` is the share of images where the cross-entropy has no gradient to climb.
     """
+    net.eval()
     full = replace(ATTACKERS[attacker], steps=setting["test_steps"], restarts=setting["restarts"])
     attacks = {"plain": replace(full, noise=0.0)}
     if full.noise:
@@ -193,11 +207,20 @@ def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed
     x, y = data.x_test, data.y_test
     clean = decided(net, x) == y
     kept = {
-        name: survivors(net, x, y, attack, batch=100, generator=generator_for(name, seed))
+        name: survivors(
+            net,
+            x,
+            y,
+            attack,
+            losses=(label_loss, margin_loss),
+            batch=100,
+            generator=generator_for(name, seed),
+        )
         for name, attack in attacks.items()
     }
     robust = torch.stack([clean, *kept.values()]).all(dim=0)
     told: Row = {name: float(held.double().mean()) for name, held in kept.items()}
+    told["zero_gradients"] = vanishing_share(net, x, y)
     for name, held in (("clean", clean), ("robust", robust)):
         low, high = wilson(int(held.sum()), len(held))
         told |= {name: float(held.double().mean()), f"{name}_low": low, f"{name}_high": high}
@@ -207,7 +230,9 @@ def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed
 def perturbations(net: nn.Module, setting: Row, x: Tensor, y: Tensor, seed: int) -> Tensor:
     """ℓ2 perturbations of the main attacker's radius, by PGD without noise."""
     attack = ImageAttack(2, ATTACKERS[MAIN].eps, steps=setting["test_steps"])
-    return perturb(net, x, y, attack, generator=generator_for("perturbations", seed))
+    generator = generator_for("perturbations", seed)
+    parts = zip(x.split(100), y.split(100), strict=True)
+    return torch.cat([perturb(net, *part, attack, generator=generator) for part in parts])
 
 
 def means(rows: Sequence[Row], key: str, **fields: object) -> list[float]:

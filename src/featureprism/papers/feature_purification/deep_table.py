@@ -56,6 +56,13 @@ def _claims(rows: list[Row]) -> list[Claim]:
         return ", ".join(f"{name}: {sum(v) / len(v):.2f}" for name, v in table.items())
 
     accuracy = told(_per_attacker(rows, "clean", CLEAN)).split(": ")[-1]
+    blind = max(row["zero_gradients"] for row in rows_of(rows, "accuracy"))
+    peers = {
+        f"{r['attacker']}, {r['training']}, seed {r['seed']}": [r["auto_attack"]]
+        for r in rows_of(rows, "accuracy")
+        if "auto_attack" in r
+    }
+    by_peers = f"; AutoAttack {told(peers)}" if peers else ""
     return [
         judge(
             "table-1.clean",
@@ -64,7 +71,7 @@ def _claims(rows: list[Row]) -> list[Claim]:
             extreme(clean, max),
             "<=",
             0.10,
-            f"{told(clean)}; clean accuracy {accuracy}",
+            f"{told(clean)}; clean accuracy {accuracy}; gradients that vanish: at most {blind:.2f}{by_peers}",
         ),
         judge(
             "table-1.adversarial",
