@@ -166,13 +166,14 @@ def measure_5(setting: Row, seed: int, progress: Progress) -> list[Row]:
         return {f"relu {i + 1}": share for i, share in enumerate(activation_shares(model, seen))}
 
     history: list[Row] = [{"epoch": 0, **watch(net)}]
+    recipe = recipe_of(setting, "epochs")
     train_images(
         net,
         data.x_train,
         data.y_train,
-        recipe_of(setting, "epochs"),
+        recipe,
         seed=seed,
-        checkpoint=checkpoint_for(**weights_key(setting, data, seed, watched="activation shares")),
+        checkpoint=checkpoint_for(**weights_key(setting, data, seed, recipe, watched=len(seen))),
         watch=watch,
         history=history,
         progress=progress,

@@ -1,6 +1,7 @@
 """Figures 2 and 11: the three-stage procedure, which shows purification in one layer at a time (Section 8.2)."""
 
 from copy import deepcopy
+from dataclasses import asdict
 
 import torch
 from torch import nn
@@ -72,30 +73,23 @@ def three_stages(
         told = accuracies(net, setting, held, MAIN, seed)
         return {"clean": told["clean"], "robust": told["robust"]}
 
-    def go(net: nn.Module, stage: str, epochs: str, share: Progress, **how) -> nn.Module:
-        looked = {
-            name: setting[name] for name in ("test_images", "test_steps", "restarts")
-        }  # decides when stage 3 ends
-        where = checkpoint_for(**weights_key(part, held, seed, layer=layer, stage=stage, **looked))
-        return train_images(
-            net,
-            held.x_train,
-            held.y_train,
-            recipe_of(setting, epochs),
-            seed=seed,
-            checkpoint=where,
-            progress=share,
-            **how,
-        )
+    def go(net: nn.Module, epochs: tuple[str, ...], share: Progress, **how) -> nn.Module:
+        recipes = [recipe_of(setting, name) for name in epochs]
+        looked = [
+            setting[name] for name in ("test_images", "test_steps", "restarts")
+        ]  # decide when stage 3 ends
+        attack = asdict(training_attack(setting, MAIN))
+        key = weights_key(part, held, seed, *recipes, layer=layer, attack=attack, looked=looked)
+        x, y, where = held.x_train, held.y_train, checkpoint_for(**key)
+        return train_images(net, x, y, recipes[-1], seed=seed, checkpoint=where, progress=share, **how)
 
     goal = look(robust)
-    clean = go(anew(), CLEAN, "epochs", between(progress, 0.4, 0.6))
+    clean = go(anew(), ("adversarial_epochs", "epochs"), between(progress, 0.4, 0.6))
     again, history = anew(), []
     again.load_state_dict(clean.state_dict())
     again = go(
         again,
-        RANDOM,
-        "adversarial_epochs",
+        ("adversarial_epochs", "epochs", "adversarial_epochs"),
         between(progress, 0.6, 0.95),
         adversary=pgd_adversary(training_attack(setting, MAIN)),
         watch=look,

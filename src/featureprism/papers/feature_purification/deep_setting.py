@@ -1,7 +1,7 @@
 """What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import inf
 
 import torch
@@ -32,21 +32,6 @@ ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of
 }
 MAIN = "l2 (1, 0.25)"  # the attacker that the paper mostly speaks of
 CLEAN, RANDOM, FROM_CLEAN = "clean", "adversarial", "adversarial from clean"
-WEIGHTS = (  # everything that trained weights depend on, besides the seed
-    "network",
-    "factor",
-    "train_images",
-    "batch_size",
-    "step_size",
-    "weight_decay",
-    "augment",
-    "epochs",
-    "adversarial_epochs",
-    "finetune_epochs",
-    "warm_up",
-    "train_steps",
-    "train_samples",
-)
 QUICK: Row = {
     "data": "cifar10",
     "network": "resnet-10",
@@ -57,8 +42,8 @@ QUICK: Row = {
     "weight_decay": 1e-4,
     "augment": False,
     "epochs": 10,
-    "adversarial_epochs": 4,
-    "finetune_epochs": 2,
+    "adversarial_epochs": 8,
+    "finetune_epochs": 3,
     "warm_up": 1,
     "train_steps": 2,
     "train_samples": 1,
@@ -154,9 +139,12 @@ def training_attack(setting: Row, attacker: str) -> ImageAttack:
     return replace(attack, steps=steps, samples=min(attack.samples, setting["train_samples"]))
 
 
-def weights_key(setting: Row, data: ImageSet, seed: int, **more: object) -> dict[str, object]:
-    """What a kept network is known by."""
-    return {**{name: setting[name] for name in WEIGHTS}, "source": data.source, "seed": seed, **more}
+def weights_key(
+    setting: Row, data: ImageSet, seed: int, *recipes: Recipe, **more: object
+) -> dict[str, object]:
+    """What a kept network is known by: its shape, its images, and every training it went through."""
+    shape = {name: setting[name] for name in ("network", "factor", "train_images")}
+    return {**shape, "recipes": [asdict(r) for r in recipes], "source": data.source, "seed": seed, **more}
 
 
 def trained(
@@ -168,26 +156,22 @@ def trained(
     progress: Progress = silent,
 ) -> nn.Module:
     """The network after clean training, or after adversarial training from random or from clean weights."""
-    if training == CLEAN:
-        net, adversary, epochs, attacker = start(setting, data, seed), None, "epochs", ""
-    elif training == RANDOM:
-        net, epochs = start(setting, data, seed), "adversarial_epochs"
-        adversary = pgd_adversary(training_attack(setting, attacker))
+    clean, random, later = (recipe_of(setting, f"{n}epochs") for n in ("", "adversarial_", "finetune_"))
+    attack = None if training == CLEAN else training_attack(setting, attacker)
+    if training == FROM_CLEAN:
+        net = trained(setting, data, seed, CLEAN, progress=between(progress, 0, 0.4))
+        progress, recipes = between(progress, 0.4, 1), (clean, later)
     else:
-        net, epochs = (
-            trained(setting, data, seed, CLEAN, progress=between(progress, 0, 0.4)),
-            "finetune_epochs",
-        )
-        progress = between(progress, 0.4, 1)
-        adversary = pgd_adversary(training_attack(setting, attacker))
+        net, recipes = start(setting, data, seed), (clean if training == CLEAN else random,)
+    key = weights_key(setting, data, seed, *recipes, attack=None if attack is None else asdict(attack))
     return train_images(
         net,
         data.x_train,
         data.y_train,
-        recipe_of(setting, epochs),
+        recipes[-1],
         seed=seed,
-        adversary=adversary,
-        checkpoint=checkpoint_for(**weights_key(setting, data, seed, training=training, attacker=attacker)),
+        adversary=None if attack is None else pgd_adversary(attack),
+        checkpoint=checkpoint_for(**key),
         progress=progress,
     )
 
