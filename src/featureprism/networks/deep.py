@@ -130,10 +130,11 @@ def image_network(
     factor: float = 1.0,
     generator: torch.Generator,
 ) -> nn.Module:
-    """One of ARCHITECTURES for images of a shape (c, h, w), `factor` times as wide; He-normal weights from the generator.
+    """One of ARCHITECTURES for images of a shape (c, h, w), `factor` times as wide; weights from the generator.
 
     resnet-10/18/34 and their pre-activation kin: widths 64, 128, 256, 512; wrn-28-10: 160, 320, 640. Sources: feature-averaging,
-    Section 6; feature-purification, Section 8.
+    Section 6; feature-purification, Section 8. Weights are N(0, 2/fan-in); AlexNet's N(0, 1/(3 fan-in)), the variance that torch
+    gives by itself and the code behind the paper uses.
     """
     channels, height, width = shape
     depths = {"10": (1, 1, 1, 1), "18": (2, 2, 2, 2), "34": (3, 4, 6, 3)}
@@ -149,7 +150,7 @@ def image_network(
     else:
         widths = [_wide(factor * w) for w in (64, 128, 256, 512)]
         net = ResNet(channels, num_classes, widths, depths[name[-2:]], before=name.startswith("preact"))
-    he_start(net, generator=generator)
+    he_start(net, gain=1 / 3 if name == "alexnet" else 2.0, generator=generator)
     return net
 
 
@@ -164,11 +165,11 @@ def conv_layers(net: nn.Module) -> list[nn.Conv2d]:
 
 
 @torch.no_grad()
-def he_start(net: nn.Module, *, generator: torch.Generator) -> None:
-    """Every convolution and linear layer N(0, 2/fan-in), biases 0; all else as built."""
+def he_start(net: nn.Module, *, gain: float = 2.0, generator: torch.Generator) -> None:
+    """Every convolution and linear layer N(0, gain/fan-in), biases 0; all else as built."""
     for layer in net.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             fan_in = layer.weight[0].numel()
-            layer.weight.copy_((2 / fan_in) ** 0.5 * torch.randn(layer.weight.shape, generator=generator))
+            layer.weight.copy_((gain / fan_in) ** 0.5 * torch.randn(layer.weight.shape, generator=generator))
             if layer.bias is not None:
                 layer.bias.zero_()

@@ -112,8 +112,8 @@ def figure_2(rows: list[Row]) -> Figure:
         spots = [i + (place - 1.5) * width for i in range(len(layers))]
         axes.bar(spots, heights, width=0.9 * width, color=COLOURS[place], label=label)
     axes.set_xticks(range(len(layers)), [f"layer {layer}" for layer in layers])
-    axes.set(ylabel="median over neurons", ylim=(0, 1))
-    guide(axes, 0.8, "paper: most above 0.8", along="y")
+    axes.set(ylabel="median over neurons", ylim=(0, 1), xlabel="dashed: what the paper has for θ(w, w')")
+    guide(axes, 0.8, "", along="y")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 

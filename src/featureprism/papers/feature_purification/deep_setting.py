@@ -80,8 +80,7 @@ ALEXNET_QUICK: Row = ALEXNET | {
     "factor": 0.5,
     "step_size": 0.05,
     "train_images": 10_000,
-    "adversarial_epochs": 6,
-    "warm_up": 1,
+    "finetune_epochs": 6,
 }
 
 
