@@ -137,7 +137,12 @@ def figure_12(rows: list[Row]) -> Figure:
     """Coefficients used against the error: images on the left, perturbations on the right."""
     figure, axes = panels(2, width=3.6, height=3.0)
     labels = {
-        "images": {"random": "random filters", "clean": "clean filters", "adversarial": "robust filters"},
+        "images": {
+            "random": "random filters",
+            "clean": "clean filters",
+            "more clean epochs": "after more clean epochs",
+            "adversarial": "robust filters",
+        },
         "perturbations": {"clean": "of the clean network", "adversarial": "of the robust network"},
     }
     for spot, (target, names) in zip(axes, labels.items(), strict=True):

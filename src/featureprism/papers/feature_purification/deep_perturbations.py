@@ -12,6 +12,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET,
     ALEXNET_QUICK,
     CLEAN,
+    CONTROL,
     FROM_CLEAN,
     RANDOM,
     between,
@@ -97,6 +98,7 @@ def measure_12(setting: Row, seed: int, progress: Progress) -> list[Row]:
     """Lasso paths: images by random, clean and robust filters; perturbations of both networks by robust filters."""
     data = images_of(setting, seed)
     nets = {"random": start(setting, data, seed), **_pair(setting, data, seed, FROM_CLEAN, progress)}
+    nets[CONTROL] = trained(setting, data, seed, CONTROL)
     x, y = data.x_test[: setting["lasso_images"]], data.y_test[: setting["lasso_images"]]
     size = x.shape[-1]
     filters = {name: filters_of(conv_layers(net)[0], size) for name, net in nets.items()}
@@ -148,6 +150,14 @@ def _claims_12(rows: list[Row]) -> list[Claim]:
             "<",
             1.0,
             "first layer of AlexNet; filters brought to norm 1",
+        ),
+        judge(
+            "figure-12.control",
+            source,
+            "the same, robust filters ÷ those after as many more clean epochs",
+            _ratio(rows, "images", ROBUST, CONTROL),
+            "<",
+            1.0,
         ),
         judge(
             "figure-12.random",

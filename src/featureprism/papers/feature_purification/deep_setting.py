@@ -32,6 +32,7 @@ ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of
 }
 MAIN = "l2 (1, 0.25)"  # the attacker that the paper mostly speaks of
 CLEAN, RANDOM, FROM_CLEAN = "clean", "adversarial", "adversarial from clean"
+CONTROL = "more clean epochs"  # as many as adversarial training from clean weights has
 QUICK: Row = {
     "data": "cifar10",
     "network": "resnet-10",
@@ -154,10 +155,10 @@ def trained(
     attacker: str = MAIN,
     progress: Progress = silent,
 ) -> nn.Module:
-    """The network after clean training, or after adversarial training from random or from clean weights."""
+    """The network after clean training, after adversarial training from random or from clean weights, or after more clean epochs."""
     clean, random, later = (recipe_of(setting, f"{n}epochs") for n in ("", "adversarial_", "finetune_"))
-    attack = None if training == CLEAN else training_attack(setting, attacker)
-    if training == FROM_CLEAN:
+    attack = None if training in (CLEAN, CONTROL) else training_attack(setting, attacker)
+    if training in (FROM_CLEAN, CONTROL):
         net = trained(setting, data, seed, CLEAN, progress=between(progress, 0, 0.4))
         progress, recipes = between(progress, 0.4, 1), (clean, later)
     else:
