@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from featureprism.networks.deep import home_of
 from featureprism.places import device as chosen_device
 from featureprism.places import networks_folder
 from featureprism.records import Progress, Row, announce, silent
@@ -95,52 +96,62 @@ def train_images(
     """
     if len(x) != len(y) or len(y) == 0:
         raise ValueError(f"Need one label for each image, got {len(x)} images and {len(y)} labels.")
-    device = device or chosen_device()
-    net.to(device).train()
+    net.to(device or chosen_device())
     for weight in net.parameters():  # a fifth faster on CPUs; bfloat16 is ten times slower there
         if weight.ndim == 4:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
-    _hold_frozen(net)
     moving = [w for w in net.parameters() if w.requires_grad]
     optimiser = torch.optim.SGD(
         moving, lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay
     )
     history = [] if history is None else history
-    running: float | None = None  # accuracy on what was trained on, over the last twenty batches or so
-    begin = _resume(net, optimiser, checkpoint, history)
-    for epoch in range(begin, recipe.epochs):
-        generator = generator_for(f"epoch {epoch}", seed)
-        strength = min(1.0, (epoch + 1) / (recipe.warm_up + 1))
-        batches = torch.randperm(len(x), generator=generator).split(recipe.batch_size)
-        for place, batch in enumerate(batches):
-            if len(batch) == 1:  # batch normalisation needs two
-                continue
-            optimiser.param_groups[0]["lr"] = recipe.rate(epoch + place / len(batches))
-            images, labels = x[batch], y[batch].to(device)
-            if recipe.augment:
-                images = augmented(images, flip=recipe.flip, generator=generator)
-            images = images.to(device)
-            if adversary is not None:
-                images, labels = adversary(net, images, labels, strength, generator)
-            images = images.contiguous(memory_format=torch.channels_last)
-            optimiser.zero_grad()
-            logits = net(images)
-            cross_entropy(logits, labels).backward()
-            optimiser.step()
-            right = (logits.argmax(dim=1) == labels).float().mean()
-            running = float(right) if running is None else 0.95 * running + 0.05 * float(right)
-            announce.get()(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {running:.2f}")
-            progress((epoch + (place + 1) / len(batches)) / recipe.epochs)
+    for epoch in range(_resume(net, optimiser, checkpoint, history), recipe.epochs):
+        _one_epoch(net, optimiser, x, y, recipe, epoch, seed, adversary, progress)
+        net.eval()
         if watch is not None:
-            net.eval()
             history.append({"epoch": epoch + 1, **watch(net)})
-            net.train()
-            _hold_frozen(net)
         done = until is not None and bool(history) and until(history[-1])
         _save(net, optimiser, recipe.epochs if done else epoch + 1, checkpoint, history)
         if done:
             break
     return net.eval()
+
+
+def _one_epoch(
+    net: nn.Module,
+    optimiser: torch.optim.SGD,
+    x: Tensor,
+    y: Tensor,
+    recipe: Recipe,
+    epoch: int,
+    seed: int,
+    adversary: Adversary | None,
+    progress: Progress,
+) -> None:
+    """All batches of one epoch, with the randomness of (seed, epoch)."""
+    net.train()
+    _hold_frozen(net)
+    generator, home = generator_for(f"epoch {epoch}", seed), home_of(net)
+    strength = min(1.0, (epoch + 1) / (recipe.warm_up + 1))
+    batches = torch.randperm(len(x), generator=generator).split(recipe.batch_size)
+    right = seen = 0
+    for place, batch in enumerate(batches):
+        if len(batch) == 1:  # batch normalisation needs two
+            continue
+        optimiser.param_groups[0]["lr"] = recipe.rate(epoch + place / len(batches))
+        images, labels = x[batch], y[batch].to(home)
+        if recipe.augment:
+            images = augmented(images, flip=recipe.flip, generator=generator)
+        images = images.to(home)
+        if adversary is not None:
+            images, labels = adversary(net, images, labels, strength, generator)
+        optimiser.zero_grad()
+        logits = net(images.contiguous(memory_format=torch.channels_last))
+        cross_entropy(logits, labels).backward()
+        optimiser.step()
+        right, seen = right + int((logits.argmax(dim=1) == labels).sum()), seen + len(labels)
+        announce.get()(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {right / seen:.2f}")
+        progress((epoch + (place + 1) / len(batches)) / recipe.epochs)
 
 
 def checkpoint_for(**what: Any) -> Path | None:
