@@ -1,6 +1,7 @@
 """Figures 1, 5, 6, 10 and 13: filters, activation sparsity, and the pictures that excite deep neurons."""
 
 from functools import partial
+from re import sub
 
 import torch
 from torch import Tensor, nn
@@ -132,7 +133,9 @@ def _claims_features(rows: list[Row], *, item: str, attackers: tuple[str, ...]) 
     statement = "share of the energy of exciting pictures in the first 10 % of the images' principal components, {} minus clean"
     return [
         judge(
-            f"{item}.closer-to-images" if len(attackers) == 1 else f"{item}.{name.replace(' ', '-')}",
+            f"{item}.closer-to-images"
+            if len(attackers) == 1
+            else f"{item}.{sub('[^a-z0-9.]+', '-', name).strip('-')}",
             f"feature-purification, {item.replace('-', ' ').capitalize()}",
             statement.format(name),
             differences(means(found, "share", network=name), clean),
