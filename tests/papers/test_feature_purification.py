@@ -13,7 +13,7 @@ from featureprism.papers.feature_purification.reconstruction import lasso_codes,
 from featureprism.report.figures import DRAWINGS
 from featureprism.sweep import run
 
-EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["feature-purification"]}
+EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["feature-purification"] if not e.long}
 TINY = {
     "dim": 40,
     "sparsity": 6,
