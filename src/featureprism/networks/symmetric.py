@@ -115,7 +115,7 @@ def gates(
         value = (smoothed_relu(up, smoothing) - smoothed_relu(down, smoothing)).sum(dim=1)
         return Gates(value, smoothed_step(up, smoothing) + smoothed_step(down, smoothing))
     sign, *buffers = u.new_empty(3, *u.shape) if scratch is None else scratch
-    start, slope = u.new_tensor(-bias / smoothing), 1 / smoothing
+    start, slope = torch.scalar_tensor(-bias / smoothing, dtype=u.dtype), 1 / smoothing
     if u.dtype == torch.float32 and bias > HALF_REACH * smoothing:
         torch.sign(u, out=sign)
         value, opened = _half(torch.addcmul(start, u, sign, value=slope, out=u), *buffers)
@@ -132,7 +132,9 @@ def _half(t: Tensor, ramp: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     than all the rest.
     """
     torch.ops.aten.gelu.out(t, out=ramp)
-    torch.addcmul(t.new_tensor(-math.log2(ROOT_TWO_PI)), t, t, value=-0.5 / math.log(2), out=value)
+    torch.addcmul(
+        torch.scalar_tensor(-math.log2(ROOT_TWO_PI), dtype=t.dtype), t, t, value=-0.5 / math.log(2), out=value
+    )
     value.clamp_min_(LEAST_POWER).exp2_().add_(ramp)
     return value, ramp.div_(t).nan_to_num_(0.5)
 

@@ -95,7 +95,7 @@ def loss_gradient(
 ) -> LossGradient:
     """The gradient of the mean logistic loss in two factors, (h, n) and (n, d); `out` takes the pre-activations. Source: Fact A.1."""
     f, opened = open_gates(torch.mm(x, W.T, out=out))
-    return LossGradient(f, opened, x * (-y * torch.sigmoid(-y * f) / len(y)).unsqueeze(1))
+    return LossGradient(f, opened, x * torch.sigmoid(-y * f).mul_(y).mul_(-1 / len(y)).unsqueeze(1))
 
 
 @torch.no_grad()
@@ -123,7 +123,7 @@ def symmetric_step(
         return gates(u, bias, smoothing, buffers) if noise is None else noisy_gates(u, bias, smoothing, noise)
 
     f, opened, pulls = loss_gradient(W, x, y, open_gates, out)
-    norms = torch.linalg.vector_norm(W, dim=1, keepdim=True)
+    norms = (W * W).sum(dim=1, keepdim=True).sqrt_()
     W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(opened.T, pulls, alpha=-step_size)
     return f
 
