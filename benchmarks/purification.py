@@ -8,7 +8,7 @@ from benchmarks.timing import line, medians
 from featureprism import generator_for, label_weights, sample_sparse, symmetric_start, two_level
 from featureprism.data import SparseCoding, dictionary
 from featureprism.training import symmetric_step
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 
 def ratios() -> Iterator[str]:

@@ -153,8 +153,9 @@ def relation_holds(value: float, relation: str, bound: Any) -> bool | None:
 
 @dataclass(frozen=True)
 class Premise:
-    """One condition of a theorem beside what the setting has."""
+    """One condition of a theorem beside what the setting has; `id` is "theorem.condition", for claims to name."""
 
+    id: str
     name: str
     measured: float
     relation: str
@@ -176,6 +177,7 @@ class Premise:
         """The premise as a flat row."""
         return {
             "kind": "premise",
+            "id": self.id,
             "name": self.name,
             "measured": self.measured,
             "relation": self.relation,

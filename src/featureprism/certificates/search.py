@@ -17,7 +17,7 @@ from featureprism.certificates.cells import (
     restricted,
     whole_space,
 )
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 ROOT_STEPS, CHILD_STEPS = 30, 25
 INSIDE = 0.1  # a cut stays this share of the interval away from its ends

@@ -21,7 +21,7 @@ from featureprism.heads.nearest import nearest_neighbour_radius
 from featureprism.networks import LinearClassifier
 from featureprism.networks.activations import relu_power
 from featureprism.records import RadiusBracket
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 ATTACK_STEPS = 3  # of PGD in adversarial training
 NEAREST = 8  # training points of the other class that an attack on a kernel machine starts towards

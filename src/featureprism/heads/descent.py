@@ -11,7 +11,7 @@ from torch import Tensor
 
 from featureprism.networks.activations import relu_power
 from featureprism.records import Progress, silent
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 MIN_STEPS = 500  # small sets are passed more often than asked, until this many steps are made
 INTERVALS = 50  # how often progress is told

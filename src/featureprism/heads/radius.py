@@ -14,7 +14,7 @@ from featureprism.certificates.record import Certificate, proven
 from featureprism.certificates.rungs import crown_radius
 from featureprism.heads.network import HeadNet
 from featureprism.records import Progress, RadiusBracket, silent
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 # cells of each proof, unless told otherwise: more prove more. A limit in cells repeats exactly, one in seconds does not
 MAX_CELLS = 1

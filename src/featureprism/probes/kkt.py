@@ -17,7 +17,7 @@ from torch import Tensor
 from featureprism.geometry import row_norms
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.records import Row, check_points
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
 

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from featureprism.records import Row
-from featureprism.report.gmm_flow import of_kind, over_seeds
-from featureprism.report.style import COLOURS, band, guide, panels, plain_ticks
+from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels, plain_ticks
 
 NAMES = {"usual": "orthogonal means, σ = 1", "sphere": "means on the sphere, σ = 1", "within": "σ = 1/√d"}
 

@@ -7,8 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from featureprism.records import Row
-from featureprism.report.gmm_flow import of_kind, over_seeds
-from featureprism.report.style import COLOURS, band, guide, panels
+from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels
 
 
 def figure_1(rows: list[Row]) -> Figure:

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from featureprism.records import Row, as_image
-from featureprism.report.gmm_flow import of_kind, over_seeds
-from featureprism.report.style import COLOURS, band, guide, panels
+from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels
 
 LABELS = {"two-class": "two labels", "ten-class": "ten labels"}
 CLASSES = (

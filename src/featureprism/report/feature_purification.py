@@ -6,8 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from featureprism.records import Row
-from featureprism.report.gmm_flow import of_kind, over_seeds
-from featureprism.report.style import COLOURS, band, guide, panels
+from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels
 
 STAGES = {
     "clean": "clean training",

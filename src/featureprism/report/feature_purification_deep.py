@@ -10,8 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from featureprism.records import Row, as_image, rows_of
-from featureprism.report.gmm_flow import over_seeds
-from featureprism.report.style import COLOURS, guide, panels
+from featureprism.report.style import COLOURS, guide, over_seeds, panels
 
 GAP = 1  # pixels between pictures
 NAMES = {"adversarial": "adversarially trained", "clean": "cleanly trained", "start": "at the start"}

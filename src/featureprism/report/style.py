@@ -1,13 +1,18 @@
 """One look for all figures."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from featureprism.records import Row
 
 # Okabe-Ito, readable with any colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
@@ -82,3 +87,22 @@ def band(
     """A line with a band from low to high; dashed where lines cover each other."""
     axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.plot(x, middle, color=colour, label=label, linestyle=(0, (4, 2)) if dashed else "-")
+
+
+def of_kind(rows: Iterable[Row], kind: str, **fields: Any) -> list[Row]:
+    """Rows of one kind with the given fields."""
+    return [r for r in rows if r["kind"] == kind and all(r.get(k) == v for k, v in fields.items())]
+
+
+def over_seeds(
+    rows: Iterable[Row], x: str, value: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """x, least, mean and largest of a value over seeds; rows without the value are passed over."""
+    groups: dict[float, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.get(value) is not None:
+            groups[row[x]].append(row[value])
+    xs = sorted(groups)
+    stats = [(min(groups[v]), sum(groups[v]) / len(groups[v]), max(groups[v])) for v in xs]
+    low, mean, high = np.array(stats).reshape(-1, 3).T
+    return np.array(xs), low, mean, high

@@ -17,6 +17,28 @@ from featureprism.records import Dataset, Premise
 LARGEST_RADIUS = math.sqrt(2) / 2  # Propositions 1 and 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """K₁ positive and K₂ negative orthonormal clusters in D dimensions, noise of norm α, N points a cluster, pReLU of power p."""
+
+    dim: int
+    positive: int
+    negative: int
+    alpha: float
+    per_cluster: int
+    p: float = 3.0  # Section 5 and Appendix B
+
+    @property
+    def num_clusters(self) -> int:
+        """K = K₁ + K₂."""
+        return self.positive + self.negative
+
+    @property
+    def log_epsilon(self) -> float:
+        """ln ε of the largest start that Theorem 1 allows, ε = α^(8K)."""
+        return 8 * self.num_clusters * math.log(self.alpha)
+
+
 @dataclass(frozen=True)
 class RobustnessBound:
     """P(robust at `radius`) ≥ `probability`; vacuous when that is no more than 0."""
@@ -30,9 +52,9 @@ class RobustnessBound:
         return self.probability <= 0 or self.radius <= 0
 
 
-def proposition_1(num_positive: int, num_negative: int) -> float:
+def proposition_1(s: Setting) -> float:
     """No classifier has less robust error at √2/2 than min(K₁, K₂)/K. Eq. (2)."""
-    return min(num_positive, num_negative) / (num_positive + num_negative)
+    return min(s.positive, s.negative) / s.num_clusters
 
 
 def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
@@ -43,37 +65,39 @@ def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
     return int((values <= 0).any(dim=1).sum() + (values >= 0).any(dim=0).sum())
 
 
-def proposition_2(dim: int, alpha: float, num_clusters: int, nu: float) -> RobustnessBound:
+def proposition_2(s: Setting, nu: float) -> RobustnessBound:
     """The Bayes rule at radius (√2 - ν)/2: P ≥ 1 - 2K exp(-Dν²/(64α²)). Eq. (3)."""
-    failure = 2 * num_clusters * math.exp(-dim * nu**2 / (64 * alpha**2))
+    failure = 2 * s.num_clusters * math.exp(-s.dim * nu**2 / (64 * s.alpha**2))
     return RobustnessBound((math.sqrt(2) - nu) / 2, 1 - failure)
 
 
-def proposition_2_premises(dim: int, alpha: float, num_clusters: int, nu: float) -> list[Premise]:
+def proposition_2_premises(s: Setting, nu: float) -> list[Premise]:
     """2√2 α² ln K / D ≤ ν ≤ √2."""
-    least = 2 * math.sqrt(2) * alpha**2 * math.log(num_clusters) / dim
+    least = 2 * math.sqrt(2) * s.alpha**2 * math.log(s.num_clusters) / s.dim
     return [
-        Premise("ν (from below)", nu, ">=", least, "Proposition 2"),
-        Premise("ν (from above)", nu, "<=", math.sqrt(2), "Proposition 2"),
+        Premise("proposition-2.least-nu", "ν (from below)", nu, ">=", least, "Proposition 2"),
+        Premise("proposition-2.largest-nu", "ν (from above)", nu, "<=", math.sqrt(2), "Proposition 2"),
     ]
 
 
-def proposition_3(dim: int, alpha: float, num_clusters: int, p: float, nu: float) -> RobustnessBound:
+def proposition_3(s: Setting, nu: float) -> RobustnessBound:
     """A classifier within ν of F^(p): P ≥ 1 - 2K exp(-Dν^(2/p)/(2K²α²)) - 4 exp(-3/(8α²)) at (√2 - 8ν^(1/p))/2.
 
     Printed for functions of degree 1 in x, which neither F^(p) nor a pReLU network is; the same bound holds for degree p
     (corrected: with ‖x + δ‖ ≤ √(17/2) + √2/2 instead of 3 the constants still close). Eq. (10).
     """
-    failure = 2 * num_clusters * math.exp(-dim * nu ** (2 / p) / (2 * num_clusters**2 * alpha**2))
-    failure += 4 * math.exp(-3 / (8 * alpha**2))
-    return RobustnessBound((math.sqrt(2) - 8 * nu ** (1 / p)) / 2, 1 - failure)
+    k = s.num_clusters
+    failure = 2 * k * math.exp(-s.dim * nu ** (2 / s.p) / (2 * k**2 * s.alpha**2))
+    failure += 4 * math.exp(-3 / (8 * s.alpha**2))
+    return RobustnessBound((math.sqrt(2) - 8 * nu ** (1 / s.p)) / 2, 1 - failure)
 
 
-def proposition_3_premises(p: float, nu: float) -> list[Premise]:
+def proposition_3_premises(s: Setting, nu: float) -> list[Premise]:
     """0 < ν ≤ (√2/8)^p, p > 2."""
+    largest = (math.sqrt(2) / 8) ** s.p
     return [
-        Premise("p", p, ">", 2.0, "Proposition 3"),
-        Premise("ν = dist(f, F^(p))", nu, "<=", (math.sqrt(2) / 8) ** p, "Proposition 3"),
+        Premise("proposition-3.p", "p", s.p, ">", 2.0, "Proposition 3"),
+        Premise("proposition-3.nu", "ν = dist(f, F^(p))", nu, "<=", largest, "Proposition 3"),
     ]
 
 
@@ -81,7 +105,8 @@ def assumption_1(W: Float[Tensor, "h d"], a: Float[Tensor, " h"]) -> list[Premis
     """Balanced: |a_j| = ‖w_j‖ for every neuron, relative to ‖w_j‖ (tolerance 1e-6)."""
     norms = row_norms(W)
     gap = ((a.abs() - norms).abs() / norms).max()
-    return [Premise("max_j ||a_j| - ‖w_j‖|/‖w_j‖", float(gap), "<=", 1e-6, "Assumption 1")]
+    name = "max_j ||a_j| - ‖w_j‖|/‖w_j‖"
+    return [Premise("assumption-1.balance", name, float(gap), "<=", 1e-6, "Assumption 1")]
 
 
 def assumption_2(margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int) -> list[Premise]:
@@ -94,28 +119,39 @@ def assumption_2(margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clu
     m = float(margin.min())
     gap = 1 - math.sqrt(1 - min(m, 1.0) ** 2)
     return [
-        Premise("neurons in the emptiest region", float(counts.min()), ">=", 1.0, "Definition 2"),
-        Premise("least margin m over neurons", m, ">=", 0.1, "Assumption 2, Θ(1) read as 0.1"),
-        Premise("non-degeneracy gap Δ", gap, ">", 0.0, "Assumption 2"),
+        Premise(
+            "assumption-2.regions",
+            "neurons in the emptiest region",
+            float(counts.min()),
+            ">=",
+            1.0,
+            "Definition 2",
+        ),
+        Premise(
+            "assumption-2.margin",
+            "least margin m over neurons",
+            m,
+            ">=",
+            0.1,
+            "Assumption 2, Θ(1) read as 0.1",
+        ),
+        Premise("assumption-2.gap", "non-degeneracy gap Δ", gap, ">", 0.0, "Assumption 2"),
     ]
 
 
-def theorem_1_premises(
-    dim: int, alpha: float, per_cluster: int, num_clusters: int, p: float, log_eps: float
-) -> list[Premise]:
+def theorem_1_premises(s: Setting, log_eps: float) -> list[Premise]:
     """The regime of Theorem 1; its orders are read with constant 1.
 
     D ≥ α⁻², α⁻² ≤ N, √(ln N) α ≤ 1 (N ≤ exp(α⁻²)), ε ≤ α^(8K), p > 2.
     """
-    where = "Theorem 1, constant read as 1"
+    where, ten = "Theorem 1, constant read as 1", math.log(10)
+    many = s.alpha * math.sqrt(math.log(s.per_cluster))
     return [
-        Premise("p", p, ">", 2.0, "Theorem 1"),
-        Premise("D α²", dim * alpha**2, ">=", 1.0, where),
-        Premise("N α²", per_cluster * alpha**2, ">=", 1.0, where),
-        Premise("α √(ln N)", alpha * math.sqrt(math.log(per_cluster)), "<=", 1.0, where),
-        Premise(
-            "log₁₀ ε", log_eps / math.log(10), "<=", 8 * num_clusters * math.log(alpha) / math.log(10), where
-        ),
+        Premise("theorem-1.p", "p", s.p, ">", 2.0, "Theorem 1"),
+        Premise("theorem-1.dim", "D α²", s.dim * s.alpha**2, ">=", 1.0, where),
+        Premise("theorem-1.least-points", "N α²", s.per_cluster * s.alpha**2, ">=", 1.0, where),
+        Premise("theorem-1.most-points", "α √(ln N)", many, "<=", 1.0, where),
+        Premise("theorem-1.epsilon", "log₁₀ ε", log_eps / ten, "<=", s.log_epsilon / ten, where),
     ]
 
 
@@ -134,10 +170,11 @@ class Theorem1Prediction:
     radius: float
 
 
-def theorem_1(dim: int, alpha: float, per_cluster: int, p: float) -> Theorem1Prediction:
+def theorem_1(s: Setting) -> Theorem1Prediction:
     """What the flow should reach: α² shows only if N grows like α⁻², else the law is α/√N."""
-    tilt = alpha / math.sqrt(per_cluster)
-    return Theorem1Prediction(tilt, kappa(p) * tilt, p**2 * alpha**2 / dim, LARGEST_RADIUS - alpha ** (2 / p))
+    tilt = s.alpha / math.sqrt(s.per_cluster)
+    mean_square = s.p**2 * s.alpha**2 / s.dim
+    return Theorem1Prediction(tilt, kappa(s.p) * tilt, mean_square, LARGEST_RADIUS - s.alpha ** (2 / s.p))
 
 
 def kappa(p: float) -> float:
@@ -175,28 +212,21 @@ def good_event(data: Dataset, alpha: float, failure: float = 0.05) -> list[Premi
     many, few = math.log(16 * n / failure), math.log(16 * k / failure)
     mixed = math.log(8 * k**2 * per_cluster / failure)
     printed = math.log(8 * k / failure)
-    return [
-        Premise("max ‖ε_i‖", float(row_norms(noise).max()), "<=", math.sqrt(8 * many) * alpha, "Lemma 4 (1)"),
-        Premise(
+    events = [
+        ("1", "max ‖ε_i‖", float(row_norms(noise).max()), math.sqrt(8 * many) * alpha),
+        (
+            "2",
             "max |⟨μ_k, ε_i⟩|",
             float((noise @ data.centres.T).abs().max()),
-            "<=",
             math.sqrt(2 * mixed / dim) * alpha,
-            "Lemma 4 (2)",
         ),
-        Premise(
-            "max_k ‖Σ ε_i‖",
-            largest_sum,
-            "<=",
-            math.sqrt(2 * printed) * alpha * root_n,
-            "Lemma 4 (3), printed",
-        ),
-        Premise(
-            "max_k ‖Σ ε_i‖", largest_sum, "<=", math.sqrt(8 * few) * alpha * root_n, "Lemma 4 (3), corrected"
-        ),
-        Premise(
-            "max_k Σ ‖ε_i‖²", float(squares.max()), "<=", 8 * few * alpha**2 * per_cluster, "Lemma 4 (4)"
-        ),
+        ("3-printed", "max_k ‖Σ ε_i‖", largest_sum, math.sqrt(2 * printed) * alpha * root_n),
+        ("3-corrected", "max_k ‖Σ ε_i‖", largest_sum, math.sqrt(8 * few) * alpha * root_n),
+        ("4", "max_k Σ ‖ε_i‖²", float(squares.max()), 8 * few * alpha**2 * per_cluster),
+    ]
+    return [
+        Premise(f"lemma-4.{event}", name, measured, "<=", bound, f"Lemma 4, event {event}")
+        for event, name, measured, bound in events
     ]
 
 

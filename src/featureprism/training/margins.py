@@ -16,9 +16,9 @@ from torch.nn.functional import logsigmoid, softplus
 
 from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.threads import one_thread
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.span import span_coordinates
-from featureprism.training.threads import one_thread
 
 LOSSES = ("exponential", "logistic")
 METHODS = ("flow", "normalised")

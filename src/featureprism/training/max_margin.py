@@ -21,7 +21,7 @@ from torch import Tensor
 from featureprism.networks.activations import ReLU
 from featureprism.networks.two_layer import TwoLayerNet
 from featureprism.records import check_points
-from featureprism.training.threads import one_thread
+from featureprism.threads import one_thread
 
 MAX_REWEIGHTINGS = 100
 SETTLED = 1e-12  # relative change of the two norms

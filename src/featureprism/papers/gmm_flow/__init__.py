@@ -1,10 +1,11 @@
 """Min & Vidal, "Gradient Flow Provably Learns Robust Classifiers for Orthonormal GMMs", ICML 2025 (PMLR 267)."""
 
+from featureprism.experiment import Paper
 from featureprism.papers.gmm_flow.dynamics import FIGURE_4, FIGURE_5, FIGURE_6
 from featureprism.papers.gmm_flow.propositions import PROPOSITIONS
 from featureprism.papers.gmm_flow.robustness import FIGURE_2, FIGURE_7
 from featureprism.papers.gmm_flow.theorem import THEOREM_1
 
-EXPERIMENTS = (FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, THEOREM_1, PROPOSITIONS)
-
-__all__ = ["EXPERIMENTS"]
+PAPER = Paper(
+    "gmm-flow", str(__doc__), (FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, THEOREM_1, PROPOSITIONS)
+)

@@ -1,123 +1,129 @@
 """Propositions 1, 2 and 3: what no classifier can do, what Bayes does, and what closeness to F^(p) guarantees."""
 
-from math import log, sqrt
+from dataclasses import dataclass
+from math import log, nan, sqrt
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from featureprism.attacks import minimal_radius, self_test, structured_starts
+from featureprism.context import Context, Progress, part
 from featureprism.data import sample
-from featureprism.geometry import unit_rows
+from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, under
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
     NearestCluster,
     PolynomialClassifier,
     PolynomialReLU,
+    TwoLayerNet,
     balanced,
-    gaussian_shape,
     gaussian_start,
-    nudge_to_own_class,
 )
-from featureprism.papers.gmm_flow.setting import ALPHA, Mixture, P, by_seed, mixture
+from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture, nondegenerate_shape
 from featureprism.probes import sphere_distance
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import gmm_flow as theory
 from featureprism.training import Loss, balanced_flow
 
-CLASSIFIERS = ("bayes", "nearest cluster", "F^(3)", "linear", "random pReLU", "flow")
 QUANTILES = torch.linspace(0.005, 0.995, 100, dtype=torch.float64)
+NEURONS_PER_CLUSTER = 3  # of the network after gradient flow
+SHARES = (0.5, 1.05, 1.25, 1.5)  # of the ν at which the bound of Proposition 2 stops being vacuous
 
 
-def _flow_net(data: Mixture, setting: Row, seed: int, progress: Progress) -> nn.Module:
-    """A pReLU network after gradient flow from ε = α^(8K), three neurons per cluster."""
-    mu, labels, k = data.clusters.mu, data.clusters.labels, data.clusters.num_clusters
-    signs = labels.repeat(3)
-    shape = unit_rows(gaussian_shape(len(signs), setting["dim"], generator=generator_for("shape", seed)))
-    nudge = generator_for("nudge", seed)
-    shape = nudge_to_own_class(shape, signs, mu, labels, 0.5, generator=nudge)
-    log_eps = 8 * k * log(setting["alpha"])
+@dataclass(frozen=True, kw_only=True)
+class Contest(Setting):
+    """One classifier on one mixture; `exact_points` for exact radii, `noise_draws` for the attack of Proposition 1."""
+
+    classifier: str
+    exact_points: int
+    noise_draws: int
+
+
+def _flow_net(data: Mixture, s: Contest, seed: int, progress: Progress) -> TwoLayerNet:
+    """A pReLU network after gradient flow from ε = α^(8K)."""
+    shape, signs = nondegenerate_shape(data, NEURONS_PER_CLUSTER, seed)
     trajectory = balanced_flow(
-        balanced(shape, signs, log_eps),
+        balanced(shape, signs, s.log_epsilon),
         data.train.x,
         data.train.y,
-        p=P,
-        loss=Loss("square", "per-cluster", k),
-        t_end=-log_eps + 6,
+        p=s.p,
+        loss=Loss("square", "per-cluster", s.num_clusters),
+        t_end=-s.log_epsilon + 6,
         progress=progress,
     )
-    return trajectory.last.to_net(PolynomialReLU(P))
+    return trajectory.last.to_net(PolynomialReLU(s.p))
 
 
-def _classifier(name: str, data: Mixture, setting: Row, seed: int, progress: Progress) -> nn.Module:
+def _classifier(s: Contest, data: Mixture, seed: int, progress: Progress) -> nn.Module:
     mu, labels = data.clusters.mu, data.clusters.labels
-    if name == "bayes":
-        return BayesClassifier(mu, labels, data.clusters.noise_std)
-    if name == "nearest cluster":
-        return NearestCluster(mu, labels)
-    if name == "F^(3)":
-        return PolynomialClassifier(mu, labels, P)
-    if name == "linear":
-        return LinearClassifier(labels @ mu)
-    if name == "random pReLU":
-        generator = generator_for("random classifier", seed)
-        return gaussian_start(50, setting["dim"], 1.0, PolynomialReLU(P), generator=generator)
-    return _flow_net(data, setting, seed, progress)
+    made = {
+        "bayes": lambda: BayesClassifier(mu, labels, data.clusters.noise_std),
+        "nearest cluster": lambda: NearestCluster(mu, labels),
+        "F^(p)": lambda: PolynomialClassifier(mu, labels, s.p),
+        "linear": lambda: LinearClassifier(labels @ mu),
+        "random pReLU": lambda: gaussian_start(
+            50, s.dim, 1.0, PolynomialReLU(s.p), generator=generator_for("random classifier", seed)
+        ),
+        "flow": lambda: _flow_net(data, s, seed, progress),
+    }
+    return made[s.classifier]()
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Contest, seed: int, context: Context) -> list[Row]:
     """One classifier: its robust error at √2/2, and what the propositions say about it."""
-    data, name = mixture(setting, seed), setting["classifier"]
-    net = _classifier(name, data, setting, seed, lambda done: progress(0.8 * done))
-    rows = [_robust_error(net, data, setting, seed)]
-    points = sample(data.clusters, setting["exact_points"], generator=generator_for("exact", seed))
+    data = mixture(s, seed)
+    net = _classifier(s, data, seed, part(context.progress, 0, 0.8))
+    rows = [_robust_error(net, data, s, seed)]
+    points = sample(data.clusters, s.exact_points, generator=generator_for("exact", seed))
     if isinstance(net, BayesClassifier):
         radius = net.radius_bracket(points.x, points.y).certified
-        rows += _radii(name, radius) + _proposition_2(radius, setting)
+        rows += _radii(s.classifier, radius) + _proposition_2(radius, s)
     elif isinstance(net, PolynomialClassifier):
-        rows += _radii(name, net.exact_radius(points.x, points.y))
-    elif name == "flow":
-        rows += _proposition_3(net, data, setting)
-    progress(1.0)
+        rows += _radii(s.classifier, net.exact_radius(points.x, points.y))
+    elif s.classifier == "flow":
+        assert isinstance(net, TwoLayerNet)
+        rows += _proposition_3(net, data, s)
+    context.progress(1.0)
     return rows
 
 
-def _robust_error(net: nn.Module, data: Mixture, setting: Row, seed: int) -> Row:
+def _robust_error(net: nn.Module, data: Mixture, s: Contest, seed: int) -> Row:
     """Share of clusters broken at √2/2, averaged over noise draws that every cluster shares.
 
     A cluster is broken by the midpoints of Proposition 1 (and for each draw at least min(K₁, K₂) are), or by any other
     perturbation the attack finds.
     """
-    mu, labels, k = data.clusters.mu, data.clusters.labels, data.clusters.num_clusters
+    mu, labels = data.clusters.mu, data.clusters.labels
     generator = generator_for("shared noise", seed)
     noise = data.clusters.noise_std * torch.randn(
-        setting["noise_draws"], setting["dim"], generator=generator, dtype=torch.float64
+        s.noise_draws, s.dim, generator=generator, dtype=torch.float64
     )
     positive, negative = mu[labels > 0], mu[labels < 0]
     middle = (positive.unsqueeze(1) + negative.unsqueeze(0)) / 2  # (K1, K2, d)
     broken, counts = [], []
     with torch.no_grad():
         for eps in noise:
-            values = net((middle + eps).reshape(-1, setting["dim"])).reshape(middle.shape[:2])
+            values = net((middle + eps).reshape(-1, s.dim)).reshape(middle.shape[:2])
             counts.append(theory.lemma_1_count(values))
             broken.append(torch.cat([(values <= 0).any(dim=1), (values >= 0).any(dim=0)]))
-    x = (mu.unsqueeze(0) + noise.unsqueeze(1)).reshape(-1, setting["dim"])
+    x = (mu.unsqueeze(0) + noise.unsqueeze(1)).reshape(-1, s.dim)
     y = labels.repeat(len(noise))
     starts = structured_starts(net, mu, labels)
     attacked = minimal_radius(net, x, y, starts=starts, upper=theory.LARGEST_RADIUS)
-    by_attack = attacked.radius.reshape(len(noise), k) <= theory.LARGEST_RADIUS
+    by_attack = attacked.radius.reshape(len(noise), s.num_clusters) <= theory.LARGEST_RADIUS
     return {
         "kind": "error",
         "robust_error": float((torch.stack(broken) | by_attack).double().mean()),
-        "midpoint_error": sum(counts) / (len(counts) * k),
+        "midpoint_error": sum(counts) / (len(counts) * s.num_clusters),
         "least_lemma_1_count": min(counts),
         "self_test_passed": self_test(seed=seed).passed,
         "zero_gradient_share": attacked.zero_gradient_share,
     }
 
 
-def _radii(name: str, radius: torch.Tensor) -> list[Row]:
+def _radii(name: str, radius: Tensor) -> list[Row]:
     """The distribution of exact radii, as quantiles."""
     return [
         {"kind": "radius", "name": name, "quantile": q, "radius": r}
@@ -125,12 +131,12 @@ def _radii(name: str, radius: torch.Tensor) -> list[Row]:
     ]
 
 
-def _proposition_2(radius: torch.Tensor, setting: Row) -> list[Row]:
+def _proposition_2(radius: Tensor, s: Contest) -> list[Row]:
     """P(Bayes is robust at (√2-ν)/2), proven by its closed-form bracket, beside the bound."""
-    k = setting["positive"] + setting["negative"]
+    nus = critical_nus(s)
     rows: list[Row] = []
-    for nu in setting_nus(setting):
-        bound = theory.proposition_2(setting["dim"], setting["alpha"], k, nu)
+    for nu in nus:
+        bound = theory.proposition_2(s, nu)
         rows.append(
             {
                 "kind": "proposition-2",
@@ -141,24 +147,20 @@ def _proposition_2(radius: torch.Tensor, setting: Row) -> list[Row]:
                 "robust": float((radius > bound.radius).double().mean()),
             }
         )
-    premises = theory.proposition_2_premises(setting["dim"], setting["alpha"], k, setting_nus(setting)[-1])
-    return rows + [premise.as_row() for premise in premises]
+    return rows + [premise.as_row() for premise in theory.proposition_2_premises(s, nus[-1])]
 
 
-def setting_nus(setting: Row) -> list[float]:
+def critical_nus(s: Contest) -> list[float]:
     """ν around the value where the bound of Proposition 2 stops being vacuous."""
-    k = setting["positive"] + setting["negative"]
-    critical = 8 * setting["alpha"] * sqrt(log(2 * k) / setting["dim"])
-    return [share * critical for share in (0.5, 1.05, 1.25, 1.5)]
+    critical = 8 * s.alpha * sqrt(log(2 * s.num_clusters) / s.dim)
+    return [share * critical for share in SHARES]
 
 
-def _proposition_3(net: nn.Module, data: Mixture, setting: Row) -> list[Row]:
+def _proposition_3(net: TwoLayerNet, data: Mixture, s: Contest) -> list[Row]:
     """ν measured, the radius and probability that follow, and what the attack finds there."""
     mu, labels = data.clusters.mu, data.clusters.labels
-    assert hasattr(net, "input_gradient")
-    F = PolynomialClassifier(mu, labels, P)
-    distance = sphere_distance(net, F, best_scale=True)  # pyright: ignore[reportArgumentType]
-    bound = theory.proposition_3(setting["dim"], setting["alpha"], len(mu), P, distance.value)
+    distance = sphere_distance(net, PolynomialClassifier(mu, labels, s.p), best_scale=True)
+    bound = theory.proposition_3(s, distance.value)
     test = data.test
     starts = structured_starts(net, mu, labels)
     attacked = minimal_radius(net, test.x, test.y, starts=starts, upper=1.0)
@@ -172,68 +174,66 @@ def _proposition_3(net: nn.Module, data: Mixture, setting: Row) -> list[Row]:
         "robust": float((attacked.radius > bound.radius).double().mean()),
         "half_radius": attacked.half,
     }
-    return [row, *(p.as_row() for p in theory.proposition_3_premises(P, distance.value))]
+    return [row, *(p.as_row() for p in theory.proposition_3_premises(s, distance.value))]
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    errors = [r for r in rows if r["kind"] == "error"]
-    at_bound = [r for r in rows if r["kind"] == "proposition-2" and not r["vacuous"]]
-    third = [r for r in rows if r["kind"] == "proposition-3"]
-    excess = [
-        min(r["robust_error"] - theory.proposition_1(r["positive"], r["negative"]) for r in run)
-        for run in by_seed(errors)
-    ]
-    main = [r for r in errors if r["classifier"] != "flow"]  # the flow runs on K = 2+2
-    return [
-        judge(
-            "propositions.bound-1",
-            "Proposition 1",
-            "no classifier is robust at √2/2: least robust error over the classifiers on K = 12+8",
-            [min(r["robust_error"] for r in run) for run in by_seed(main)],
-            ">=",
-            theory.proposition_1(12, 8),
-        ),
-        judge(
-            "propositions.lemma-1",
-            "Lemma 1",
-            "robust error at √2/2 minus min(K₁,K₂)/K, least over all classifiers and mixtures",
-            excess,
-            ">=",
-            0.0,
-        ),
-        judge(
-            "propositions.bound-2",
-            "Proposition 2",
-            "Bayes is robust at (√2-ν)/2: measured minus guaranteed probability, least over ν with a real bound",
-            [min(r["robust"] - r["bound"] for r in run) for run in by_seed(at_bound)],
-            ">=",
-            0.0,
-            "proven side: radii from the closed-form bracket",
-        ),
-        judge(
-            "propositions.bound-3",
-            "Proposition 3, for degree p",
-            "a network within ν of F^(p) is robust at (√2-8ν^(1/p))/2: measured minus guaranteed probability",
-            [r["robust"] - r["bound"] if not r["vacuous"] else float("nan") for r in third],
-            ">=",
-            0.0,
-            "measured by attack, K = 2+2; " + _third_note(third),
-        ),
-    ]
-
-
-def _third_note(third: list[Row]) -> str:
-    if not third:
+def _third_note(rows: Rows) -> str:
+    first = next(iter(rows.of("proposition-3")), None)
+    if first is None:
         return "no run"
-    r = third[0]
-    return f"guaranteed radius {r['radius']:.3f} at ν = {r['nu']:.4f}, attacked median {r['half_radius']:.3f}"
+    text = "measured by attack, K = 2+2; guaranteed radius {radius:.3f} at ν = {nu:.4f}, attacked median {half_radius:.3f}"
+    return text.format(**{key: first[key] or nan for key in ("radius", "nu", "half_radius")})
 
 
-def _settings(dim: int, exact_points: int, noise_draws: int, flow: Row) -> list[Row]:
-    mix = {"positive": 12, "negative": 8, "alpha": ALPHA, "dim": dim, "per_cluster": 1, "test_points": 1}
+def _beyond_bound(rows: Rows) -> Values:
+    """The least of measured minus guaranteed probability, where the guarantee is one."""
+
+    def least(own: Rows) -> float:
+        real = own.where(lambda row: not row["vacuous"])
+        return (real.column("robust") - real.column("bound")).min() if len(real) else nan
+
+    return rows.per_seed(least)
+
+
+CLAIMS = (
+    Claim(
+        "bound-2",
+        "Proposition 2",
+        "Bayes is robust at (√2-ν)/2: measured minus guaranteed probability, least over ν with a real bound",
+        lambda rows: _beyond_bound(rows.of("proposition-2")),
+        at_least(0.0),
+        note="proven side: radii from the closed-form bracket",
+        premises=under("proposition-2"),
+        over="every seed",
+    ),
+    Claim(
+        "bound-3",
+        "Proposition 3, for degree p",
+        "a network within ν of F^(p) is robust at (√2-8ν^(1/p))/2: measured minus guaranteed probability",
+        lambda rows: _beyond_bound(rows.of("proposition-3")),
+        at_least(0.0),
+        note=_third_note,
+        premises=under("proposition-3"),
+        over="every seed",
+    ),
+)
+
+
+def _settings(exact_points: int, noise_draws: int, flow_dim: int, flow_points: int) -> list[Contest]:
     size = {"exact_points": exact_points, "noise_draws": noise_draws}
-    plain = [{"classifier": c, **mix, **size} for c in CLASSIFIERS if c != "flow"]
-    return [*plain, {"classifier": "flow", "positive": 2, "negative": 2, **size, **flow}]
+    mix = {"dim": 2000, "positive": 12, "negative": 8, "per_cluster": 1, **size}
+    known = ("bayes", "nearest cluster", "F^(p)", "linear", "random pReLU")
+    flow = Contest(
+        classifier="flow",
+        dim=flow_dim,
+        positive=2,
+        negative=2,
+        alpha=0.05,
+        per_cluster=400,
+        test_points=flow_points,
+        **size,
+    )
+    return [*(Contest(classifier=name, **mix) for name in known), flow]
 
 
 PROPOSITIONS = Experiment(
@@ -241,21 +241,15 @@ PROPOSITIONS = Experiment(
     source="Min & Vidal 2025, Propositions 1-3",
     title="The best possible radius, and who reaches it",
     scales={
-        "quick": _settings(
-            2000, 1000, 3, {"dim": 400, "alpha": 0.05, "per_cluster": 400, "test_points": 100}
-        ),
-        "standard": _settings(
-            2000, 5000, 20, {"dim": 1000, "alpha": 0.05, "per_cluster": 400, "test_points": 500}
-        ),
-        "paper": _settings(
-            2000, 20000, 50, {"dim": 2000, "alpha": 0.05, "per_cluster": 400, "test_points": 1000}
-        ),
+        "quick": _settings(1000, 3, 400, 100),
+        "standard": _settings(5000, 20, 1000, 500),
+        "paper": _settings(20000, 50, 2000, 1000),
     },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
-        "Robust error at √2/2 of every classifier, noise shared by all clusters so that Lemma 1 must hold draw by draw; exact"
-        " radii of Bayes (closed-form bracket) and F^(3) (separable root search); the bounds of Propositions 2 and 3 where"
-        " they say something."
+        "Robust error at √2/2 of every classifier, noise shared by all clusters so that Lemma 1 holds draw by draw (for any"
+        " classifier whatever: a test of the code, not a claim); exact radii of Bayes (closed-form bracket) and F^(p) (separable"
+        " root search); the bounds of Propositions 2 and 3 where they say something."
     ),
 )

@@ -3,13 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf, sqrt
+from math import inf, nan, sqrt
 
+import numpy as np
 import torch
 from torch import nn
 
 from featureprism.attacks import self_test, structured_starts
 from featureprism.certificates import robust_radius
+from featureprism.context import Context, Progress, part
+from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, below, between
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
@@ -20,8 +23,8 @@ from featureprism.networks import (
     gaussian_mlp,
     gaussian_start,
 )
-from featureprism.papers.gmm_flow.setting import ALPHA, Mixture, P, mixture
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture
+from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory.gmm_flow import LARGEST_RADIUS
 from featureprism.training import Loss, stochastic_descent
@@ -32,29 +35,49 @@ BATCH_SIZE = 100  # not stated
 TARGET_LOSS = 1e-3  # mean ½(y-f)²; the paper trains "until perfect training accuracy"
 SMALL_STD, LARGE_STD = 1e-2, 0.5  # Appendix B.2 gives the variances 1e-4 and 0.25
 UPPER = 1.0  # largest radius attacked
-CLOSED = {"test_points": 2000}  # a closed form costs nothing
+CLOSED_POINTS = 2000  # test points of a classifier with a closed form, which costs nothing
 CURVE = torch.linspace(0, 0.85, 86, dtype=torch.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve(Setting):
+    """One curve of a figure: a model trained on the mixture. The mixture and the width are those of the caption of Figure 2."""
+
+    model: str
+    epochs: int
+    max_cells: int
+    positive: int = 12
+    negative: int = 8
+    width: int = 200
 
 
 @dataclass(frozen=True)
 class Recipe:
     """How one curve of the figure is made: the start, the loss and the step size."""
 
-    start: Callable[[Row, torch.Generator], nn.Module]
+    start: Callable[[Curve, torch.Generator], nn.Module]
     step_size: float = 0.2
     loss: Loss = Loss("square", "mean")  # noqa: RUF009
 
 
-def _two_layer(activation, std: float, setting: Row, generator: torch.Generator) -> nn.Module:
-    return gaussian_start(setting["width"], setting["dim"], std, activation, generator=generator)
+def _two_layer(activation, std: float, s: Curve, generator: torch.Generator) -> nn.Module:
+    return gaussian_start(s.width, s.dim, std, activation, generator=generator)
 
 
-def _mlp(setting: Row, generator: torch.Generator) -> nn.Module:
-    return gaussian_mlp(setting["dim"], setting["width"], DEPTH, 1.0, generator=generator)
+def _prelu(std: float, s: Curve, generator: torch.Generator) -> nn.Module:
+    return _two_layer(PolynomialReLU(s.p), std, s, generator)
 
 
-def _linear(setting: Row, generator: torch.Generator) -> nn.Module:
-    return LinearClassifier(SMALL_STD * torch.randn(setting["dim"], generator=generator))
+def _polynomial(std: float, s: Curve, generator: torch.Generator) -> nn.Module:
+    return _two_layer(PowerReLU(s.p), std, s, generator)
+
+
+def _mlp(s: Curve, generator: torch.Generator) -> nn.Module:
+    return gaussian_mlp(s.dim, s.width, DEPTH, 1.0, generator=generator)
+
+
+def _linear(s: Curve, generator: torch.Generator) -> nn.Module:
+    return LinearClassifier(SMALL_STD * torch.randn(s.dim, generator=generator))
 
 
 RECIPES: dict[str, Recipe] = {
@@ -62,20 +85,20 @@ RECIPES: dict[str, Recipe] = {
     "mlp": Recipe(_mlp, step_size=0.05),
     "tanh": Recipe(partial(_two_layer, Tanh(), SMALL_STD)),
     "logistic": Recipe(_linear, step_size=1.0, loss=Loss("logistic", "mean")),
-    "prelu": Recipe(partial(_two_layer, PolynomialReLU(P), 1e-3), step_size=0.5),
-    "prelu small": Recipe(partial(_two_layer, PolynomialReLU(P), SMALL_STD), step_size=0.5),
-    "polynomial small": Recipe(partial(_two_layer, PowerReLU(P), SMALL_STD), step_size=1.0),
-    "prelu large": Recipe(partial(_two_layer, PolynomialReLU(P), LARGE_STD), step_size=1.0),
-    "polynomial large": Recipe(partial(_two_layer, PowerReLU(P), LARGE_STD), step_size=0.05),
+    "prelu": Recipe(partial(_prelu, 1e-3), step_size=0.5),
+    "prelu small": Recipe(partial(_prelu, SMALL_STD), step_size=0.5),
+    "polynomial small": Recipe(partial(_polynomial, SMALL_STD), step_size=1.0),
+    "prelu large": Recipe(partial(_prelu, LARGE_STD), step_size=1.0),
+    "polynomial large": Recipe(partial(_polynomial, LARGE_STD), step_size=0.05),
 }
 
 
-def train(model: str, data: Mixture, setting: Row, seed: int, progress: Progress) -> tuple[nn.Module, str]:
+def train(s: Curve, data: Mixture, seed: int, progress: Progress) -> tuple[nn.Module, str]:
     """The network of one curve, trained by SGD in float32, and how that ended; Bayes needs no training."""
-    if model == "bayes":
+    if s.model == "bayes":
         return BayesClassifier(data.clusters.mu, data.clusters.labels, data.clusters.noise_std), "KNOWN"
-    recipe, points = RECIPES[model], data.train.to(torch.float32)
-    net = recipe.start(setting, generator_for(f"start of {model}", seed)).float()
+    recipe, points = RECIPES[s.model], data.train.to(torch.float32)
+    net = recipe.start(s, generator_for(f"start of {s.model}", seed)).float()
     run = stochastic_descent(
         net,
         points.x,
@@ -83,19 +106,19 @@ def train(model: str, data: Mixture, setting: Row, seed: int, progress: Progress
         loss=recipe.loss,
         step_size=recipe.step_size,
         batch_size=BATCH_SIZE,
-        epochs=setting["epochs"],
+        epochs=s.epochs,
         momentum=MOMENTUM,
         target_loss=TARGET_LOSS,
-        generator=generator_for(f"batches of {model}", seed),
+        generator=generator_for(f"batches of {s.model}", seed),
         progress=progress,
     )
     return net, run.ended.name
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Curve, seed: int, context: Context) -> list[Row]:
     """Train one model, bracket the radius of every test point, and give the curves of both sides."""
-    data, model = mixture(setting, seed), setting["model"]
-    net, ended = train(model, data, setting, seed, lambda done: progress(0.7 * done))
+    data = mixture(s, seed)
+    net, ended = train(s, data, seed, part(context.progress, 0, 0.7))
     net = net.double()
     x, y, mu, labels = data.test.x, data.test.y, data.clusters.mu, data.clusters.labels
     with torch.no_grad():
@@ -108,13 +131,12 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
         starts=structured_starts(net, mu, labels),
         upper=UPPER,
         seconds_per_point=inf,  # cells are counted, not seconds, so that rows repeat exactly
-        max_cells=setting["max_cells"],
-        progress=lambda done: progress(0.7 + 0.3 * done),
+        max_cells=s.max_cells,
+        progress=part(context.progress, 0.7, 1),
     )
     check = self_test(seed=seed)
     summary = {
         "kind": "summary",
-        "model": model,
         "half_radius": float(bracket.attacked.median()),
         "certified_half_radius": float(bracket.certified.median()),
         "certified_by": ", ".join(sorted(set(bracket.method))),
@@ -129,92 +151,70 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
     }
     certified, attacked = bracket.accuracy(CURVE)
     curve = [
-        {"kind": "curve", "model": model, "radius": r, "certified_accuracy": c, "attacked_accuracy": a}
+        {"kind": "curve", "radius": r, "certified_accuracy": c, "attacked_accuracy": a}
         for r, c, a in zip(CURVE.tolist(), certified.tolist(), attacked.tolist(), strict=True)
     ]
     return [summary, *curve]
 
 
-def half_radii(rows: list[Row], model: str) -> list[float]:
-    """50 % radius of a model, one per seed; NaN where the attack failed its self-test or training did not fit every point."""
-    found = [r for r in rows if r["kind"] == "summary" and r["model"] == model]
-    return [
-        r["half_radius"] if r["self_test_passed"] and r["train_accuracy"] == 1 else float("nan")
-        for r in found
-    ]
+def half_radius(rows: Rows, model: str) -> Values:
+    """50 % radius of a model; NaN where the attack failed its self-test or training did not fit every point."""
+
+    def value(own: Rows) -> float:
+        valid = own[0]["self_test_passed"] and own[0]["train_accuracy"] == 1
+        return own[0]["half_radius"] if valid else nan
+
+    return rows.of("summary", model=model).per_seed(value)
 
 
-def _scales(models: Sequence[str]) -> dict[str, list[Row]]:
+def _claim_2(model: str, statement: str, bound: Bound, note: str = "") -> Claim:
+    return Claim(model, "Figure 2", statement, lambda rows: half_radius(rows, model), bound, note=note)
+
+
+_BREAKS = f"not robust: breaks near 1/√20 = {1 / sqrt(20):.3f}"
+_OPTIMAL = f"as robust as possible: breaks near √2/2 = {LARGEST_RADIUS:.3f}"
+CLAIMS_2 = (
+    _claim_2("prelu", _OPTIMAL, between(0.69, 0.715), "entry std 1e-3"),
+    *(_claim_2(model, _BREAKS, between(0.18, 0.32)) for model in ("relu", "tanh", "mlp", "logistic")),
+    _claim_2("bayes", _OPTIMAL, between(0.70, 0.712)),
+)
+CLAIMS_7 = (
+    Claim(
+        "polynomial",
+        "Figure 7",
+        "the regular polynomial ReLU is not robust from a small start",
+        lambda rows: half_radius(rows, "polynomial small"),
+        below(0.45),
+    ),
+    Claim(
+        "large-init",
+        "Figure 7",
+        "from a large start neither pReLU nor the polynomial ReLU is robust (the larger of the two)",
+        lambda rows: np.maximum(half_radius(rows, "prelu large"), half_radius(rows, "polynomial large")),
+        below(0.45),
+    ),
+    Claim(
+        "prelu",
+        "Figure 7",
+        "pReLU from the printed small start (entry variance 1e-4) is as robust as Bayes",
+        lambda rows: half_radius(rows, "prelu small"),
+        at_least(0.69),
+        note="the printed start is fragile; entry std 1e-3 (Figure 2) is not",
+    ),
+)
+
+
+def _scales(models: Sequence[str]) -> dict[str, list[Curve]]:
     sizes = {
         "quick": {"dim": 400, "per_cluster": 50, "test_points": 24, "epochs": 200, "max_cells": 4},
-        "standard": {
-            "dim": 1000,
-            "per_cluster": 200,
-            "test_points": 200,
-            "epochs": 200,
-            "max_cells": 60,
-        },
-        "paper": {
-            "dim": 2000,
-            "per_cluster": 1000,
-            "test_points": 500,
-            "epochs": 100,
-            "max_cells": 200,
-        },
+        "standard": {"dim": 1000, "per_cluster": 200, "test_points": 200, "epochs": 200, "max_cells": 60},
+        "paper": {"dim": 2000, "per_cluster": 1000, "test_points": 500, "epochs": 100, "max_cells": 200},
     }
-    mix = {"positive": 12, "negative": 8, "alpha": ALPHA, "width": 200}  # caption of Figure 2
+    closed = {"bayes": {"test_points": CLOSED_POINTS}}
     return {
-        scale: [{"model": model, **mix, **size, **(CLOSED if model == "bayes" else {})} for model in models]
+        scale: [Curve(model=model, **(size | closed.get(model, {}))) for model in models]
         for scale, size in sizes.items()
     }
-
-
-def _claims_2(rows: list[Row]) -> list[Claim]:
-    def claim(model: str, statement: str, bound: tuple[float, float], note: str = "") -> Claim:
-        values = half_radii(rows, model)
-        return judge(f"figure-2.{model}", "Figure 2", statement, values, "in", bound, note)
-
-    fails = f"not robust: breaks near 1/√20 = {1 / sqrt(20):.3f}"
-    optimal = f"as robust as possible: breaks near √2/2 = {LARGEST_RADIUS:.3f}"
-    return [
-        claim("prelu", optimal, (0.69, 0.715), "entry std 1e-3"),
-        *(claim(model, fails, (0.18, 0.32)) for model in ("relu", "tanh", "mlp", "logistic")),
-        claim("bayes", optimal, (0.70, 0.712)),
-    ]
-
-
-def _claims_7(rows: list[Row]) -> list[Claim]:
-    large = [
-        max(pair)
-        for pair in zip(half_radii(rows, "prelu large"), half_radii(rows, "polynomial large"), strict=True)
-    ]
-    return [
-        judge(
-            "figure-7.polynomial",
-            "Figure 7",
-            "the regular polynomial ReLU is not robust from a small start",
-            half_radii(rows, "polynomial small"),
-            "<",
-            0.45,
-        ),
-        judge(
-            "figure-7.large-init",
-            "Figure 7",
-            "from a large start neither pReLU nor the polynomial ReLU is robust (the larger of the two)",
-            large,
-            "<",
-            0.45,
-        ),
-        judge(
-            "figure-7.prelu",
-            "Figure 7",
-            "pReLU from the printed small start (entry variance 1e-4) is as robust as Bayes",
-            half_radii(rows, "prelu small"),
-            ">=",
-            0.69,
-            "the printed start is fragile; entry std 1e-3 (Figure 2) is not",
-        ),
-    ]
 
 
 FIGURE_2 = Experiment(
@@ -223,7 +223,7 @@ FIGURE_2 = Experiment(
     title="Only pReLU is as robust as the Bayes classifier",
     scales=_scales(["relu", "mlp", "tanh", "logistic", "prelu", "bayes"]),
     measure=measure,
-    claims=_claims_2,
+    claims=CLAIMS_2,
     about=(
         "Robust accuracy against the ℓ2 radius for six classifiers trained on one mixture (K = 12+8, α = 0.1, width 200)."
         " The truth lies in the band: its lower edge is proven and checked (Tanh and the MLP have none: attacked only), its upper"
@@ -238,7 +238,7 @@ FIGURE_7 = Experiment(
     title="Parametrisation and initialisation scale decide",
     scales=_scales(["prelu small", "polynomial small", "prelu large", "polynomial large"]),
     measure=measure,
-    claims=_claims_7,
+    claims=CLAIMS_7,
     about=(
         "The same function class, other parameters: regular polynomial ReLU against pReLU, from small (std 0.01) and"
         " large (std 0.5) Gaussian starts. Radii as in Figure 2."

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import torch
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 
 @contextmanager
@@ -18,6 +18,13 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def one_thread_for_good() -> None:
+    """One thread for the rest of this process."""
+    threadpool_limits(1)
+    torch.set_num_threads(1)
 
 
 @lru_cache(maxsize=1)

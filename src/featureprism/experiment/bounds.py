@@ -1,0 +1,94 @@
+"""What a claim expects of its number: a bound on one side, or a range."""
+
+import math
+from dataclasses import dataclass
+
+LOOSE = 10.0  # a one-sided bound that is missed by more than this factor is no evidence
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An interval; `is_open` leaves its ends out."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    is_open: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.high:
+            raise ValueError(f"A bound needs low ≤ high, got {self.low} and {self.high}.")
+
+    def holds(self, value: float) -> bool:
+        """Whether the value is inside."""
+        return self.low < value < self.high if self.is_open else self.low <= value <= self.high
+
+    def contains(self, low: float, high: float) -> bool:
+        """Whether all of an interval is inside."""
+        return self.holds(low) and self.holds(high)
+
+    def excludes(self, low: float, high: float) -> bool:
+        """Whether all of an interval is outside, on one side."""
+        if self.is_open:
+            return high <= self.low or low >= self.high
+        return high < self.low or low > self.high
+
+    def room(self, value: float) -> float:
+        """The distance to the nearest end that decides."""
+        return min(abs(value - end) for end in (self.low, self.high) if math.isfinite(end))
+
+    @property
+    def relation(self) -> str:
+        """<, <=, >, >= or in."""
+        if math.isfinite(self.low) and math.isfinite(self.high):
+            return "in"
+        return ("<" if math.isfinite(self.high) else ">") + ("" if self.is_open else "=")
+
+    @property
+    def value(self) -> float | list[float]:
+        """The one end of a one-sided bound, or both."""
+        if self.relation == "in":
+            return [self.low, self.high]
+        return self.high if math.isfinite(self.high) else self.low
+
+    def slack(self, value: float) -> float | None:
+        """value ÷ bound for a bound on one side; None for a range, or a bound of 0."""
+        return None if isinstance(self.value, list) or self.value == 0 else value / self.value
+
+    def is_loose(self, value: float) -> bool:
+        """Whether a one-sided bound holds by more than a factor of 10, or whatever the sign."""
+        slack = self.slack(value)
+        if slack is None or not self.holds(value):
+            return False
+        upper = math.isfinite(self.high)
+        return slack < 1 / LOOSE if (self.value > 0) == upper else slack > LOOSE
+
+    def __str__(self) -> str:
+        if isinstance(self.value, list):
+            return f"{self.low:g} to {self.high:g}"
+        words = {"<": "<", "<=": "≤", ">": ">", ">=": "≥"}
+        return f"{words[self.relation]} {self.value:g}"
+
+
+def below(value: float) -> Bound:
+    """Less than the value."""
+    return Bound(high=value, is_open=True)
+
+
+def at_most(value: float) -> Bound:
+    """The value or less."""
+    return Bound(high=value)
+
+
+def above(value: float) -> Bound:
+    """More than the value."""
+    return Bound(low=value, is_open=True)
+
+
+def at_least(value: float) -> Bound:
+    """The value or more."""
+    return Bound(low=value)
+
+
+def between(low: float, high: float) -> Bound:
+    """From low to high, both included."""
+    return Bound(low, high)

@@ -1,0 +1,127 @@
+"""A small immutable table of flat rows, and the ways to one number per seed."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featureprism.records import Row
+
+Values = np.ndarray  # one number per seed, in the order of the seeds; NaN where a seed has none
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in the order they were measured, and the seeds of the run.
+
+    A part of a table keeps the seeds of the whole, so that values of different parts can be compared seed by seed.
+    """
+
+    rows: tuple[Row, ...]
+    seeds: tuple[int, ...]
+
+    @classmethod
+    def gather(cls, rows: Iterable[Row]) -> "Rows":
+        """A table of all rows."""
+        rows = tuple(rows)
+        return cls(rows, tuple(sorted({row["seed"] for row in rows})))
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
+    def of(self, kind: str, /, **fields: Any) -> "Rows":
+        """Rows of one kind with the given fields."""
+        return self.having(kind=kind, **fields)
+
+    def having(self, **fields: Any) -> "Rows":
+        """Rows with the given fields, of any kind."""
+        return self.where(lambda row: all(row.get(name) == value for name, value in fields.items()))
+
+    def where(self, chosen: Callable[[Row], Any]) -> "Rows":
+        """Rows that satisfy a condition."""
+        return Rows(tuple(row for row in self.rows if chosen(row)), self.seeds)
+
+    def groups(self, *fields: str) -> "dict[Any, Rows]":
+        """The parts with equal fields, by their value (a tuple for several fields), in order of appearance."""
+        parts: dict[Any, list[Row]] = {}
+        for row in self.rows:
+            key = tuple(row.get(name) for name in fields)
+            parts.setdefault(key[0] if len(fields) == 1 else key, []).append(row)
+        return {key: Rows(tuple(rows), self.seeds) for key, rows in parts.items()}
+
+    def column(self, name: str) -> np.ndarray:
+        """One field of every row as a number; NaN where it is missing."""
+        return np.array([number(row.get(name)) for row in self.rows], dtype=float)
+
+    def distinct(self, name: str) -> list[Any]:
+        """The different values of a field, in order of appearance."""
+        return list(dict.fromkeys(row[name] for row in self.rows if name in row))
+
+    def per_seed(self, value: "str | Callable[[Rows], float]") -> Values:
+        """One number per seed: a field of the seed's only row, or a function of the seed's rows."""
+        measure = self._only(value) if isinstance(value, str) else value
+        return np.array([number(measure(own)) if own.rows else math.nan for own in self._by_seed()])
+
+    def mean(self, name: str) -> Values:
+        """The mean of a field, seed by seed."""
+        return self.per_seed(lambda own: own.column(name).mean())
+
+    def largest(self, name: str) -> Values:
+        """The largest value of a field, seed by seed; NaN if one is missing."""
+        return self.per_seed(lambda own: own.column(name).max())
+
+    def least(self, name: str) -> Values:
+        """The least value of a field, seed by seed; NaN if one is missing."""
+        return self.per_seed(lambda own: own.column(name).min())
+
+    def farthest(self, name: str, centre: float) -> Values:
+        """The value of a field that is farthest from a centre, seed by seed; NaN if one is missing."""
+        return self.per_seed(lambda own: farthest(own.column(name), centre))
+
+    def slope(self, x: str, y: str) -> Values:
+        """The exponent of y ∝ x^…: least-squares slope of ln y against ln x, seed by seed."""
+        return self.per_seed(lambda own: log_slope(own.column(x), own.column(y)))
+
+    def _by_seed(self) -> "list[Rows]":
+        parts: dict[int, list[Row]] = {seed: [] for seed in self.seeds}
+        for row in self.rows:
+            parts[row["seed"]].append(row)
+        return [Rows(tuple(rows), (seed,)) for seed, rows in parts.items()]
+
+    @staticmethod
+    def _only(name: str) -> "Callable[[Rows], float]":
+        def value(own: Rows) -> float:
+            if len(own) > 1:
+                raise ValueError(
+                    f"'{name}' has {len(own)} rows of seed {own.seeds[0]}: say which part, or mean, least or largest."
+                )
+            return number(own[0].get(name))
+
+        return value
+
+
+def number(value: Any) -> float:
+    """A field as a number; NaN where there is none."""
+    return math.nan if value is None or isinstance(value, str) else float(value)
+
+
+def farthest(values: np.ndarray, centre: float) -> float:
+    """The value farthest from a centre; NaN if one is missing."""
+    return float(values[np.argmax(np.abs(values - centre))])
+
+
+def log_slope(x: Iterable[float], y: Iterable[float]) -> float:
+    """Least-squares slope of ln y against ln x; NaN for fewer than two points, or values that have no logarithm."""
+    u, v = (np.asarray(list(t), dtype=float) for t in (x, y))
+    if len(u) < 2 or not (np.all(u > 0) and np.all(v > 0)):
+        return math.nan
+    u, v = np.log(u) - np.log(u).mean(), np.log(v) - np.log(v).mean()
+    return float((u * v).sum() / (u**2).sum())
