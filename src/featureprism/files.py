@@ -1,11 +1,14 @@
 """Files that people and programs read: written in one motion, as strict JSON, into folders that can be written."""
 
+import base64
 import hashlib
 import json
 import math
 import os
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
@@ -46,3 +49,13 @@ def as_json(value: Any, indent: int | None = None) -> str:
 def content_hash(content: Any) -> str:
     """SHA-256 of something JSON can hold, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def packed(array: np.ndarray) -> str:
+    """A float64 array as text that a row can hold."""
+    return base64.b64encode(np.asarray(array, np.float64).tobytes()).decode()
+
+
+def unpacked(text: str) -> np.ndarray:
+    """The array of a text that `packed` made, flat."""
+    return np.frombuffer(base64.b64decode(text), np.float64).copy()

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from featureprism.audit import audit
-from featureprism.commands.sweeps import AddParser
+from featureprism.commands.common import AddParser
 from featureprism.report import progress_bar
 from featureprism.report.audit import heads_table, premises_table, save_pareto
 

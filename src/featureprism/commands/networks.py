@@ -1,7 +1,6 @@
 """radius and kkt: your own network on your own points."""
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,12 @@ from rich.console import Console
 from torch import Tensor
 
 from featureprism.attacks import self_test
-from featureprism.commands.sweeps import AddParser
+from featureprism.commands.common import AddParser
 from featureprism.networks import TwoLayerNet, load_net, load_points
 from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.report import kkt_table, progress_bar, save_curve
-from featureprism.sweep import Request, bracket_points, strict
+from featureprism.files import as_json
+from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
 
 
@@ -105,7 +105,7 @@ def kkt(args: argparse.Namespace) -> int:
     if len(y) <= args.most_points:
         facts |= _reference(net, x, y, audit.normalised_margin)
     if args.json:
-        print(json.dumps(strict(facts), indent=1, ensure_ascii=False))
+        print(as_json(facts, indent=1))
     else:
         Console().print(kkt_table(facts))
     return 0

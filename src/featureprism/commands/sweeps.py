@@ -6,14 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from featureprism.commands.common import AddParser, add_executor, chosen_executor
+from featureprism.commands.data import add_context, context_from
+from featureprism.experiment import Experiment
 from featureprism.records import Row
 from featureprism.report import progress_bar
 from featureprism.report.phase import exponents, phase_of, power, save_phase, show
-from featureprism.sweep import Cluster, Executor, Local, Store, Summary, Sweep, read_spec, sweep
+from featureprism.sweep import Local, Serial, Store, Summary, read_spec, sweep
 from featureprism.sweep.export import as_csv, json_lines, write_parquet
 from featureprism.sweep.work import DONE
 
-AddParser = Callable[[str, str, str], argparse.ArgumentParser]
+BAD_USAGE = 2
 
 
 def add_parsers(add: AddParser) -> None:
@@ -25,20 +28,16 @@ def add_parsers(add: AddParser) -> None:
     )
     doing.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to sweep; see docs/sweeps.md")
     doing.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
-    doing.add_argument(
-        "--executor", choices=("local", "dask"), default="local", help="where tasks run (default: local)"
-    )
-    doing.add_argument(
-        "--workers", type=int, metavar="N", help="how many local processes (default: one for each core)"
-    )
-    doing.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786")
+    add_executor(doing)
+    add_context(doing)
 
     rows = add(
         "rows",
-        "Print the rows of a sweep as JSON lines or CSV, or write DIR/rows.parquet.",
+        "Print what was measured as JSON lines or CSV, or write DIR/rows.parquet.",
         "rows noise --csv",
     )
-    rows.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep wrote")
+    rows.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep or reproduce wrote")
+    rows.add_argument("--item", metavar="NAME", help="which item, where the folder has several")
     form = rows.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV")
     form.add_argument("--parquet", action="store_true", help="write DIR/rows.parquet")
@@ -48,7 +47,8 @@ def add_parsers(add: AddParser) -> None:
         "Draw a value of a sweep over two parameters: heat map, contours, slices with fitted exponents.",
         "phase noise --x alpha --y per_cluster --value distance --theory predicted_distance",
     )
-    phase.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep wrote")
+    phase.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep or reproduce wrote")
+    phase.add_argument("--item", metavar="NAME", help="which item, where the folder has several")
     for name, text in (
         ("x", "the parameter along x"),
         ("y", "the parameter along y"),
@@ -69,56 +69,56 @@ def add_parsers(add: AddParser) -> None:
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Run what is missing and say how the sweep stands."""
-    asked = read_spec(args.spec)
-    executor = executor_for(args, asked)
+    asked, context = read_spec(args.spec), context_from(args)
+    executor = chosen_executor(args, asked.rules.limits.memory_mb)
+    if asked.rules.limits.seconds and isinstance(executor, Serial):
+        executor = Local(1)  # a time limit ends the process
     with progress_bar(asked.what) as track:
-        summary = sweep(
-            asked, args.out, executor, track=lambda done, total, note: track(done, total, note)(0.0)
-        )
-    print(told(summary))
-    return 0
+        summary = sweep(asked, args.out, executor, context=context, track=track)
+    print(told(summary, args.out))
+    if isinstance(asked.source, Experiment) and summary.done:
+        print(f"claims.json in {args.out} judges its claims at every finished point.")
+    return BAD_USAGE if summary.failed == summary.total else 0
 
 
-def executor_for(args: argparse.Namespace, asked: Sweep) -> Executor:
-    """What --executor, --workers and --scheduler ask for."""
-    if args.scheduler and args.executor != "dask":
-        raise ValueError("--scheduler needs --executor dask.")
-    if args.executor == "dask":
-        return Cluster(args.scheduler, args.workers, asked.limits.memory_mb)
-    return Local(args.workers, asked.limits.memory_mb)
-
-
-def told(summary: Summary) -> str:
+def told(summary: Summary, folder: Path) -> str:
     """A few lines on how a sweep stands, and what can be done about it."""
-    lines = [
-        f"{summary.done} of {summary.total} tasks are finished, {summary.failed} failed ({summary.folder})."
-    ]
+    lines = [f"{summary.done} of {summary.total} units are finished, {summary.failed} failed ({folder})."]
+    if summary.aside:
+        lines.append(f"{summary.aside} had been measured with code or versions that have changed since: they were measured again.")
     if summary.waiting:
         lines.append(
-            f"The budget is spent with {summary.waiting} tasks left; the same command goes on from there."
+            f"The budget is spent with {summary.waiting} units left; the same command goes on from there."
         )
     if summary.failed:
         lines.append(
-            f"'sqlite3 {summary.folder}/sweep.sqlite \"select ended, message, traceback from failures\"' says why;"
+            f"'sqlite3 {folder}/units.sqlite \"select ended, message, traceback from failures\"' says why;"
             ' rerun = ["failed"] in the spec tries them again.'
         )
-    if summary.old_code:
-        lines.append(
-            f'{summary.old_code} were run by other code or other versions; rerun = ["old code"] in the spec runs them again.'
-        )
     return "\n".join(lines)
+
+
+def item_of(store: Store, asked: str | None) -> str:
+    """What was asked for, or the only thing there is."""
+    known = store.whats()
+    if asked is None and len(known) == 1:
+        return known[0]
+    if asked not in known:
+        raise ValueError(f"{store.path.parent} holds {', '.join(known) or 'nothing'}: choose one with --item.")
+    return asked
 
 
 def print_rows(args: argparse.Namespace) -> int:
     """Export the rows of a store."""
     with Store(args.folder) as store:
+        rows = store.rows(item_of(store, args.item))
         if args.parquet:
-            write_parquet(list(store.rows()), args.folder / "rows.parquet")
+            write_parquet(list(rows), args.folder / "rows.parquet")
             print(args.folder / "rows.parquet")
         elif args.csv:
-            print(as_csv(list(store.rows())), end="")
+            print(as_csv(list(rows)), end="")
         else:
-            for line in json_lines(store.rows()):
+            for line in json_lines(rows):
                 print(line)
     return 0
 
@@ -127,16 +127,17 @@ def draw_phase(args: argparse.Namespace) -> int:
     """Draw a phase diagram and print its fitted exponents."""
     chosen = dict(_pair(text) for text in args.where)
     with Store(args.folder) as store:
-        rows = [row for row in store.rows() if _is_chosen(row, chosen)]
-        tasks = [
+        item = item_of(store, args.item)
+        rows = [row for row in store.rows(item) if _is_chosen(row, chosen)]
+        planned = [
             (setting, ended)
-            for setting, _, ended in store.tasks()
+            for setting, _, ended in store.planned(item)
             if _is_chosen(setting, chosen, partly=True)
         ]
     if not rows:
-        raise ValueError(f"No finished task in {args.folder} has such rows.")
+        raise ValueError(f"No finished unit in {args.folder} has such rows.")
     found = phase_of(rows, args.x, args.y, args.value, theory=args.theory)
-    cells = [((s[args.x], s[args.y]), ended) for s, ended in tasks if args.x in s and args.y in s]
+    cells = [((s[args.x], s[args.y]), ended) for s, ended in planned if args.x in s and args.y in s]
     failed = frozenset(cell for cell, ended in cells if ended not in (DONE, None))
     missing = frozenset(cell for cell, ended in cells if ended is None) - failed
     found = replace(found, failed=failed, missing=missing)

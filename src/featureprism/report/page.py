@@ -4,10 +4,13 @@ import base64
 import json
 from html import escape
 from pathlib import Path
+from typing import Any
 
-from featureprism.records import Claim, Row
-from featureprism.report.terminal import expectation, show, verdict
-from featureprism.sweep import finished_rows
+from featureprism.files import write_whole
+from featureprism.records import Row
+from featureprism.report import claims as words
+from featureprism.report.claims import show
+from featureprism.report.markdown import results_page
 
 CSS = """
 :root{--ink:#1d2430;--soft:#5b6675;--line:#dfe4ea;--good:#0a7a4b;--bad:#b3261e;--unknown:#8a6100;--paper:#fff;--wash:#f6f8fa}
@@ -18,111 +21,84 @@ h1{font-size:1.7rem;margin-bottom:.2rem}h2{margin-top:3rem;border-top:1px solid 
 h3{font-size:1rem;margin:1.5rem 0 .3rem}.soft{color:var(--soft);font-size:.9rem}img{max-width:100%;margin:.5rem 0}
 table{border-collapse:collapse;width:100%;font-size:.88rem}th{text-align:left;color:var(--soft);font-weight:600}
 th,td{padding:.35rem .6rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}td.n{white-space:nowrap;
-font-variant-numeric:tabular-nums}.holds{color:var(--good)}.fails{color:var(--bad)}.unknown{color:var(--unknown)}
+font-variant-numeric:tabular-nums}.holds{color:var(--good)}.fails{color:var(--bad)}.undecided,.unmeasured{color:var(--unknown)}.loose{color:var(--soft)}
 code{font-size:.85em}details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft)}nav a{margin-right:1rem}
 .scroll{overflow-x:auto}a{color:inherit}
 """
 
 
-def write_report(folder: Path) -> Path:
-    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page."""
-    items = sorted(folder.glob("*/*/run.json")) if folder.is_dir() else []
-    items = [path.parent for path in items if (path.parent / "claims.json").exists()]
-    if not items:
+def read_items(folder: Path) -> list[tuple[Row, list[Row]]]:
+    """Every finished PAPER/ITEM below a folder: what run.json and claims.json say."""
+    paths = sorted(folder.glob("*/*/run.json")) if folder.is_dir() else []
+    paths = [path for path in paths if (path.parent / "claims.json").exists()]
+    if not paths:
         raise ValueError(
             f"No results in {folder}. Run 'featureprism reproduce gmm-flow --out {folder}' first."
         )
-    sections, claims, tables = [], [], []
-    for item in items:
-        section, own = _section(item)
-        sections.append(section)
-        tables.append(_markdown(_name(item), own))
-        claims += own
-    (folder / "results.md").write_text("\n".join(tables), encoding="utf-8")
+    return [(_read(path), _read(path.parent / "claims.json")) for path in paths]
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged ({error}); delete it and run the experiment again.") from error
+
+
+def write_report(folder: Path) -> Path:
+    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page."""
+    items = read_items(folder)
+    claims = [claim for _, own in items for claim in own]
+    links = " ".join(f'<a href="#{_anchor(about)}">{escape(about["id"])}</a>' for about, _ in items)
+    sections = "".join(_section(about, own, folder / about["id"]) for about, own in items)
+    write_whole(folder / "results.md", results_page(items))
     page = folder / "index.html"
-    links = " ".join(f'<a href="#{_anchor(i)}">{escape(_name(i))}</a>' for i in items)
-    counts = {word: sum(verdict(c.holds) == word for c in claims) for word in ("holds", "fails", "unknown")}
-    summary = ", ".join(f'<span class="{w}">{n} {_verb(w, n)}</span>' for w, n in counts.items() if n)
-    page.write_text(
+    write_whole(
+        page,
         "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
         f'content="width=device-width,initial-scale=1"><title>featureprism report</title><style>{CSS}</style></head>'
         "<body><h1>What features does gradient descent find?</h1>"
-        f"<p class=soft>featureprism report: {len(items)} experiments, {len(claims)} claims: {summary}.</p>"
-        f"<nav>{links}</nav>{''.join(sections)}</body></html>",
-        encoding="utf-8",
+        f"<p class=soft>{len(items)} experiments, {len(claims)} claims. {escape(words.tally(claims))}.</p>"
+        "<p class=soft>A claim holds or fails when the 95 % interval over seeds (Student's t) lies inside or outside its bound; a claim"
+        " about every seed is refuted by one. Loose: met by more than a factor of 10, which is no evidence.</p>"
+        f"<nav>{links}</nav>{sections}</body></html>",
     )
     return page
 
 
-def _markdown(name: str, claims: list[Claim]) -> str:
-    """The claims of one item as a Markdown table."""
-    lines = [f"### {name}\n", "| claim | measured | expected | |", "|---|---|---|---|"]
-    for c in claims:
-        spread = "" if c.spread != c.spread else f" ± {c.spread:.2g}"
-        statement = c.statement.replace("|", "\\|")
-        row = f"`{c.id}` {statement}", show(c.measured) + spread, expectation(c), verdict(c.holds)
-        lines.append(f"| {' | '.join(row)} |")
-    return "\n".join(lines) + "\n"
+def _anchor(about: Row) -> str:
+    return about["id"].replace("/", "-")
 
 
-def _verb(word: str, count: int) -> str:
-    return word if count == 1 or word == "unknown" else word.removesuffix("s")
-
-
-def _name(item: Path) -> str:
-    return f"{item.parent.name}/{item.name}"
-
-
-def _anchor(item: Path) -> str:
-    return _name(item).replace("/", "-")
-
-
-def _section(item: Path) -> tuple[str, list[Claim]]:
-    about = json.loads((item / "run.json").read_text())
-    claims = [_claim(row) for row in json.loads((item / "claims.json").read_text())]
-    stored = finished_rows(item / "rows.jsonl")
-    rows = [row for unit in about["units"] for row in stored.get(unit, [])]
+def _section(about: Row, claims: list[Row], folder: Path) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
-    facts = f"scale {about['scale']} · seeds {', '.join(map(str, about['seeds']))} · {about['seconds']:.0f} s · {versions}"
-    html = (
-        f'<section id="{_anchor(item)}"><h2>{escape(about["title"])}</h2>'
-        f"<p class=soft>{escape(about['source'])} · <code>{escape(about['id'])}</code></p>"
-        f"<p>{escape(about['about'])}</p>{_figure(item, about['title'])}"
-        f"<h3>Claims</h3>{_claims_table(claims)}{_attack_line(rows)}{_premises_table(rows)}"
-        f"{_settings_table(about['settings'])}<p class=soft>{escape(facts)}</p></section>"
-    )
-    return html, claims
-
-
-def _attack_line(rows: list[Row]) -> str:
-    """What stands beside attacked radii: the attack's self-test, vanished gradients, and where plain PGD fails."""
-    found = [r for r in rows if r.get("self_test_passed") is not None]
-    if not found:
-        return ""
-    passed = (
-        "passed" if all(r["self_test_passed"] for r in found) else "FAILED: do not believe the attacked radii"
-    )
-    zero, blind = (
-        max((r[name] for r in found if r.get(name) == r.get(name) and r.get(name) is not None), default=0.0)
-        for name in ("zero_gradient_share", "blind_share")
+    facts = (
+        f"scale {about['scale']} · seeds {', '.join(map(str, about['seeds']))} · {about['seconds']:.0f} s · "
+        f"featureprism {about['featureprism']}{f' ({commit})' if (commit := about['commit']) else ''}, {versions}"
     )
     return (
-        f"<p class=soft>Attack self-test (F³ must fall at 0.75 and hold at 0.68): {passed}. Vanished gradients on up to {zero:.0%} of"
-        f" the points; plain PGD misses up to {blind:.0%} of them beyond their radius.</p>"
+        f'<section id="{_anchor(about)}"><h2>{escape(about["title"])}</h2>'
+        f"<p class=soft>{escape(about['source'])} · <code>{escape(about['id'])}</code></p>"
+        f"<p>{escape(about['about'])}</p>{_figure(folder, about['title'])}"
+        f"{_claims_tables(claims)}{_attack_line(about['attack'])}{_premises_table(about['premises'])}"
+        f"{_settings_table(about['settings'])}<p class=soft>{escape(facts)}</p></section>"
     )
 
 
-def _claim(row: Row) -> Claim:
-    fields = {k: v for k, v in row.items() if k != "holds"}
-    for name in ("measured", "spread"):
-        fields[name] = float("nan") if fields[name] is None else fields[name]
-    if isinstance(fields["bound"], list):
-        fields["bound"] = tuple(fields["bound"])
-    return Claim(**fields)
+def _attack_line(attack: Row | None) -> str:
+    """What stands beside attacked radii: the attack's self-test, vanished gradients, and where plain PGD fails."""
+    if attack is None:
+        return ""
+    passed = "passed" if attack["passed"] else "FAILED: do not believe the attacked radii"
+    return (
+        f"<p class=soft>Attack self-test (F³ must fall at 0.75 and hold at 0.68): {passed}. Vanished gradients on up to "
+        f"{attack['zero_gradient_share']:.0%} of the points; plain PGD misses up to {attack['blind_share']:.0%} of them beyond"
+        " their radius.</p>"
+    )
 
 
-def _figure(item: Path, title: str) -> str:
-    path = item / "figure.svg"
+def _figure(folder: Path, title: str) -> str:
+    path = folder / "figure.svg"
     if not path.exists():
         return ""
     data = base64.b64encode(path.read_bytes()).decode()
@@ -139,49 +115,43 @@ def _cell(text: str, kind: str = "") -> str:
     return f'<td class="{kind}">{escape(text)}</td>'
 
 
-def _claims_table(claims: list[Claim]) -> str:
-    rows = []
-    for c in claims:
-        spread = "" if c.spread != c.spread else f" ± {c.spread:.2g}"
-        said = (
-            f"<td>{escape(c.statement)}"
-            + (f"<br><span class=soft>{escape(c.note)}</span>" if c.note else "")
-            + "</td>"
-        )
-        rows.append(
-            [
-                f"<td><code>{escape(c.id)}</code><br><span class=soft>{escape(c.source)}</span></td>",
-                said,
-                _cell(f"{show(c.measured)}{spread} ({c.num_seeds} seeds)", "n"),
-                _cell(expectation(c), "n"),
-                _cell(verdict(c.holds), verdict(c.holds)),
-            ]
-        )
-    return _table(["claim", "the paper says", "measured", "expected", ""], rows)
+def _claims_tables(claims: list[Row]) -> str:
+    """One table for each section: the paper inside its premises, outside them, and what is ours."""
+    columns = ["claim", "statement", "measured", "expected", "÷ bound", ""]
+    return "".join(
+        f"<h3>{escape(name[0].upper() + name[1:])}</h3>{_table(columns, [_claim(claim) for claim in part])}"
+        for name, part in words.in_sections(claims).items()
+    )
 
 
-def _premises_table(rows: list[Row]) -> str:
+def _claim(claim: Row) -> list[str]:
+    remarks = [text for text in (words.premises(claim), claim["note"]) if text]
+    small = "".join(f"<br><span class=soft>{escape(text)}</span>" for text in remarks)
+    kind = "unmeasured" if claim["verdict"] == "not measured" else claim["verdict"]
+    return [
+        f"<td><code>{escape(claim['id'])}</code><br><span class=soft>{escape(claim['source'])}</span></td>",
+        f"<td>{escape(claim['statement'])}{small}</td>",
+        _cell(f"{words.measured(claim)} ({len(claim['values'])} seeds)", "n"),
+        _cell(words.expected(claim), "n"),
+        _cell(words.slack(claim), "n loose" if claim["loose"] else "n"),
+        _cell(words.verdict(claim), kind),
+    ]
+
+
+def _premises_table(premises: list[Row]) -> str:
     """Each premise with its least slack over all runs, and in how many it holds."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
-    for row in rows:
-        if row["kind"] == "premise":
-            groups.setdefault((row["name"], row["relation"], row["source"]), []).append(row)
-    if not groups:
+    if not premises:
         return ""
-    table = []
-    for (name, relation, source), found in groups.items():
-        worst = min(found, key=lambda r: r["slack"])
-        holding = sum(bool(r["holds"]) for r in found)
-        kind = "holds" if holding == len(found) else "fails"
-        table.append(
-            [
-                f"<td>{escape(name)}<br><span class=soft>{escape(source)}</span></td>",
-                _cell(f"{show(worst['measured'])} {relation} {show(worst['required'])}", "n"),
-                _cell(show(worst["slack"]), "n"),
-                _cell(f"{holding} of {len(found)} runs", kind),
-            ]
-        )
-    return "<h3>Premises</h3>" + _table(["premise", "tightest run", "slack", "holds in"], table)
+    rows = [
+        [
+            f"<td>{escape(p['name'])}<br><span class=soft>{escape(p['source'])} · <code>{escape(p['id'])}</code></span></td>",
+            _cell(f"{show(p['measured'])} {p['relation']} {show(p['required'])}", "n"),
+            _cell(show(p["slack"]), "n"),
+            _cell(f"{p['holding']} of {p['runs']} runs", "holds" if p["holding"] == p["runs"] else "fails"),
+        ]
+        for p in premises
+    ]
+    return "<h3>Premises</h3>" + _table(["premise", "tightest run", "slack", "holds in"], rows)
 
 
 def _settings_table(settings: list[Row]) -> str:

@@ -1,11 +1,11 @@
 """What people see in the terminal: progress bars and tables of claims."""
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -16,15 +16,33 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from featureprism.records import Claim, Row, announce
-from featureprism.records import Progress as Tick
+from featureprism.context import Progress as Tick
+from featureprism.experiment import Verdict
+from featureprism.records import Row
+from featureprism.report.claims import OUTSIDE, expected, in_sections, measured, premises, section, show, verdict
 
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Gives the progress callback of unit `index` out of `total`."""
+    """Gives the progress callback of unit `index` out of `total`; `say` puts a remark beside the bar."""
+
+    say: Callable[[str], None]
 
     def __call__(self, index: int, total: int, note: str = "") -> Tick: ...
+
+
+class _Track:
+    """A tracker that moves a bar."""
+
+    def __init__(self, bars: Progress, title: str) -> None:
+        self.bars, self.title, self.task = bars, title, bars.add_task(title, total=1)
+
+    def __call__(self, index: int, total: int, note: str = "") -> Tick:
+        self.bars.update(self.task, total=total, description=f"{self.title} {note}")
+        return lambda done: self.bars.update(self.task, completed=round(index + done, 2))
+
+    def say(self, text: str) -> None:
+        self.bars.update(self.task, description=f"{self.title} {text}")
 
 
 @contextmanager
@@ -42,34 +60,7 @@ def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Trac
         console=console or Console(stderr=True),
     )
     with bars:
-        task = bars.add_task(title, total=1)
-
-        def track(index: int, total: int, note: str = "") -> Tick:
-            bars.update(task, total=total, description=f"{title} {note}")
-            return lambda done: bars.update(task, completed=round(index + done, 2))
-
-        listening = announce.set(lambda text: bars.update(task, description=f"{title} {text}"))
-        try:
-            yield track
-        finally:
-            announce.reset(listening)
-
-
-def show(value: float) -> str:
-    """A number as a reader wants it: five significant digits."""
-    return "unknown" if math.isnan(value) else f"{value:.5g}"
-
-
-def expectation(claim: Claim) -> str:
-    """The bound of a claim in words."""
-    if isinstance(claim.bound, tuple):
-        return f"{claim.bound[0]:g} to {claim.bound[1]:g}"
-    return f"{claim.relation} {claim.bound:g}"
-
-
-def verdict(holds: bool | None) -> str:
-    """Yes, no or unknown."""
-    return {True: "holds", False: "fails", None: "unknown"}[holds]
+        yield _Track(bars, title)
 
 
 KKT_WORDS = {
@@ -104,19 +95,19 @@ def kkt_table(facts: Row) -> Table:
     return table
 
 
-def claims_table(title: str, claims: list[Claim]) -> Table:
-    """What the paper says, what was measured, whether it holds."""
+COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow", "not measured": "yellow"}
+
+
+def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
+    """Who says what, what was measured, whether it holds; the paper inside its premises, outside them, and what is ours."""
     table = Table(title=title, title_justify="left", expand=False)
-    for column in ("claim", "the paper says", "measured", "expected", ""):
+    for column in ("claim", "statement", "measured", "expected", ""):
         table.add_column(column, overflow="fold", no_wrap=column == "claim")
-    colours = {True: "green", False: "red", None: "yellow"}
-    for claim in claims:
-        spread = "" if math.isnan(claim.spread) else f" ± {claim.spread:.2g}"
-        table.add_row(
-            claim.id,
-            claim.statement,
-            show(claim.measured) + spread,
-            expectation(claim),
-            f"[{colours[claim.holds]}]{verdict(claim.holds)}[/]",
-        )
+    for name, part in in_sections(verdict.as_row() for verdict in verdicts).items():
+        table.add_section()
+        table.add_row(f"[bold]{name}[/]")
+        for claim in part:
+            said = escape(claim["statement"] + (f" ({premises(claim)})" if section(claim) == OUTSIDE else ""))
+            colour = COLOURS[claim["verdict"]]
+            table.add_row(claim["id"], said, measured(claim), expected(claim), f"[{colour}]{verdict(claim)}[/]")
     return table

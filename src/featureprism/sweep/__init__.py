@@ -1,13 +1,15 @@
-"""Many settings, seeds and points, kept as they are done and resumed."""
+"""Many settings, seeds and points: one engine and one store."""
 
 from featureprism.sweep.cluster import Cluster
-from featureprism.sweep.engine import Summary, sweep
+from featureprism.sweep.engine import Budget, Rules, Summary, run_units
 from featureprism.sweep.executors import Executor, Local, Serial
 from featureprism.sweep.radii import Request, bracket_points
-from featureprism.sweep.runner import Result, Unit, finished_rows, prepare_folder, run, strict, units
-from featureprism.sweep.spec import Between, Budget, Sweep, did_you_mean, draws, grid, of_function, of_item
+from featureprism.sweep.reproduction import Failure, Result, reproduce
+from featureprism.sweep.spec import Between, Sweep, draws, grid, of_function, of_item
 from featureprism.sweep.spec_file import read_spec
 from featureprism.sweep.store import Store
+from featureprism.sweep.sweeps import sweep
+from featureprism.sweep.unit import Unit, units_of
 from featureprism.sweep.work import Limits
 
 __all__ = [
@@ -15,26 +17,25 @@ __all__ = [
     "Budget",
     "Cluster",
     "Executor",
+    "Failure",
     "Limits",
     "Local",
     "Request",
     "Result",
+    "Rules",
     "Serial",
     "Store",
     "Summary",
     "Sweep",
     "Unit",
     "bracket_points",
-    "did_you_mean",
     "draws",
-    "finished_rows",
     "grid",
     "of_function",
     "of_item",
-    "prepare_folder",
     "read_spec",
-    "run",
-    "strict",
+    "reproduce",
+    "run_units",
     "sweep",
-    "units",
+    "units_of",
 ]

@@ -1,12 +1,12 @@
-"""Tasks on many machines with Dask distributed; without a scheduler's address, on processes of this machine.
+"""Units on many machines with Dask distributed; without a scheduler's address, on processes of this machine.
 
-Every Dask worker has one task at a time, sent to it by its address: when a worker is gone, killed or restarted by its nanny, there is
-no doubt which task it had. Run workers with one thread (dask worker --nthreads 1).
+Every Dask worker has one unit at a time, sent to it by its address: when a worker is gone, killed or restarted by its nanny, there is
+no doubt which unit it had. Run workers with one thread (dask worker --nthreads 1).
 """
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from joblib.externals.loky import cpu_count
 
 from featureprism.sweep.executors import Ended, affordable, past_due
-from featureprism.sweep.work import DIED, RAISED, TIME, Job, Outcome, one_thread_for_good, run_job
+from featureprism.sweep.work import DIED, RAISED, TIME, Job, Outcome, run_job
+from featureprism.threads import one_thread_for_good
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster
@@ -57,7 +58,7 @@ class Cluster:
         self.scheduler, self.size = scheduler, affordable(workers or cpu_count(), memory_mb)
         self._settled: dict[str, Future] = {}  # what readies each worker, by its address
         self._running: dict[str, _Running] = {}
-        self._stuck: set[str] = set()  # workers that did not end with their task's time limit
+        self._stuck: set[str] = set()  # workers that did not end with their unit's time limit
         self._looked, self._seen, self._change = 0.0, time.perf_counter(), Event()
         self._patient = ExitStack()
         self._client: Client
@@ -94,15 +95,15 @@ class Cluster:
             if self._cluster:
                 self._cluster.close(timeout=PATIENCE)
 
-    def num_free(self) -> int:
+    def free(self) -> list[Hashable]:
         self._look()
-        return len(self._idle())
+        return list(self._idle())
 
     def _idle(self) -> list[str]:
         return [a for a, ready in self._settled.items() if ready.done() and a not in self._running]
 
-    def start(self, job: Job) -> None:
-        address = self._idle()[0]
+    def start(self, worker: Hashable, job: Job) -> None:
+        address = str(worker)
         self._running[address] = _Running(job, self._send(address, run_job, job), time.perf_counter())
 
     def _send(self, address: str, call: Callable[..., Any], *args: Any) -> "Future":
@@ -120,7 +121,7 @@ class Cluster:
         return [(r.job, self._outcome(r)) for r in map(self._running.pop, over)]
 
     def _look(self) -> None:
-        """Which workers there are now; a new one is settled before its first task, so that the task's time is its own."""
+        """Which workers there are now; a new one is settled before its first unit, so that the unit's time is its own."""
         if time.perf_counter() - self._looked < REFRESH:
             return
         there = cast(dict[str, int], self._client.nthreads()).keys() - self._stuck

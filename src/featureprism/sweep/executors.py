@@ -1,6 +1,6 @@
-"""Where tasks run: in this process, or in local processes with loky. See cluster.py for Dask.
+"""Where units run: in this process, or in local processes with loky. See cluster.py for Dask.
 
-A local worker is a loky pool of one process with one task at a time. When its process dies there is no doubt which task did it,
+A local worker is a loky pool of one process with one unit at a time. When its process dies there is no doubt which unit did it,
 no neighbour is harmed, and a new process takes its place.
 """
 
@@ -8,6 +8,7 @@ import os
 import time
 import warnings
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from collections.abc import Hashable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +26,12 @@ from featureprism.sweep.work import (
     Limits,
     Outcome,
     enter_worker,
-    one_thread,
     run_job,
 )
+from featureprism.threads import one_thread
 
-OVERDUE = 60.0  # seconds past its time limit after which a task that has not ended its worker is given up, with the worker
-WORKER_MB = 500  # what a worker holds before its first task: Python, torch, featureprism
+OVERDUE = 60.0  # seconds past its time limit after which a unit that has not ended its worker is given up, with the worker
+WORKER_MB = 500  # what a worker holds before its first unit: Python, torch, featureprism
 Ended = list[tuple[Job, Outcome]]
 
 
@@ -42,11 +43,11 @@ class Executor(Protocol):
 
     def __exit__(self, *error: object) -> None: ...
 
-    def num_free(self) -> int:
-        """How many jobs could start now."""
+    def free(self) -> list[Hashable]:
+        """The workers that could start a job now."""
         ...
 
-    def start(self, job: Job) -> None:
+    def start(self, worker: Hashable, job: Job) -> None:
         """Start a job on a free worker."""
         ...
 
@@ -56,7 +57,7 @@ class Executor(Protocol):
 
 
 class Serial:
-    """One task after the other in this process; for debugging, as nothing protects the process from its tasks."""
+    """One unit after the other in this process, watched from within; nothing protects the process from them."""
 
     def __init__(self) -> None:
         self._job: Job | None = None
@@ -69,10 +70,10 @@ class Serial:
     def __exit__(self, *error: object) -> None:
         self._threads.close()
 
-    def num_free(self) -> int:
-        return int(self._job is None)
+    def free(self) -> list[Hashable]:
+        return [] if self._job else [0]
 
-    def start(self, job: Job) -> None:
+    def start(self, worker: Hashable, job: Job) -> None:
         if job.limits != Limits():
             raise ValueError(
                 "Limits need worker processes: use the local executor instead of the serial one."
@@ -121,13 +122,14 @@ class Local:
             worker.pool.shutdown(wait=True, kill_workers=True)
         self._quiet.close()
 
-    def num_free(self) -> int:
-        return sum(worker.job is None for worker in self._workers)
+    def free(self) -> list[Hashable]:
+        return [index for index, worker in enumerate(self._workers) if worker.job is None]
 
-    def start(self, job: Job) -> None:
-        worker = next(w for w in self._workers if w.job is None)
-        worker.job, worker.began = job, time.perf_counter()
-        worker.future = self._submit(worker, job)
+    def start(self, worker: Hashable, job: Job) -> None:
+        assert isinstance(worker, int)
+        chosen = self._workers[worker]
+        chosen.job, chosen.began = job, time.perf_counter()
+        chosen.future = self._submit(chosen, job)
 
     def ended(self, timeout: float) -> Ended:
         busy = [w for w in self._workers if w.future]
@@ -137,7 +139,7 @@ class Local:
     def _submit(self, worker: _Worker, job: Job) -> Future:
         try:
             return worker.pool.submit(run_job, job)
-        except BrokenProcessPool:  # it died between two tasks
+        except BrokenProcessPool:  # it died between two units
             self._renew(worker)
             return worker.pool.submit(run_job, job)
 

@@ -1,20 +1,19 @@
 """The rows of a sweep for other tools: JSON lines, CSV or Parquet."""
 
 import csv
-import json
 from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
 from featureprism.records import Row
-from featureprism.sweep.runner import strict
+from featureprism.files import as_json
 
 
 def json_lines(rows: Iterable[Row]) -> Iterator[str]:
     """One strict JSON object for each row; null where JSON has no number."""
     for row in rows:
-        yield json.dumps(strict(row), ensure_ascii=False)
+        yield as_json(row)
 
 
 def columns_of(rows: Iterable[Row]) -> list[str]:

@@ -2,11 +2,9 @@
 
 import csv
 import hashlib
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +12,18 @@ import torch
 from torch import Tensor
 
 from featureprism.certificates import INTERRUPTED, robust_radius
+from featureprism.context import Context
+from featureprism.experiment import Rows, fields_of
+from featureprism.files import packed, prepare_folder, unpacked, write_whole
 from featureprism.networks import TwoLayerNet
-from featureprism.records import Progress, RadiusBracket
-from featureprism.sweep.runner import prepare_folder
+from featureprism.records import RadiusBracket, Row
+from featureprism.sweep.engine import Rules, Track, run_units
+from featureprism.sweep.executors import Executor, Serial
+from featureprism.sweep.store import Store
+from featureprism.sweep.unit import Unit
 
 BATCH = 32  # points bracketed between two writes
 COLUMNS = ("index", "certified", "attacked", "method", "seconds")
-SHARES = ("zero_gradient_share", "blind_share")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,18 @@ class Request:
     seconds_per_point: float = 1.0
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Some points of a file: the hash of network and points, the first and how many, and what is asked."""
+
+    problem: str
+    first: int
+    size: int
+    norm: float
+    gap: float
+    seconds_per_point: float
+
+
 def bracket_points(
     net: TwoLayerNet,
     x: Tensor,
@@ -39,76 +54,87 @@ def bracket_points(
     request: Request,
     out: Path,
     *,
-    track: Callable[[int, int, str], Progress] | None = None,
+    executor: Executor | None = None,
+    track: Track | None = None,
 ) -> RadiusBracket:
-    """Bracket every point and leave brackets.csv, witnesses.npz and radius.json in `out` after each batch.
-
-    A folder of the same network, points and request is continued; one of another request is refused, so that nothing is lost.
-    """
+    """Bracket every point and leave brackets.csv and witnesses.npz in `out`; what the folder knows already is not done again."""
     prepare_folder(out)
-    key = _key(net, x, y, request)
-    rows, witnesses, shares = _resume(out, key)
-    for first in range(len(rows), len(x), BATCH):
-        part = slice(first, first + BATCH)
-        closed = sum(row[1] >= (1 - request.gap) * row[2] for row in rows)
-        tick = track(first, len(x), f"({closed} closed)") if track else lambda _done: None
-        size = len(x[part])
-        progress = partial(_scaled, tick, size)
-        found = robust_radius(net, x[part], y[part], **asdict(request), progress=progress)
-        if INTERRUPTED in found.method:
-            raise KeyboardInterrupt
-        sides = zip(found.certified.tolist(), found.attacked.tolist(), found.method, strict=True)
-        rows += [[first + i, *side, found.seconds] for i, side in enumerate(sides)]
-        assert found.witness is not None
-        witnesses.append(found.witness.numpy())
-        shares.append([getattr(found, name) * size for name in SHARES])
-        _write(out, key, rows, witnesses, shares)
-    certified, attacked = (torch.tensor([row[i] for row in rows], dtype=torch.float64) for i in (1, 2))
-    zero, blind = (sum(share[i] for share in shares) / max(1, len(rows)) for i in (0, 1))
-    method, witness = tuple(row[3] for row in rows), torch.as_tensor(np.concatenate(witnesses))
-    seconds = sum(row[4] for row in rows) / max(1, len(rows))
-    return RadiusBracket(certified, attacked, method, witness, (), zero, blind, seconds)
+    problem, measure = _digest(net, x, y), partial(_measured, net, x, y)
+    batches = [
+        Batch(problem, first, min(BATCH, len(x) - first), request.norm, request.gap, request.seconds_per_point)
+        for first in range(0, len(x), BATCH)
+    ]
+    units = [Unit("radius", measure, batch, 0, fields_of(batch)) for batch in batches]
+    failed: list[str] = []
+    with Store(out, write=True) as store:
+        run_units(
+            store,
+            units,
+            executor or Serial(),
+            rules=Rules(),
+            track=track,
+            hear=lambda _unit, outcome: failed.append(outcome.message) if outcome.message else None,
+        )
+        rows = Rows.gather(store.rows_of(units))
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(units)} batches failed: {failed[0]}")
+    bracket = _bracket(rows)
+    _write(out, rows, bracket)
+    return bracket
 
 
-def _scaled(tick: Progress, size: int, done: float) -> None:
-    tick(size * done)
+def _measured(net: TwoLayerNet, x: Tensor, y: Tensor, batch: Batch, _seed: int, context: Context) -> list[Row]:
+    """One row for each point of a batch."""
+    part = slice(batch.first, batch.first + batch.size)
+    bracket = robust_radius(
+        net,
+        x[part],
+        y[part],
+        norm=batch.norm,
+        gap=batch.gap,
+        seconds_per_point=batch.seconds_per_point,
+        progress=context.progress,
+    )
+    if INTERRUPTED in bracket.method:
+        raise KeyboardInterrupt
+    assert bracket.witness is not None
+    return [
+        {
+            "kind": "bracket",
+            "index": batch.first + i,
+            "certified": float(bracket.certified[i]),
+            "attacked": float(bracket.attacked[i]),
+            "method": bracket.method[i],
+            "seconds": bracket.seconds,
+            "zero_gradient_share": bracket.zero_gradient_share,
+            "blind_share": bracket.blind_share,
+            "witness": packed(bracket.witness[i].numpy()),
+        }
+        for i in range(batch.size)
+    ]
 
 
-def _key(net: TwoLayerNet, x: Tensor, y: Tensor, request: Request) -> str:
-    """A hash of everything the brackets depend on."""
-    digest = hashlib.sha256(f"{version('featureprism')} {request} {net.activation}".encode())
+def _bracket(rows: Rows) -> RadiusBracket:
+    """The rows of all batches as one bracket."""
+    certified, attacked = (torch.from_numpy(rows.column(side)) for side in ("certified", "attacked"))
+    shares = (float(rows.column(name).mean()) for name in ("zero_gradient_share", "blind_share", "seconds"))
+    witness = torch.from_numpy(np.stack([unpacked(row["witness"]) for row in rows]))
+    return RadiusBracket(certified, attacked, tuple(row["method"] for row in rows), witness, (), *shares)
+
+
+def _digest(net: TwoLayerNet, x: Tensor, y: Tensor) -> str:
+    """A hash of network and points."""
+    digest = hashlib.sha256(f"{net.activation}".encode())
     for tensor in (*net.parameters(), x, y):
         digest.update(tensor.detach().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
-def _resume(out: Path, key: str) -> tuple[list[list], list[np.ndarray], list[list[float]]]:
-    """Rows, witnesses and shares of the batches already done."""
-    if not (out / "radius.json").exists():
-        return [], [], []
-    about = json.loads((out / "radius.json").read_text())
-    if about["key"] != key:
-        raise ValueError(
-            f"{out} holds brackets of another network, other points or another request. Choose another --out."
-        )
-    with (out / "brackets.csv").open(newline="") as file:
-        table = list(csv.DictReader(file))[: about["points"]]
-    rows = [
-        [int(r["index"]), float(r["certified"]), float(r["attacked"]), r["method"], float(r["seconds"])]
-        for r in table
-    ]
-    with np.load(out / "witnesses.npz") as file:
-        return rows, [file["delta"][: len(rows)]], about["shares"]
-
-
-def _write(
-    out: Path, key: str, rows: list[list], witnesses: list[np.ndarray], shares: list[list[float]]
-) -> None:
-    """Replace each file in one motion; radius.json last, as it says how many points the others hold."""
-    with (out / "brackets.csv.partial").open("w", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *rows])
-    with (out / "witnesses.npz.partial").open("wb") as file:
-        np.savez(file, delta=np.concatenate(witnesses))
-    (out / "radius.json.partial").write_text(json.dumps({"key": key, "points": len(rows), "shares": shares}))
-    for name in ("brackets.csv", "witnesses.npz", "radius.json"):
-        (out / f"{name}.partial").replace(out / name)
+def _write(out: Path, rows: Rows, bracket: RadiusBracket) -> None:
+    """For people and programs."""
+    table, witnesses = StringIO(), BytesIO()
+    csv.writer(table, lineterminator="\n").writerows([COLUMNS, *([row[c] for c in COLUMNS] for row in rows)])
+    assert bracket.witness is not None
+    np.savez(witnesses, delta=bracket.witness.numpy())
+    write_whole(out / "brackets.csv", table.getvalue())
+    write_whole(out / "witnesses.npz", witnesses.getvalue())

@@ -4,60 +4,62 @@ In Python a `Sweep` is put together from `grid`, `draws` and `of_item`; `read_sp
 """
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 import torch
 
-from featureprism.papers import PAPERS
-from featureprism.records import Experiment, Progress, Row, silent
+from featureprism.context import Context
+from featureprism.experiment import Experiment, changed, fields_of
+from featureprism.papers import item_called
+from featureprism.records import Row
 from featureprism.seeds import generator_for
-from featureprism.sweep.runner import content_hash, with_source
-from featureprism.sweep.work import Limits, Measure, Task
+from featureprism.suggest import did_you_mean
+from featureprism.sweep.engine import Rules
+from featureprism.sweep.unit import Unit, unit_of
 
-FAILED, OLD_CODE = "failed", "old code"  # what `rerun` may name
+OwnMeasure = Callable[[Row, int], list[Row]]  # a function of one's own: a setting as a dictionary, and a seed
 
 
 @dataclass(frozen=True)
-class Budget:
-    """When to stop starting tasks: after so many seconds, or so many tasks; what is left waits for the next call."""
+class Point:
+    """One setting to measure, and the changes that it was made with."""
 
-    seconds: float = math.inf
-    tasks: float = math.inf
+    setting: Any
+    changes: Row
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Everything that is asked of a sweep. `what` names what is swept; `measure(setting, seed)` returns flat rows.
-
-    A finished task is never run twice, unless `rerun` names "failed" (those that failed) or "old code" (those that other code ran).
-    """
+    """Everything that is asked of a sweep: an experiment, or a function of one's own under a name, at many points."""
 
     what: str
-    measure: Measure
-    settings: Sequence[Row]
+    source: Experiment | OwnMeasure
+    points: Sequence[Point]
     seeds: Sequence[int] = (0,)
-    limits: Limits = field(default_factory=Limits)
-    budget: Budget = field(default_factory=Budget)
-    rerun: frozenset[str] = frozenset()
+    rules: Rules = field(default_factory=lambda: Rules(retry=False))
 
     def __post_init__(self) -> None:
-        if not self.settings:
+        if not self.points:
             raise ValueError("There is no setting to run: the grid or list is empty.")
         if not self.seeds:
             raise ValueError("There is no seed to run.")
 
-    def tasks(self) -> list[Task]:
+    def units(self, context: Context) -> list[Unit]:
         """Setting × seed, each once, in order."""
-        found = {}
-        for setting, seed in itertools.product(self.settings, self.seeds):
-            key = content_hash([self.what, setting, seed])[:16]
-            found.setdefault(key, Task(key, dict(setting), seed))
-        return list(found.values())
+        return [self.unit(p.setting, seed, context) for p, seed in itertools.product(self.points, self.seeds)]
+
+    def unit(self, setting: Any, seed: int, context: Context) -> Unit:
+        """One of its units."""
+        if isinstance(self.source, Experiment):
+            return unit_of(self.source, setting, seed, context)
+        return Unit(self.what, partial(_measured, self.source), setting, seed, fields_of(setting))
+
+
+def _measured(measure: OwnMeasure, setting: Row, seed: int, _context: Context) -> list[Row]:
+    return measure(dict(setting), seed)
 
 
 @dataclass(frozen=True)
@@ -109,66 +111,30 @@ def draws(num: int, seed: int = 0, **values: Between | Sequence[Any]) -> list[Ro
 
 def of_item(
     name: str,
-    points: Sequence[Row] = ({},),
+    changes: Sequence[Row] = ({},),
     *,
     scale: str = "quick",
     where: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Sweep:
-    """Sweep an item of a paper: each of its settings at a scale that has the values `where`, with those of each point put in.
+    """Sweep an item of a paper: each of its settings at a scale that has the values `where`, changed in every way asked for.
 
-    `options` are those of `Sweep`: seeds, limits, budget, rerun.
+    `options` are those of `Sweep`: seeds, rules.
     """
-    experiment = item_called(name)
-    if scale not in experiment.scales:
-        raise ValueError(f"Unknown scale {scale!r}; choose one of {', '.join(experiment.scales)}.")
-    where = where or {}
-    known = list(dict.fromkeys(p for setting in experiment.scales[scale] for p in setting))
-    for parameter in itertools.chain(where, *points):
+    experiment, where = item_called(name), where or {}
+    settings = experiment.settings(scale)
+    known = list(dict.fromkeys(field for setting in settings for field in fields_of(setting)))
+    for parameter in itertools.chain(where, *changes):
         if parameter not in known:
             raise ValueError(f"{name} has no parameter '{parameter}'. {did_you_mean(parameter, known)}")
-    bases = [s for s in experiment.scales[scale] if all(s.get(k) == v for k, v in where.items())]
+    bases = [s for s in settings if all(fields_of(s).get(k) == v for k, v in where.items())]
     if not bases:
         raise ValueError(f"No setting of {name} at scale {scale} has {dict(where)}.")
-    settings = [with_source({**base, **_like(base, point, name)}) for point in points for base in bases]
-    return Sweep(name, partial(_measured, experiment.measure), settings, **options)
+    points = [Point(changed(base, change, name), dict(change)) for change in changes for base in bases]
+    return Sweep(name, experiment, points, **options)
 
 
-def of_function(measure: Measure, settings: Sequence[Row], *, name: str = "", **options: Any) -> Sweep:
+def of_function(measure: OwnMeasure, settings: Sequence[Row], *, name: str = "", **options: Any) -> Sweep:
     """Sweep one's own `measure(setting, seed) -> rows`; `options` are those of `Sweep`."""
-    return Sweep(name or f"{measure.__module__}:{measure.__qualname__}", measure, settings, **options)
-
-
-def item_called(name: str) -> Experiment:
-    """An experiment by its id."""
-    everything = {e.id: e for experiments in PAPERS.values() for e in experiments}
-    if name not in everything:
-        raise ValueError(f"No item is called '{name}'. {did_you_mean(name, everything)}")
-    return everything[name]
-
-
-def did_you_mean(name: str, known: Mapping[str, Any] | Sequence[str]) -> str:
-    """The nearest known name as a question, or all of them."""
-    near = get_close_matches(str(name), list(known), n=1, cutoff=0.3)
-    return f"Did you mean '{near[0]}'?" if near else f"Choose from: {', '.join(known)}."
-
-
-def _measured(measure: Callable[[Row, int, Progress], list[Row]], setting: Row, seed: int) -> list[Row]:
-    return measure(setting, seed, silent)
-
-
-def _like(base: Row, point: Row, name: str) -> Row:
-    """The point's values in the types of the base; a wrong type is refused."""
-    return {
-        key: _as(base[key], value, f"{key} of {name}") if key in base else value
-        for key, value in point.items()
-    }
-
-
-def _as(model: Any, value: Any, name: str) -> Any:
-    if isinstance(model, float) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if type(value) is not type(model):
-        words = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
-        raise ValueError(f"{name} must be {words[type(model)]}, got {value!r}.")
-    return value
+    points = [Point(dict(setting), dict(setting)) for setting in settings]
+    return Sweep(name or f"{measure.__module__}:{measure.__qualname__}", measure, points, **options)

@@ -8,20 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.records import Row
-from featureprism.sweep.spec import (
-    FAILED,
-    OLD_CODE,
-    Between,
-    Budget,
-    Sweep,
-    did_you_mean,
-    draws,
-    grid,
-    of_function,
-    of_item,
-)
-from featureprism.sweep.work import Limits, Measure
+from featureprism.suggest import did_you_mean
+from featureprism.sweep.engine import Budget, Rules
+from featureprism.sweep.spec import Between, OwnMeasure, Sweep, draws, grid, of_function, of_item
+from featureprism.sweep.work import Limits
 
+FAILED = "failed"  # what `rerun` may name
 WAYS = ("grid", "list", "random")
 FIELDS = ("item", "function", "scale", "where", "seeds", "fixed", *WAYS, "limits", "budget", "rerun")
 NUMBER, WHOLE = (int, float), (int,)
@@ -47,12 +39,12 @@ def _sweep(table: Row, folder: Path) -> Sweep:
     if ("item" in table) == ("function" in table):
         raise ValueError('Say what to sweep: item = "PAPER/ITEM" or function = "FILE.py:NAME".')
     points = [{**_flat(table, "fixed"), **point} for point in _points(table)]
-    options: dict[str, Any] = {
-        "seeds": _seeds(table.get("seeds", 1)),
-        "limits": Limits(**_numbers(table, "limits", {"seconds": NUMBER, "memory_mb": NUMBER})),
-        "budget": Budget(**_numbers(table, "budget", {"seconds": NUMBER, "tasks": WHOLE})),
-        "rerun": _rerun(table.get("rerun", [])),
-    }
+    rules = Rules(
+        Limits(**_numbers(table, "limits", {"seconds": NUMBER, "memory_mb": NUMBER})),
+        Budget(**_numbers(table, "budget", {"seconds": NUMBER, "units": WHOLE})),
+        _retries(table.get("rerun", [])),
+    )
+    options: dict[str, Any] = {"seeds": _seeds(table.get("seeds", 1)), "rules": rules}
     if "item" in table:
         options |= {
             "scale": _typed(table.get("scale", "quick"), str, "scale"),
@@ -66,7 +58,7 @@ def _sweep(table: Row, folder: Path) -> Sweep:
     return of_function(load_function(name, folder), points, name=name, **options)
 
 
-def load_function(name: str, folder: Path) -> Measure:
+def load_function(name: str, folder: Path) -> OwnMeasure:
     """FILE.py:NAME, the file relative to the folder."""
     file, _, function = name.partition(":")
     path = folder / file
@@ -138,7 +130,9 @@ def _flat(table: Row, name: str) -> Row:
 
 
 def _scalar(value: Any, name: str) -> Any:
-    if not isinstance(value, bool | int | float | str):
+    """A number, a word, true or false, or a list of those."""
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, bool | int | float | str) for part in parts):
         raise ValueError(f"{name} must be a number, a word, true or false, got {value!r}.")
     return value
 
@@ -162,11 +156,11 @@ def _seeds(value: Any) -> tuple[int, ...]:
     return tuple(_typed(seed, int, "seeds") for seed in seeds)
 
 
-def _rerun(value: Any) -> frozenset[str]:
-    known = (FAILED, OLD_CODE)
-    if not isinstance(value, list) or any(word not in known for word in value):
-        raise ValueError(f"rerun is a list that may hold {' and '.join(map(repr, known))}, got {value!r}.")
-    return frozenset(value)
+def _retries(value: Any) -> bool:
+    """Whether `rerun` asks for the units that failed."""
+    if not isinstance(value, list) or any(word != FAILED for word in value):
+        raise ValueError(f"rerun is a list that may hold {FAILED!r}, got {value!r}.")
+    return FAILED in value
 
 
 def _only(table: Row, known: tuple[str, ...], name: str) -> None:

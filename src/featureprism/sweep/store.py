@@ -1,86 +1,62 @@
-"""What a sweep keeps: one SQLite file in WAL mode, written by one process, read by as many as like.
+"""What has been measured: one SQLite file in a folder, in WAL mode, which several processes may read and write at once.
 
-tasks holds every setting × seed ever planned, outcomes how it ended and how long it took, rows what it measured (JSON, where NaN
-and Infinity are allowed), failures every attempt that went wrong with its traceback, versions the code that made them.
+units holds every setting × seed ever planned, known by a hash of all that its rows depend on, and how it ended; rows what it measured
+(JSON, where NaN and Infinity are allowed); failures every attempt that went wrong, with its traceback.
 """
 
-import fcntl
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from featureprism.records import Row
-from featureprism.sweep.runner import content_hash
-from featureprism.sweep.work import DONE, Outcome, Task
+from featureprism.sweep.unit import Unit
+from featureprism.sweep.work import DONE, Outcome
 
-FILE = "sweep.sqlite"
-FORMAT = 1
+FILE = "units.sqlite"
+FORMAT = 2
 SCHEMA = f"""
-CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE versions (code TEXT PRIMARY KEY, details TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE tasks (task INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, setting TEXT NOT NULL, seed INTEGER NOT NULL);
-CREATE TABLE outcomes (task INTEGER PRIMARY KEY REFERENCES tasks, ended TEXT NOT NULL, attempts INTEGER NOT NULL,
-  seconds REAL NOT NULL, code TEXT NOT NULL, at TEXT NOT NULL);
-CREATE TABLE rows (task INTEGER REFERENCES tasks, place INTEGER, row TEXT NOT NULL, PRIMARY KEY (task, place)) WITHOUT ROWID;
-CREATE TABLE failures (failure INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks, attempt INTEGER NOT NULL,
-  ended TEXT NOT NULL, message TEXT NOT NULL, traceback TEXT NOT NULL, seconds REAL NOT NULL, code TEXT NOT NULL, at TEXT NOT NULL);
+CREATE TABLE units (unit INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, what TEXT NOT NULL, setting TEXT NOT NULL,
+  seed INTEGER NOT NULL, code TEXT NOT NULL, versions TEXT NOT NULL, is_current INTEGER NOT NULL DEFAULT 1,
+  ended TEXT, attempts INTEGER, seconds REAL, at TEXT);
+CREATE INDEX units_of ON units (what, seed);
+CREATE TABLE rows (unit INTEGER REFERENCES units, place INTEGER, row TEXT NOT NULL, PRIMARY KEY (unit, place)) WITHOUT ROWID;
+CREATE TABLE failures (failure INTEGER PRIMARY KEY, unit INTEGER NOT NULL REFERENCES units, attempt INTEGER NOT NULL,
+  ended TEXT NOT NULL, message TEXT NOT NULL, traceback TEXT NOT NULL, seconds REAL NOT NULL, at TEXT NOT NULL);
 PRAGMA user_version = {FORMAT};
 """
 
 
-class Known(NamedTuple):
-    """How a task ended, and the code that ran it."""
-
-    ended: str
-    code: str
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep other sweeps out of the folder; the lock falls with the process, however it ends."""
-    with (folder / "sweep.lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ValueError(
-                f"Another sweep is running in {folder}. Wait for it, or choose another --out."
-            ) from error
-        yield
-
-
 class Store:
-    """The file of a folder. Only the sweep that holds the folder's lock writes."""
+    """The file of a folder."""
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
-        self.path, self._codes = folder / FILE, set[str]()
+        self.path = folder / FILE
         if not write and not self.path.exists():
-            raise ValueError(
-                f"No sweep in {folder}. Run 'featureprism sweep SPEC.toml --out {folder}' first."
-            )
+            raise ValueError(f"Nothing has been measured in {folder}: there is no {FILE}. Run 'featureprism sweep' or 'reproduce' first.")
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+            self._db = sqlite3.connect(self.path, isolation_level=None, timeout=60)
             self._open(write)
         except sqlite3.Error as error:
-            raise ValueError(f"Cannot read {self.path} as a sweep: {error}.") from error
+            raise ValueError(f"Cannot read {self.path}: {error}. Move it away to begin anew.") from error
 
     def _open(self, write: bool) -> None:
-        found = self._db.execute("PRAGMA user_version").fetchone()[0]
         if write:
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(
-                "PRAGMA synchronous = NORMAL"
-            )  # a kill loses nothing, a power cut the last moments
-            if not found:
-                self._db.executescript(f"BEGIN;{SCHEMA}COMMIT;")
+            self._db.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing, a power cut the last moments
+            with self._written():
+                if not self._format():
+                    for statement in SCHEMA.split(";"):
+                        self._db.execute(statement)
         else:
             self._db.execute("PRAGMA query_only = 1")
-        found = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if found != FORMAT:
-            raise ValueError(f"{self.path} has format {found}, this version of featureprism reads {FORMAT}.")
+        if self._format() != FORMAT:
+            raise ValueError(f"{self.path} has format {self._format()}, this version of featureprism reads {FORMAT}.")
+
+    def _format(self) -> int:
+        return self._db.execute("PRAGMA user_version").fetchone()[0]
 
     def __enter__(self) -> "Store":
         return self
@@ -101,90 +77,92 @@ class Store:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
 
-    @property
-    def what(self) -> str | None:
-        """What is swept here, once a sweep has begun."""
-        found = self._db.execute("SELECT value FROM about WHERE name = 'what'").fetchone()
-        return found[0] if found else None
-
-    def plan(self, what: str, tasks: Sequence[Task]) -> None:
-        """Note the tasks that are not known yet, in order; one folder is for one thing."""
-        if self.what not in (None, what):
-            raise ValueError(
-                f"{self.path.parent} holds a sweep of {self.what}, not of {what}. Choose another --out."
-            )
+    def plan(self, units: Iterable[Unit]) -> int:
+        """Note units in order; those of the same setting and seed that other code measured are set aside. Returns how many those are."""
+        aside = 0
         with self._written():
-            self._db.execute("INSERT OR IGNORE INTO about VALUES ('what', ?)", (what,))
-            self._db.executemany(
-                "INSERT OR IGNORE INTO tasks (key, setting, seed) VALUES (?, ?, ?)",
-                [(t.key, json.dumps(t.setting, ensure_ascii=False), t.seed) for t in tasks],
-            )
+            for unit in units:
+                setting = json.dumps(unit.fields, ensure_ascii=False)
+                aside += self._db.execute(
+                    "UPDATE units SET is_current = 0 WHERE what = ? AND seed = ? AND setting = ? AND key != ? AND is_current",
+                    (unit.what, unit.seed, setting, unit.key),
+                ).rowcount
+                self._db.execute(
+                    "INSERT INTO units (key, what, setting, seed, code, versions) VALUES (?, ?, ?, ?, ?, ?)"
+                    " ON CONFLICT (key) DO UPDATE SET is_current = 1",
+                    (unit.key, unit.what, setting, unit.seed, unit.code, json.dumps(unit.versions)),
+                )
+        return aside
 
-    def known(self) -> dict[str, Known]:
-        """How every task that ended did, by key."""
-        found = self._db.execute("SELECT key, ended, code FROM outcomes JOIN tasks USING (task)")
-        return {key: Known(ended, code) for key, ended, code in found}
+    def endings(self, keys: Iterable[str]) -> dict[str, str]:
+        """How units ended, by key; those that have not are not there."""
+        query = "SELECT ended FROM units WHERE key = ?"
+        found = ((key, self._db.execute(query, (key,)).fetchone()) for key in keys)
+        return {key: row[0] for key, row in found if row is not None and row[0] is not None}
 
-    def version(self, details: Row) -> str:
-        """A short name for the code that ran: the library's version and a hash of all that results may depend on."""
-        code = f"{details['featureprism']}+{content_hash(details)[:8]}"
-        if code not in self._codes:
-            with self._written():
-                self._db.execute("INSERT OR IGNORE INTO versions VALUES (?, ?)", (code, json.dumps(details)))
-            self._codes.add(code)
-        return code
-
-    def record(self, task: Task, outcome: Outcome, code: str, *, final: bool) -> None:
-        """Keep an outcome, in place of an earlier one of the same task; a failure that is not final is only noted."""
+    def record(self, unit: Unit, outcome: Outcome, attempt: int, *, final: bool) -> None:
+        """Keep an outcome, in place of an earlier one of the same unit; a failure that is not final is only noted."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._written():
-            (number,) = self._db.execute("SELECT task FROM tasks WHERE key = ?", (task.key,)).fetchone()
+            (number,) = self._db.execute("SELECT unit FROM units WHERE key = ?", (unit.key,)).fetchone()
             if outcome.ended != DONE:
                 self._db.execute(
-                    "INSERT INTO failures (task, attempt, ended, message, traceback, seconds, code, at)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        number,
-                        task.attempt,
-                        outcome.ended,
-                        outcome.message,
-                        outcome.traceback,
-                        outcome.seconds,
-                        code,
-                        now,
-                    ),
+                    "INSERT INTO failures (unit, attempt, ended, message, traceback, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    (number, attempt, outcome.ended, outcome.message, outcome.traceback, outcome.seconds, now),
                 )
             if final:
                 self._db.execute(
-                    "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?, ?)",
-                    (number, outcome.ended, task.attempt, outcome.seconds, code, now),
+                    "UPDATE units SET ended = ?, attempts = ?, seconds = ?, at = ? WHERE unit = ?",
+                    (outcome.ended, attempt, outcome.seconds, now, number),
                 )
-                self._db.execute("DELETE FROM rows WHERE task = ?", (number,))
+                self._db.execute("DELETE FROM rows WHERE unit = ?", (number,))
                 self._db.executemany(
                     "INSERT INTO rows VALUES (?, ?, ?)",
                     [(number, place, row) for place, row in enumerate(outcome.rows)],
                 )
 
-    def rows(self) -> Iterator[Row]:
-        """Every row with its seed and setting in front, in the order of the plan."""
+    def rows_of(self, units: Sequence[Unit]) -> Iterator[Row]:
+        """The rows of finished units with their seed and setting in front, unit by unit."""
+        query = "SELECT row FROM rows JOIN units USING (unit) WHERE key = ? AND ended = ? ORDER BY place"
+        for unit in units:
+            front = {"seed": unit.seed, **json.loads(json.dumps(unit.fields))}
+            for (row,) in self._db.execute(query, (unit.key, DONE)):
+                yield {**front, **json.loads(row)}
+
+    def seconds_of(self, units: Sequence[Unit]) -> float:
+        """How long finished units took, in all."""
+        query = "SELECT seconds FROM units WHERE key = ?"
+        found = (self._db.execute(query, (unit.key,)).fetchone() for unit in units)
+        return sum(row[0] or 0.0 for row in found if row is not None)
+
+    def whats(self) -> list[str]:
+        """What was measured here: items, functions, networks."""
+        query = "SELECT what FROM units WHERE is_current GROUP BY what ORDER BY min(unit)"
+        return [what for (what,) in self._db.execute(query)]
+
+    def rows(self, what: str) -> Iterator[Row]:
+        """Every row of one thing with its seed and setting in front, in the order of the plan; nothing of code that has been edited since."""
+        query = (
+            "SELECT unit, setting, seed, row FROM rows JOIN units USING (unit)"
+            " WHERE what = ? AND is_current ORDER BY unit, place"
+        )
         last, front = None, {}
-        query = "SELECT task, setting, seed, row FROM rows JOIN tasks USING (task) ORDER BY task, place"
-        for task, setting, seed, row in self._db.execute(query):
-            if task != last:
-                last, front = task, {"seed": seed, **json.loads(setting)}
+        for unit, setting, seed, row in self._db.execute(query, (what,)):
+            if unit != last:
+                last, front = unit, {"seed": seed, **json.loads(setting)}
             yield {**front, **json.loads(row)}
 
-    def tasks(self) -> Iterator[tuple[Row, int, str | None]]:
-        """Setting, seed and ending of every task, None for one that has not ended."""
-        query = "SELECT setting, seed, ended FROM tasks LEFT JOIN outcomes USING (task) ORDER BY task"
-        for setting, seed, ended in self._db.execute(query):
+    def planned(self, what: str) -> Iterator[tuple[Row, int, str | None]]:
+        """Setting, seed and ending of every unit of one thing, None for one that has not ended."""
+        query = "SELECT setting, seed, ended FROM units WHERE what = ? AND is_current ORDER BY unit"
+        for setting, seed, ended in self._db.execute(query, (what,)):
             yield json.loads(setting), seed, ended
 
     def failures(self) -> Iterator[Row]:
         """Every attempt that went wrong."""
         query = (
-            "SELECT key, setting, seed, attempt, ended, message, traceback, seconds, code, at"
-            " FROM failures JOIN tasks USING (task) ORDER BY failure"
+            "SELECT key, what, setting, seed, attempt, failures.ended, message, traceback, failures.seconds, failures.at"
+            " FROM failures JOIN units USING (unit) ORDER BY failure"
         )
         cursor = self._db.execute(query)
         names = [column[0] for column in cursor.description]

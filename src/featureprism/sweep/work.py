@@ -1,11 +1,9 @@
-"""What happens in a worker: one task, on one thread, within its limits; whatever happens, an outcome.
+"""What happens in a worker: one unit, on one thread, within its limits; whatever happens, an outcome.
 
 The time limit is a kernel timer whose signal ends the process, so that it also reaches code that hangs inside a library; the
-executor sees the death and blames the one task it had given to that worker. The memory limit makes allocations fail.
+executor sees the death and blames the one unit it had given to that worker. The memory limit makes allocations fail.
 """
 
-import hashlib
-import inspect
 import json
 import os
 import resource
@@ -14,22 +12,20 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import cloudpickle
-import torch
-from threadpoolctl import threadpool_limits
 
-from featureprism.records import Row
-from featureprism.sweep.runner import versions
+from featureprism.context import Context
+from featureprism.experiment import Measure
+from featureprism.threads import one_thread_for_good
 
-Measure = Callable[[Row, int], list[Row]]
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"
 LOST = (TIME, MEMORY, DIED)  # what costs a worker, and is tried once more
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -38,41 +34,34 @@ MB = 2**20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one task may use: seconds of wall-clock time, and megabytes beyond what its worker holds before it."""
+    """What one unit may use: seconds of wall-clock time, and megabytes beyond what its worker holds before it."""
 
     seconds: float | None = None
     memory_mb: float | None = None
 
 
 @dataclass(frozen=True)
-class Task:
-    """One call of `measure`, known by a hash of what is swept, its setting and its seed."""
+class Job:
+    """All that a worker needs for a unit; `measure` is pickled, by value where workers could not import it."""
 
     key: str
-    setting: Row
-    seed: int
-    attempt: int = 1
-
-
-@dataclass(frozen=True)
-class Job:
-    """A task with all that a worker needs for it; `measure` is pickled, by value where workers could not import it."""
-
+    attempt: int
     measure: bytes
-    task: Task
+    setting: Any
+    seed: int
+    context: Context
     limits: Limits
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a task ended, with its rows as JSON, or with what went wrong."""
+    """How a unit ended, with its rows as JSON, or with what went wrong."""
 
     ended: str
     rows: tuple[str, ...] = ()
     message: str = ""
     traceback: str = ""
     seconds: float = 0.0
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_job(job: Job) -> Outcome:
@@ -80,14 +69,16 @@ def run_job(job: Job) -> Outcome:
     began = time.perf_counter()
     try:
         with within(job.limits):
-            rows = _load(job.measure)(dict(job.task.setting), job.task.seed)
+            rows = _load(job.measure)(job.setting, job.seed, job.context)
             lines = tuple(_encoded(rows))
         told: dict[str, Any] = {"ended": DONE, "rows": lines}
-    except BaseException as error:  # SystemExit too: a task must not end its worker
+    except KeyboardInterrupt:  # only in the process of the one who pressed it: workers are deaf to it
+        raise
+    except BaseException as error:  # SystemExit too: a unit must not end its worker
         ended = MEMORY if job.limits.memory_mb and _is_out_of_memory(error) else RAISED
         message = f"{type(error).__name__}: {error}"
         told = {"ended": ended, "message": message, "traceback": traceback.format_exc()}
-    return Outcome(**told, seconds=time.perf_counter() - began, environment=environment())
+    return Outcome(**told, seconds=time.perf_counter() - began)
 
 
 @contextmanager
@@ -132,25 +123,15 @@ def pickled(measure: Measure) -> bytes:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def source_hash(measure: Measure) -> str:
-    """Hash of the file of one's own function; the library's sources are hashed in `environment`."""
-    module = _own_module(measure)
-    try:
-        source = inspect.getsource(module) if module else ""
-    except (OSError, TypeError):  # typed in by hand
-        source = ""
-    return hashlib.sha256(source.encode()).hexdigest()[:16]
-
-
 def _own_module(measure: Any) -> ModuleType | None:
-    """The module of a function that is not the library's."""
+    """The module of a function that a worker could not import: a single file of one's own, or what was typed in."""
     while isinstance(measure, partial):
-        measure = measure.func
+        measure = next((value for value in measure.args if callable(value)), measure.func)
     name = getattr(measure, "__module__", None) or ""
-    return None if name.partition(".")[0] == "featureprism" else sys.modules.get(name)
+    return None if "." in name else sys.modules.get(name)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _load(measure: bytes) -> Measure:
     return cloudpickle.loads(measure)
 
@@ -175,40 +156,11 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"A row cannot hold a {type(value).__name__}.")
 
 
-@lru_cache(maxsize=1)
-def environment() -> dict[str, str]:
-    """Versions of this process, with a hash of the library's own sources."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root)}\n".encode() + path.read_bytes())
-    return {**versions(), "sources": digest.hexdigest()[:16]}
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for BLAS and torch, so that rows do not depend on how many there are."""
-    before = torch.get_num_threads()
-    with threadpool_limits(1):
-        torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
-
-
 def enter_worker(parent: int) -> None:
     """Settle a worker process: one thread, deaf to Ctrl-C (the parent decides), gone when the parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     one_thread_for_good()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-
-
-@lru_cache(maxsize=1)
-def one_thread_for_good() -> None:
-    """One thread for the rest of this process."""
-    threadpool_limits(1)
-    torch.set_num_threads(1)
 
 
 def _leave_with(parent: int) -> None:
