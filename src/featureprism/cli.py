@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -11,9 +10,9 @@ from typing import Any
 
 from rich.console import Console
 
-from featureprism import places
 from featureprism.commands import audit, data, networks, sweeps
 from featureprism.data.images import DIGITS, find_source
+from featureprism.experiment import fields_of
 from featureprism.papers import PAPERS
 from featureprism.records import Experiment
 from featureprism.report import claims_table, progress_bar, save_figure, write_report
@@ -60,15 +59,14 @@ def reproduce(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {args.seeds}.")
     seeds = range(args.seed, args.seed + args.seeds)
-    data.settle(args)
-    os.environ[places.NETWORKS] = str(args.out / "networks")
+    context = data.context_from(args.data, args.device, networks=args.out / "networks")
     chosen, results = find_experiments(args.name), []
     left = [] if args.long or "/" in args.name else [e for e in chosen if e.long]
     if left:
         names = ", ".join(e.id for e in left)
         print(f"Left out, as they take minutes: {names}. Name one, or add --long.", file=sys.stderr)
     for experiment in [e for e in chosen if e not in left]:
-        tell_stand_ins(experiment, args.scale)
+        tell_stand_ins(experiment, args.scale, context.data)
         with progress_bar(experiment.id) as track:
             result = run(experiment, args.scale, seeds, args.out, track=track)
         save_figure(experiment.id, result.rows, result.folder)
@@ -84,10 +82,10 @@ def reproduce(args: argparse.Namespace) -> int:
     return CLAIM_FAILED if args.strict and failed else 0
 
 
-def tell_stand_ins(experiment: Experiment, scale: str) -> None:
+def tell_stand_ins(experiment: Experiment, scale: str, folder: Path | None) -> None:
     """Say when the digits stand for data that is not at hand."""
-    asked = {s["data"] for s in experiment.scales.get(scale, ()) if "data" in s}
-    for name in sorted(n for n in asked if n != DIGITS and find_source(n)[0] == DIGITS):
+    asked = {fields_of(s).get("data", DIGITS) for s in experiment.scales.get(scale, ())} - {DIGITS}
+    for name in sorted(n for n in asked if find_source(n, folder)[0] == DIGITS):
         print(
             f"{experiment.id}: {name} is not at hand; digits stand for it (--data, or fetch).",
             file=sys.stderr,
@@ -151,7 +149,7 @@ def parser() -> argparse.ArgumentParser:
         "--data",
         type=Path,
         metavar="PATH",
-        help=f"folder with archives or .npz files, or one .npz file (default: ${places.DATA}, {places.NEARBY}, the cache of fetch)",
+        help=f"folder with archives or .npz files, or one .npz file (default: ${data.DATA}, then the cache of fetch)",
     )
     doing.add_argument("--device", metavar="NAME", help="where image networks are trained: cpu, cuda, mps")
     doing.add_argument(

@@ -1,15 +1,18 @@
-"""fetch and embed: image data from its official archives, and its CLIP embeddings."""
+"""fetch and embed: image data from its official archives, and its CLIP embeddings; and where a command finds data and device."""
 
 import argparse
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-from featureprism import places
 from featureprism.commands.sweeps import AddParser
+from featureprism.context import Context, check_device
 from featureprism.data.clip import save_embeddings
 from featureprism.data.images import ARCHIVES, DIGITS, fetch_images, load_images
 from featureprism.report import progress_bar
+
+DATA = "FEATUREPRISM_DATA"  # the folder of real data, or one .npz file
+DEVICE = "FEATUREPRISM_DEVICE"  # where image networks are trained: cpu, cuda, mps
 
 
 def add_parsers(add: AddParser) -> None:
@@ -28,9 +31,12 @@ def add_parsers(add: AddParser) -> None:
         "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
     )
     embedding.add_argument(
-        "--data", type=Path, metavar="PATH", help="folder with the images, or an .npz file"
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help=f"folder with the images, or an .npz file (default: ${DATA})",
     )
-    embedding.add_argument("--device", metavar="NAME", help="cpu, cuda or mps")
+    embedding.add_argument("--device", metavar="NAME", help=f"cpu, cuda or mps (default: ${DEVICE}, or cpu)")
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -41,28 +47,30 @@ def fetch(args: argparse.Namespace) -> int:
 
 def embed(args: argparse.Namespace) -> int:
     """Embed training and test images and print the file."""
-    settle(args)
+    context = context_from(args.data, args.device)
     if not args.out.parent.is_dir():
         raise ValueError(f"{args.out.parent} is not a folder; choose another --out.")
-    images = load_images(args.name)
+    images = load_images(args.name, context.data)
     if images.source != args.name and images.source == DIGITS:
         raise ValueError(
             f"{args.name} is not at hand: 'featureprism fetch {args.name}', or name its folder with --data."
         )
     with progress_bar(f"embed {args.name}") as track:
-        save_embeddings(images, args.out, progress=track(0, 1))
+        save_embeddings(images, args.out, device=context.device, progress=track(0, 1))
     print(args.out)
     return 0
 
 
-def settle(args: argparse.Namespace) -> None:
-    """Tell everything below where data and device are; refuse what is not there."""
-    if args.data is not None:
-        os.environ[places.DATA] = str(args.data)
-        places.data_place()
-    if args.device is not None:
-        os.environ[places.DEVICE] = args.device
-        places.check_device()
+def context_from(data: Path | None, device: str | None, networks: Path | None = None) -> Context:
+    """The context of a command: --data and --device, else what the environment names; what is not there is refused.
+
+    The environment is read here and nowhere else.
+    """
+    if data is None and os.environ.get(DATA):
+        data = Path(os.environ[DATA])
+    device = device or os.environ.get(DEVICE) or "cpu"
+    check_device(device)
+    return Context(data=data, device=device, networks=networks)
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"fetch": fetch, "embed": embed}

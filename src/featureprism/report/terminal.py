@@ -3,28 +3,39 @@
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
 
-from featureprism.records import Claim, Row, announce
+from featureprism.records import Claim, Row
 from featureprism.records import Progress as Tick
 
 
-@runtime_checkable
-class Tracker(Protocol):
-    """Gives the progress callback of unit `index` out of `total`."""
+@dataclass(frozen=True)
+class Tracker:
+    """A bar that is being shown: called, it gives the progress callback of unit `index` out of `total`."""
 
-    def __call__(self, index: int, total: int, note: str = "") -> Tick: ...
+    bars: Progress
+    task: TaskID
+    title: str
+
+    def __call__(self, index: int, total: int, note: str = "") -> Tick:
+        self.bars.update(self.task, total=total, description=f"{self.title} {note}")
+        return lambda done: self.bars.update(self.task, completed=round(index + done, 2))
+
+    def announce(self, text: str) -> None:
+        """Show a remark ("accuracy 0.83") beside the title."""
+        self.bars.update(self.task, description=f"{self.title} {text}")
 
 
 @contextmanager
@@ -42,17 +53,7 @@ def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Trac
         console=console or Console(stderr=True),
     )
     with bars:
-        task = bars.add_task(title, total=1)
-
-        def track(index: int, total: int, note: str = "") -> Tick:
-            bars.update(task, total=total, description=f"{title} {note}")
-            return lambda done: bars.update(task, completed=round(index + done, 2))
-
-        listening = announce.set(lambda text: bars.update(task, description=f"{title} {text}"))
-        try:
-            yield track
-        finally:
-            announce.reset(listening)
+        yield Tracker(bars, bars.add_task(title, total=1), title)
 
 
 def show(value: float) -> str:
