@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.timing import line
+from featureprism.commands.data import context_from
 from featureprism.data.real import real_data, unit_norm
 from featureprism.heads import DecoupledHead, PReLUHead
 
@@ -15,7 +16,7 @@ POINTS = 100  # bracketed here; the line speaks of 1000
 
 def points() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The CIFAR-10 embeddings where they are found, else clusters of the same size and spread."""
-    split = real_data("cifar10 embeddings")
+    split = real_data("cifar10 embeddings", context_from(None, None).data)
     if split is not None:
         x, x_test = unit_norm(split.x_train), unit_norm(split.x_test)
         return x, np.where(split.y_train < 5, 1, -1), x_test, np.where(split.y_test < 5, 1, -1)

@@ -7,8 +7,8 @@ import torch
 from benchmarks.timing import line, medians
 from featureprism import generator_for, label_weights, sample_sparse, symmetric_start, two_level
 from featureprism.data import SparseCoding, dictionary
-from featureprism.training import symmetric_step
 from featureprism.threads import one_thread
+from featureprism.training import symmetric_step
 
 
 def ratios() -> Iterator[str]:

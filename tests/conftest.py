@@ -1,6 +1,8 @@
 """Shapes written in annotations are checked while the tests run."""
 
+import os
 import sys
+from pathlib import Path
 
 from jaxtyping import install_import_hook
 
@@ -14,6 +16,14 @@ from featureprism.data import orthonormal_clusters, sample, sample_balanced  # n
 from featureprism.seeds import generator_for  # noqa: E402
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """The folder of real data that FEATUREPRISM_DATA names."""
+    if not os.environ.get("FEATUREPRISM_DATA"):
+        pytest.skip("FEATUREPRISM_DATA names no folder with real data")
+    return Path(os.environ["FEATUREPRISM_DATA"])
 
 
 @pytest.fixture(autouse=True)

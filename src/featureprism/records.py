@@ -3,7 +3,6 @@
 import base64
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -21,10 +20,6 @@ Snapshot = TypeVar("Snapshot")
 
 def silent(_done: float) -> None:
     """The progress of those who do not want to see any."""
-
-
-# what a long computation says of itself ("accuracy 0.83"), to whoever shows its progress
-announce: ContextVar[Callable[[str], None]] = ContextVar("announce", default=lambda _text: None)
 
 
 def check_points(x: Tensor, y: Tensor | None = None) -> None:

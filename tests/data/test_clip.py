@@ -49,7 +49,6 @@ def test_the_command_writes_what_audit_reads(tmp_path, capsys):
 
 
 def test_digits_do_not_pass_for_other_images(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("FEATUREPRISM_DATA", "")  # so that it is put back
     monkeypatch.setattr(images, "cache_folder", lambda: tmp_path / "cache")
     assert main(["embed", "cifar10", "--data", str(tmp_path), "--out", str(tmp_path / "e.npz")]) == 2
     assert "fetch cifar10" in capsys.readouterr().err

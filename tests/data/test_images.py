@@ -11,15 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism import places
 from featureprism.data import images
 from featureprism.data.images import fetch_images, find_source, load_images
 
 
 @pytest.fixture(autouse=True)
 def _empty_cache(tmp_path, monkeypatch):
-    monkeypatch.delenv(places.DATA, raising=False)
-    monkeypatch.setattr(places, "NEARBY", tmp_path / "nothing")
     monkeypatch.setattr(images, "cache_folder", lambda: tmp_path / "cache")
 
 
@@ -85,11 +82,13 @@ def test_a_damaged_archive_is_named(tmp_path, monkeypatch):
         load_images("mnist", tmp_path)
 
 
-def test_npz_files_and_the_environment(tmp_path, monkeypatch):
+def test_npz_files_are_looked_for_where_one_says(tmp_path, monkeypatch):
     np.savez(tmp_path / "cifar10_subset.npz", **small_arrays((3, 8, 8)))
-    monkeypatch.setenv(places.DATA, str(tmp_path))
-    assert load_images("cifar10").source.startswith("cifar10_subset.npz ")
-    assert float(load_images("cifar10").x_test.max()) <= 1
+    found = load_images("cifar10", tmp_path)
+    assert found.source.startswith("cifar10_subset.npz ")
+    assert float(found.x_test.max()) <= 1
+    monkeypatch.setenv("FEATUREPRISM_DATA", str(tmp_path))  # the command line's affair
+    assert find_source("cifar10") == ("digits", [])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from featureprism import places
 from featureprism.networks.deep import image_network
 from featureprism.training.images import Recipe, augmented, checkpoint_for, train_images
 
@@ -108,14 +107,18 @@ def test_frozen_layers_stay_and_history_survives_a_kill(problem, tmp_path):
     assert [row["epoch"] for row in seen] == [0, 1, 2]
 
 
-def test_networks_are_kept_under_all_they_depend_on(monkeypatch, tmp_path):
-    monkeypatch.delenv(places.NETWORKS, raising=False)
-    assert checkpoint_for(seed=0) is None
-    monkeypatch.setenv(places.NETWORKS, str(tmp_path))
-    first = checkpoint_for(seed=0, recipe=Recipe(3))
+def test_networks_are_kept_under_all_they_depend_on(tmp_path):
+    assert checkpoint_for(None, seed=0) is None
+    first = checkpoint_for(tmp_path, seed=0, recipe=Recipe(3))
     assert first.parent == tmp_path
-    assert first == checkpoint_for(recipe=Recipe(3), seed=0)
-    assert first != checkpoint_for(seed=0, recipe=Recipe(4))
+    assert first == checkpoint_for(tmp_path, recipe=Recipe(3), seed=0)
+    assert first != checkpoint_for(tmp_path, seed=0, recipe=Recipe(4))
+
+
+def test_every_batch_is_announced(problem):
+    told = []
+    train_images(small(), *problem, Recipe(2, batch_size=32), seed=0, announce=told.append)
+    assert [text.partition(",")[0] for text in told] == ["epoch 1/2"] * 2 + ["epoch 2/2"] * 2
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(problem, tmp_path):

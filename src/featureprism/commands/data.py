@@ -1,12 +1,10 @@
 """fetch and embed: image data from its official archives, and its CLIP embeddings."""
 
 import argparse
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-from featureprism import places
-from featureprism.commands.sweeps import AddParser
+from featureprism.commands.common import AddParser, add_context, context_from
 from featureprism.data.clip import save_embeddings
 from featureprism.data.images import ARCHIVES, DIGITS, fetch_images, load_images
 from featureprism.report import progress_bar
@@ -27,10 +25,7 @@ def add_parsers(add: AddParser) -> None:
     embedding.add_argument(
         "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
     )
-    embedding.add_argument(
-        "--data", type=Path, metavar="PATH", help="folder with the images, or an .npz file"
-    )
-    embedding.add_argument("--device", metavar="NAME", help="cpu, cuda or mps")
+    add_context(embedding)
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -41,28 +36,18 @@ def fetch(args: argparse.Namespace) -> int:
 
 def embed(args: argparse.Namespace) -> int:
     """Embed training and test images and print the file."""
-    settle(args)
+    context = context_from(args)
     if not args.out.parent.is_dir():
         raise ValueError(f"{args.out.parent} is not a folder; choose another --out.")
-    images = load_images(args.name)
+    images = load_images(args.name, context.data)
     if images.source != args.name and images.source == DIGITS:
         raise ValueError(
             f"{args.name} is not at hand: 'featureprism fetch {args.name}', or name its folder with --data."
         )
     with progress_bar(f"embed {args.name}") as track:
-        save_embeddings(images, args.out, progress=track(0, 1))
+        save_embeddings(images, args.out, device=context.device, progress=track(0, 1))
     print(args.out)
     return 0
-
-
-def settle(args: argparse.Namespace) -> None:
-    """Tell everything below where data and device are; refuse what is not there."""
-    if args.data is not None:
-        os.environ[places.DATA] = str(args.data)
-        places.data_place()
-    if args.device is not None:
-        os.environ[places.DEVICE] = args.device
-        places.check_device()
 
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"fetch": fetch, "embed": embed}

@@ -11,8 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from featureprism.commands.common import AddParser, add_executor, chosen_executor
-from featureprism.commands.data import add_context, context_from
+from featureprism.commands.common import AddParser, add_context, add_executor, chosen_executor, context_from
 from featureprism.context import Context
 from featureprism.data.images import DIGITS, find_source
 from featureprism.experiment import SCALES, Experiment, Outcome, fields_of
@@ -35,7 +34,11 @@ def add_parsers(add: AddParser) -> None:
         "claims gmm-flow/figure-2",
     )
     claims.add_argument(
-        "name", nargs="?", default="all", metavar="PAPER[/ITEM]", help="a paper or one of its items (default: all)"
+        "name",
+        nargs="?",
+        default="all",
+        metavar="PAPER[/ITEM]",
+        help="a paper or one of its items (default: all)",
     )
     claims.add_argument("--json", action="store_true", help="print JSON")
     doing = add(
@@ -87,7 +90,11 @@ def list_claims(args: argparse.Namespace) -> int:
     for item in dict.fromkeys(row["item"] for row in rows):
         print(f"\n{item}")
         for row in (r for r in rows if r["item"] == item):
-            bound = f"{row['bound'][0]:g} to {row['bound'][1]:g}" if row["relation"] == "in" else f"{row['relation']} {row['bound']:g}"
+            bound = (
+                f"{row['bound'][0]:g} to {row['bound'][1]:g}"
+                if row["relation"] == "in"
+                else f"{row['relation']} {row['bound']:g}"
+            )
             speaker = row["source"] if row["speaker"] == "paper" else f"ours; {row['source']}"
             print(f"  {row['id']}: {row['statement']} [{bound}] ({speaker})")
     return 0
@@ -98,7 +105,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     if args.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {args.seeds}.")
     seeds = range(args.seed, args.seed + args.seeds)
-    context = replace(context_from(args), networks=args.out / "networks")
+    context = context_from(args, networks=args.out / "networks")
     chosen = chosen_experiments(args)
     for experiment in chosen:
         tell_stand_ins(experiment, args.scale, context)
@@ -112,7 +119,14 @@ def run_reproduce(args: argparse.Namespace) -> int:
     with progress_bar(args.name) as track:
         watched = replace(context, announce=track.say)
         results, failures = reproduce(
-            chosen, args.scale, seeds, args.out, chosen_executor(args), context=watched, track=track, finish=finish
+            chosen,
+            args.scale,
+            seeds,
+            args.out,
+            chosen_executor(args),
+            context=watched,
+            track=track,
+            finish=finish,
         )
     if args.json:
         print(as_json(as_object(args, results, failures), indent=1))
@@ -142,7 +156,9 @@ def tell_stand_ins(experiment: Experiment, scale: str, context: Context) -> None
         )
 
 
-def as_object(args: argparse.Namespace, results: Sequence[Result], failures: Sequence[Failure]) -> dict[str, Any]:
+def as_object(
+    args: argparse.Namespace, results: Sequence[Result], failures: Sequence[Failure]
+) -> dict[str, Any]:
     """Everything a program wants to know of a run."""
     items = [
         {
@@ -169,7 +185,12 @@ def as_object(args: argparse.Namespace, results: Sequence[Result], failures: Seq
 
 def _failure(failure: Failure) -> Row:
     unit = failure.unit
-    return {"item": unit.what, "seed": unit.seed, "setting": json.loads(json.dumps(unit.fields)), "message": failure.message}
+    return {
+        "item": unit.what,
+        "seed": unit.seed,
+        "setting": json.loads(json.dumps(unit.fields)),
+        "message": failure.message,
+    }
 
 
 def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequence[Failure]) -> int:
@@ -183,7 +204,9 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
             file=sys.stderr,
         )
         return BAD_USAGE
-    missed = any(v.outcome != Outcome.HOLDS for r in results for v in r.verdicts if v.claim.speaker == "paper")
+    missed = any(
+        v.outcome != Outcome.HOLDS for r in results for v in r.verdicts if v.claim.speaker == "paper"
+    )
     return CLAIM_FAILED if args.strict and missed else 0
 
 

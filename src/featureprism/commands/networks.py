@@ -10,10 +10,10 @@ from torch import Tensor
 
 from featureprism.attacks import self_test
 from featureprism.commands.common import AddParser
+from featureprism.files import as_json
 from featureprism.networks import TwoLayerNet, load_net, load_points
 from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.report import kkt_table, progress_bar, save_curve
-from featureprism.files import as_json
 from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
 

@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from featureprism.commands.common import AddParser, add_executor, chosen_executor
-from featureprism.commands.data import add_context, context_from
+from featureprism.commands.common import AddParser, add_context, add_executor, chosen_executor, context_from
 from featureprism.experiment import Experiment
 from featureprism.records import Row
 from featureprism.report import progress_bar
@@ -69,7 +68,7 @@ def add_parsers(add: AddParser) -> None:
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Run what is missing and say how the sweep stands."""
-    asked, context = read_spec(args.spec), context_from(args)
+    asked, context = read_spec(args.spec), context_from(args, networks=args.out / "networks")
     executor = chosen_executor(args, asked.rules.limits.memory_mb)
     if asked.rules.limits.seconds and isinstance(executor, Serial):
         executor = Local(1)  # a time limit ends the process
@@ -85,7 +84,9 @@ def told(summary: Summary, folder: Path) -> str:
     """A few lines on how a sweep stands, and what can be done about it."""
     lines = [f"{summary.done} of {summary.total} units are finished, {summary.failed} failed ({folder})."]
     if summary.aside:
-        lines.append(f"{summary.aside} had been measured with code or versions that have changed since: they were measured again.")
+        lines.append(
+            f"{summary.aside} had been measured with code or versions that have changed since: they were measured again."
+        )
     if summary.waiting:
         lines.append(
             f"The budget is spent with {summary.waiting} units left; the same command goes on from there."
@@ -104,7 +105,9 @@ def item_of(store: Store, asked: str | None) -> str:
     if asked is None and len(known) == 1:
         return known[0]
     if asked not in known:
-        raise ValueError(f"{store.path.parent} holds {', '.join(known) or 'nothing'}: choose one with --item.")
+        raise ValueError(
+            f"{store.path.parent} holds {', '.join(known) or 'nothing'}: choose one with --item."
+        )
     return asked
 
 

@@ -1,7 +1,7 @@
 """Real images: MNIST and CIFAR-10 from files at hand or fetched on request, scikit-learn's digits when there are none.
 
-Nothing is downloaded unless `fetch_images` is called. `load_images` looks, in this order, into the folder given (or the one of
-`places.data_place`), into the cache that `fetch_images` fills, and then takes the 1797 digits that come with scikit-learn.
+Nothing is downloaded unless `fetch_images` is called. `load_images` looks, in this order, into the folder given (if one is), into the
+cache that `fetch_images` fills, and then takes the 1797 digits that come with scikit-learn.
 """
 
 import gzip
@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from featureprism.places import check_place, data_place
+from featureprism.context import is_data
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"
@@ -58,19 +58,25 @@ class ImageSet:
 
 
 def find_source(name: str, folder: Path | None = None) -> tuple[str, list[Path]]:
-    """What would be read under this name: a word for it that tells files apart, and the files (none for the digits)."""
+    """What would be read under this name: a word for it that tells files apart, and the files (none for the digits).
+
+    `folder` may also be one .npz file, which then stands for the data whatever its name.
+    """
     known = [*ARCHIVES, EMBEDDINGS, DIGITS]
     if name not in known:
         raise ValueError(f"Unknown data {name!r}; choose one of {', '.join(known)}.")
-    given = data_place() if folder is None else check_place(folder)
-    if given is not None and given.is_file() and name != DIGITS:
-        return _told(given), [given]
+    if folder is not None and not is_data(folder):
+        raise ValueError(f"{folder} is neither a folder nor an .npz file; real data is in one of them.")
+    if name == DIGITS:
+        return DIGITS, []
+    if folder is not None and folder.is_file():
+        return _told(folder), [folder]
     stem = name.replace(" ", "_")
-    for place in [] if name == DIGITS else ([given] if given else []) + [cache_folder()]:
-        for file in (place / f"{stem}.npz", place / f"{stem}_subset.npz"):
+    for parent in (cache_folder(),) if folder is None else (folder, cache_folder()):
+        for file in (parent / f"{stem}.npz", parent / f"{stem}_subset.npz"):
             if file.exists():
                 return _told(file), [file]
-        for base in (place / name, place):
+        for base in (parent / name, parent):
             files = [base / file for file in ARCHIVES.get(name, ("", {}))[1]]
             if files and all(file.exists() for file in files):
                 return name, files

@@ -1,5 +1,6 @@
 """Real data as rows of features: CIFAR-10 embeddings, pixels of MNIST, the digits that come with scikit-learn."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,16 +17,19 @@ class Split(NamedTuple):
     y_test: np.ndarray
 
 
-def real_data(name: str) -> Split | None:
-    """ "cifar10 embeddings", "mnist", "cifar10" or "digits" with one row for each point; None where the files are not found."""
-    _, files = find_source(name)
+def real_data(name: str, folder: Path | None = None) -> Split | None:
+    """ "cifar10 embeddings", "mnist", "cifar10" or "digits" with one row for each point; None where the files are not found.
+
+    They are looked for in `folder` and in the cache of `fetch_images`.
+    """
+    _, files = find_source(name, folder)
     if not files and name != DIGITS:
         return None
     if name == EMBEDDINGS:
         return Split(*read_npz(files[0], axes=2))
-    found = load_images(name)
-    train, test = (x.flatten(1).numpy() for x in (found.x_train, found.x_test))
-    return Split(train, found.y_train.numpy(), test, found.y_test.numpy())
+    images = load_images(name, folder)
+    train, test = (x.flatten(1).numpy() for x in (images.x_train, images.x_test))
+    return Split(train, images.y_train.numpy(), test, images.y_test.numpy())
 
 
 def unit_norm(x: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from featureprism.records import Row
-from featureprism.report.style import COLOURS, SETTINGS, panels
 from featureprism.report.claims import show
+from featureprism.report.style import COLOURS, SETTINGS, panels
 
 FAMILIES = ("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "other")
 MARKS = "osD^v"  # of the heads of a family
@@ -64,7 +64,13 @@ def premises_table(rows: list[Row]) -> Table:
     for row in (r for r in rows if r["kind"] == "premise"):
         asked = f"{row['relation']} {row['required']:.3g}"
         name = f"{row['name']} ({row['source']})"
-        table.add_row(name, show(row["measured"]), asked, show(row["slack"]), {True: "holds", False: "fails", None: "unknown"}[row["holds"]])
+        table.add_row(
+            name,
+            show(row["measured"]),
+            asked,
+            show(row["slack"]),
+            {True: "holds", False: "fails", None: "unknown"}[row["holds"]],
+        )
     return table
 
 

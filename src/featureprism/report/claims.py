@@ -48,7 +48,11 @@ def measured(claim: Row) -> str:
 def expected(claim: Row) -> str:
     """The bound, and what the paper reports where it prints a number."""
     bound = claim["bound"]
-    words = f"{bound[0]:g} to {bound[1]:g}" if isinstance(bound, list) else f"{RELATIONS[claim['relation']]} {bound:g}"
+    words = (
+        f"{bound[0]:g} to {bound[1]:g}"
+        if isinstance(bound, list)
+        else f"{RELATIONS[claim['relation']]} {bound:g}"
+    )
     return words if claim["reported"] is None else f"{words} (reported: {claim['reported']:g})"
 
 
@@ -80,7 +84,10 @@ def tally(claims: Iterable[Row]) -> str:
     lines = []
     for name, part in in_sections(claims).items():
         counts = {word: sum(claim["verdict"] == word for claim in part) for word in VERDICTS}
-        lines.append(f"{name}: " + ", ".join(f"{count} {_verb(word, count)}" for word, count in counts.items() if count))
+        lines.append(
+            f"{name}: "
+            + ", ".join(f"{count} {_verb(word, count)}" for word, count in counts.items() if count)
+        )
     return "; ".join(lines)
 
 

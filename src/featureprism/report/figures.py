@@ -66,7 +66,12 @@ def verdicts(judged: list[Verdict]) -> Figure:
         bound = verdict.claim.bound
         ends = [end for end in (bound.low, bound.high) if isfinite(end)]
         unit = max(map(abs, ends)) or 1.0
-        axes.barh(height, max(ends) / unit if isfinite(bound.high) else 2, left=min(ends) / unit if isfinite(bound.low) else 0, color="0.92")
+        axes.barh(
+            height,
+            max(ends) / unit if isfinite(bound.high) else 2,
+            left=min(ends) / unit if isfinite(bound.low) else 0,
+            color="0.92",
+        )
         axes.plot([end / unit for end in verdict.interval], [height, height], color=colours[verdict.outcome])
         axes.plot(verdict.measured / unit, height, "o", color=colours[verdict.outcome], markersize=4)
     axes.set_yticks(range(len(judged)), [verdict.id for verdict in judged])

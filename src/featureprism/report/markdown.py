@@ -42,7 +42,11 @@ def _provenance(abouts: list[Row]) -> str:
 def _item(about: Row, claims: list[Row]) -> str:
     lines = [f"### {about['id']}\n", f"{about['title']}. {about['source']}.\n"]
     for name, part in words.in_sections(claims).items():
-        lines += [f"*{name[0].upper() + name[1:]}*\n", "| claim | measured | expected | ÷ bound | |", "|---|---|---|---|---|"]
+        lines += [
+            f"*{name[0].upper() + name[1:]}*\n",
+            "| claim | measured | expected | ÷ bound | |",
+            "|---|---|---|---|---|",
+        ]
         lines += [_line(claim) for claim in part]
         lines.append("")
     return "\n".join(lines)

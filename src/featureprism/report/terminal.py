@@ -19,7 +19,16 @@ from rich.table import Table
 from featureprism.context import Progress as Tick
 from featureprism.experiment import Verdict
 from featureprism.records import Row
-from featureprism.report.claims import OUTSIDE, expected, in_sections, measured, premises, section, show, verdict
+from featureprism.report.claims import (
+    OUTSIDE,
+    expected,
+    in_sections,
+    measured,
+    premises,
+    section,
+    show,
+    verdict,
+)
 
 
 @runtime_checkable
@@ -109,5 +118,7 @@ def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
         for claim in part:
             said = escape(claim["statement"] + (f" ({premises(claim)})" if section(claim) == OUTSIDE else ""))
             colour = COLOURS[claim["verdict"]]
-            table.add_row(claim["id"], said, measured(claim), expected(claim), f"[{colour}]{verdict(claim)}[/]")
+            table.add_row(
+                claim["id"], said, measured(claim), expected(claim), f"[{colour}]{verdict(claim)}[/]"
+            )
     return table

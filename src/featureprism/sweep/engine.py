@@ -13,7 +13,9 @@ from featureprism.sweep.unit import Unit
 from featureprism.sweep.work import DONE, LOST, Job, Limits, Outcome, pickled
 
 ATTEMPTS = 2  # for a unit that costs its worker; one that raises would raise again
-Track = Callable[[int, int, str], Progress]  # told how many units have ended, of how many, and a remark; gives the progress of one
+Track = Callable[
+    [int, int, str], Progress
+]  # told how many units have ended, of how many, and a remark; gives the progress of one
 Hear = Callable[[Unit, Outcome], None]  # told of every unit that ended
 
 

@@ -7,8 +7,8 @@ no neighbour is harmed, and a new process takes its place.
 import os
 import time
 import warnings
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from collections.abc import Hashable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from featureprism.records import Row
 from featureprism.files import as_json
+from featureprism.records import Row
 
 
 def json_lines(rows: Iterable[Row]) -> Iterator[str]:

@@ -61,7 +61,9 @@ def bracket_points(
     prepare_folder(out)
     problem, measure = _digest(net, x, y), partial(_measured, net, x, y)
     batches = [
-        Batch(problem, first, min(BATCH, len(x) - first), request.norm, request.gap, request.seconds_per_point)
+        Batch(
+            problem, first, min(BATCH, len(x) - first), request.norm, request.gap, request.seconds_per_point
+        )
         for first in range(0, len(x), BATCH)
     ]
     units = [Unit("radius", measure, batch, 0, fields_of(batch)) for batch in batches]
@@ -83,7 +85,9 @@ def bracket_points(
     return bracket
 
 
-def _measured(net: TwoLayerNet, x: Tensor, y: Tensor, batch: Batch, _seed: int, context: Context) -> list[Row]:
+def _measured(
+    net: TwoLayerNet, x: Tensor, y: Tensor, batch: Batch, _seed: int, context: Context
+) -> list[Row]:
     """One row for each point of a batch."""
     part = slice(batch.first, batch.first + batch.size)
     bracket = robust_radius(

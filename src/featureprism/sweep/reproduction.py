@@ -121,7 +121,9 @@ def premises(rows: Rows) -> list[Row]:
         tightest = min(part, key=lambda row: row["slack"] if row["slack"] is not None else float("inf"))
         fields = ("name", "measured", "relation", "required", "slack", "source")
         holding = sum(row["holds"] is True for row in part)
-        table.append({"id": id, **{key: tightest[key] for key in fields}, "holding": holding, "runs": len(part)})
+        table.append(
+            {"id": id, **{key: tightest[key] for key in fields}, "holding": holding, "runs": len(part)}
+        )
     return table
 
 
@@ -148,8 +150,13 @@ def _commit() -> str | None:
     folder = Path(__file__).parent
     try:
         told = [
-            subprocess.run(["git", "-C", str(folder), *command], capture_output=True, text=True, check=True, timeout=20)
-            for command in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--", str(folder.parent)])
+            subprocess.run(
+                ["git", "-C", str(folder), *command], capture_output=True, text=True, check=True, timeout=20
+            )
+            for command in (
+                ["rev-parse", "--short=12", "HEAD"],
+                ["status", "--porcelain", "--", str(folder.parent)],
+            )
         ]
     except (OSError, subprocess.SubprocessError):
         return None

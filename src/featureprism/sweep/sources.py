@@ -12,7 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def source_hash(function: Callable) -> str:
     return digest.hexdigest()[:16]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _text(module: str, name: str) -> str:
     """A definition without comments, docstrings and places."""
     statements = _read(module).definitions.get(name, []) if name else _read(module).nameless
@@ -48,13 +48,19 @@ def _text(module: str, name: str) -> str:
 def _typed_in(function: Any) -> bytes:
     """The code of a function that no file holds."""
     code = getattr(function, "__code__", None)
-    return b"" if code is None or _is_readable(function.__module__) else code.co_code + repr(code.co_consts).encode()
+    return (
+        b""
+        if code is None or _is_readable(function.__module__)
+        else code.co_code + repr(code.co_consts).encode()
+    )
 
 
 def dependencies(function: Callable) -> set[Definition]:
     """Every definition that is reached from a function, as (module, name); ("module", "") stands for its nameless statements."""
     packages = {OURS}.union(*(_own_packages(part.__module__) for part in _parts(function)))
-    waiting: list[Definition] = [(part.__module__, part.__qualname__.partition(".")[0]) for part in _parts(function)]
+    waiting: list[Definition] = [
+        (part.__module__, part.__qualname__.partition(".")[0]) for part in _parts(function)
+    ]
     reached: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
@@ -83,7 +89,7 @@ def _parts(function: Any) -> list[Any]:
     return [kind] if kind.__module__.partition(".")[0] == OURS else []
 
 
-@lru_cache(maxsize=None)
+@cache
 def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definition, ...]:
     """What a definition names, one step on."""
     top = _read(module)
@@ -104,7 +110,11 @@ def _targets(statement: ast.stmt, module: str, packages: frozenset[str]) -> Iter
     """The definitions that a statement names; module.name is followed to the name alone."""
     top, through = _read(module), set[ast.Name]()
     for node in ast.walk(statement):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in top.imports:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in top.imports
+        ):
             target = _module_of(*top.imports[node.value.id])
             if target is not None:
                 through.add(node.value)
@@ -129,7 +139,7 @@ def _imported(module: str, name: str | None, packages: frozenset[str]) -> Iterat
         yield from ((whole, each) for each in ("", *_read(whole).definitions))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _module_of(module: str, name: str | None) -> str | None:
     """The module that an imported name is, None if it is something in a module."""
     if name is None:
@@ -139,7 +149,7 @@ def _module_of(module: str, name: str | None) -> str | None:
     return f"{module}.{name}" if _is_readable(f"{module}.{name}") else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _is_readable(module: str) -> bool:
     return _path(module) is not None
 
@@ -157,7 +167,7 @@ def _path(module: str) -> Path | None:
     return Path(file) if file and file.endswith(".py") and Path(file).exists() else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _read(module: str) -> Module:
     path = _path(module)
     assert path is not None
@@ -184,7 +194,9 @@ def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements at the top, also those inside `if` and `try`."""
     for statement in body:
         if isinstance(statement, ast.If | ast.Try):
-            yield from _top([s for field in ("body", "orelse", "finalbody") for s in getattr(statement, field, [])])
+            yield from _top(
+                [s for field in ("body", "orelse", "finalbody") for s in getattr(statement, field, [])]
+            )
         else:
             yield statement
 
@@ -192,12 +204,18 @@ def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _defines(statement: ast.stmt) -> list[str]:
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [statement.name]
-    targets = {ast.Assign: lambda s: s.targets, ast.AnnAssign: lambda s: [s.target], ast.AugAssign: lambda s: [s.target]}
+    targets = {
+        ast.Assign: lambda s: s.targets,
+        ast.AnnAssign: lambda s: [s.target],
+        ast.AugAssign: lambda s: [s.target],
+    }
     given = targets.get(type(statement), lambda _statement: [])(statement)
     return [node.id for target in given for node in ast.walk(target) if isinstance(node, ast.Name)]
 
 
-def _import_targets(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, tuple[str, str | None]]]:
+def _import_targets(
+    node: ast.Import | ast.ImportFrom, package: str
+) -> Iterator[tuple[str, tuple[str, str | None]]]:
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield alias.asname or alias.name.partition(".")[0], (alias.name, None)

@@ -35,7 +35,9 @@ class Store:
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self.path = folder / FILE
         if not write and not self.path.exists():
-            raise ValueError(f"Nothing has been measured in {folder}: there is no {FILE}. Run 'featureprism sweep' or 'reproduce' first.")
+            raise ValueError(
+                f"Nothing has been measured in {folder}: there is no {FILE}. Run 'featureprism sweep' or 'reproduce' first."
+            )
         try:
             self._db = sqlite3.connect(self.path, isolation_level=None, timeout=60)
             self._open(write)
@@ -45,7 +47,9 @@ class Store:
     def _open(self, write: bool) -> None:
         if write:
             self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing, a power cut the last moments
+            self._db.execute(
+                "PRAGMA synchronous = NORMAL"
+            )  # a kill loses nothing, a power cut the last moments
             with self._written():
                 if not self._format():
                     for statement in SCHEMA.split(";"):
@@ -53,7 +57,9 @@ class Store:
         else:
             self._db.execute("PRAGMA query_only = 1")
         if self._format() != FORMAT:
-            raise ValueError(f"{self.path} has format {self._format()}, this version of featureprism reads {FORMAT}.")
+            raise ValueError(
+                f"{self.path} has format {self._format()}, this version of featureprism reads {FORMAT}."
+            )
 
     def _format(self) -> int:
         return self._db.execute("PRAGMA user_version").fetchone()[0]
@@ -108,7 +114,15 @@ class Store:
             if outcome.ended != DONE:
                 self._db.execute(
                     "INSERT INTO failures (unit, attempt, ended, message, traceback, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (number, attempt, outcome.ended, outcome.message, outcome.traceback, outcome.seconds, now),
+                    (
+                        number,
+                        attempt,
+                        outcome.ended,
+                        outcome.message,
+                        outcome.traceback,
+                        outcome.seconds,
+                        now,
+                    ),
                 )
             if final:
                 self._db.execute(

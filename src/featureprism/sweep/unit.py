@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -44,7 +44,7 @@ class Unit:
         return content_hash([self.what, self.fields, self.seed, self.code, self.versions])[:16]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _code(measure: Callable) -> str:
     return source_hash(measure)
 
