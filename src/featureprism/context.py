@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-Progress = Callable[[float], None]  # told the share that is done, from 0 to 1
+import torch
 
-
-def silent(_done: float) -> None:
-    """The progress of those who do not want to see any."""
+from featureprism.records import Progress, silent
 
 
 def speechless(_text: str) -> None:
@@ -55,8 +53,6 @@ def is_data(path: Path) -> bool:
 
 def check_device(device: str) -> None:
     """Say in one sentence when the device is not there."""
-    import torch
-
     if device.partition(":")[0] not in ("cpu", "cuda", "mps"):
         raise ValueError(f"Device {device!r} cannot be used: choose cpu, cuda or mps.")
     try:

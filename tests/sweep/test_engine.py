@@ -1,5 +1,5 @@
 import json
-import sqlite3
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +12,15 @@ from featureprism.sweep import (
     Cluster,
     Limits,
     Local,
+    Rules,
     Serial,
     Store,
+    Unit,
     draws,
     grid,
     of_function,
     of_item,
+    run_units,
     sweep,
 )
 from featureprism.sweep.executors import affordable
@@ -28,13 +31,14 @@ HERE = Path(__file__).parent
 SHORT = grid(size=list(range(10)), scale=[0.1, 1.0])
 
 
-def own(name, settings, **options):
-    return of_function(load_function(f"measures.py:{name}", HERE), settings, name=name, **options)
+def own(name, settings, seeds=(0,), **rules):
+    measure = load_function(f"measures.py:{name}", HERE)
+    return of_function(measure, settings, name=name, seeds=seeds, rules=Rules(retry=False, **rules))
 
 
 def table(folder):
     with Store(folder) as store:
-        return list(store.rows())
+        return [row for what in store.whats() for row in store.rows(what)]
 
 
 def test_a_grid_and_draws_are_what_they_say():
@@ -59,7 +63,7 @@ def test_every_executor_gives_the_same_table(tmp_path):
     assert len({r["value"] for r in rows if r["kind"] == "sum"}) == 40
 
 
-def test_a_finished_task_is_never_run_twice(tmp_path):
+def test_a_finished_unit_is_never_run_twice(tmp_path):
     log = tmp_path / "calls"
 
     def measure(setting, seed):
@@ -69,68 +73,77 @@ def test_a_finished_task_is_never_run_twice(tmp_path):
             raise ValueError("no")
         return [{"value": setting["a"]}]
 
-    def ask(values, **options):
+    def ask(values, retry=False):
         log.write_text("")
-        return sweep(of_function(measure, grid(a=values), name="m", **options), tmp_path, Serial())
+        asked = of_function(measure, grid(a=values), name="m", rules=Rules(retry=retry))
+        return sweep(asked, tmp_path, Serial())
 
     assert ask([1, 1, 3]).failed == 1
     assert log.read_text() == "1/0 3/0 "  # the same setting twice is one setting
     assert ask([1, 2, 3]).done == 2
     assert log.read_text() == "2/0 "
-    ask([1, 2, 3], rerun=frozenset({"failed"}))
+    ask([1, 2, 3], retry=True)
     assert log.read_text() == "3/0 "
     with Store(tmp_path) as store:
         assert [f["message"] for f in store.failures()] == ["ValueError: no"] * 2
         assert "raise ValueError" in next(store.failures())["traceback"]
 
 
-def test_other_code_is_recorded_and_can_invalidate(tmp_path):
-    source = "def measure(setting, seed):\n    return [{'value': setting['a'] * FACTOR}]\nFACTOR = 2\n"
-    (tmp_path / "mine.py").write_text(source)
+def test_edited_code_is_measured_again_and_edited_comments_are_not(tmp_path):
+    source = (
+        '"""Mine."""\nfrom beside import FACTOR\n\n\ndef measure(setting, seed):\n    """Rows."""\n'
+        "    return [{'value': setting['a'] * FACTOR}]  # so it is\n\n\ndef other():\n    return 1\n"
+    )
+    script = (
+        "import sys, json\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
+        "from featureprism.sweep import Serial, grid, of_function, sweep\n"
+        "from featureprism.sweep.spec_file import load_function\n"
+        "measure = load_function('mine.py:measure', Path(sys.argv[1]))\n"
+        "summary = sweep(of_function(measure, grid(a=[1, 2]), name='m'), Path(sys.argv[1]) / 'out', Serial())\n"
+        "print(summary.aside)\n"
+    )
 
-    def ask(**options):
-        measure = load_function("mine.py:measure", tmp_path)
-        return sweep(of_function(measure, grid(a=[1, 2]), name="m", **options), tmp_path / "out", Serial())
+    def aside(mine, beside):
+        (tmp_path / "mine.py").write_text(mine)
+        (tmp_path / "beside.py").write_text(beside)
+        run = subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
+        )
+        return int(run.stdout), [row["value"] for row in table(tmp_path / "out")]
 
-    assert ask().old_code == 0
-    (tmp_path / "mine.py").write_text(source.replace("= 2", "= 3 "))
-    assert ask().old_code == 2
-    assert [r["value"] for r in table(tmp_path / "out")] == [2, 4]
-    assert ask(rerun=frozenset({"old code"})).old_code == 0
-    assert [r["value"] for r in table(tmp_path / "out")] == [3, 6]
-    assert ask(rerun=frozenset({"old code"})).seconds < 2  # nothing left to run
-    codes = sqlite3.connect(tmp_path / "out/sweep.sqlite").execute("SELECT code FROM versions").fetchall()
-    assert len(codes) == 2
+    assert aside(source, "FACTOR = 2\n") == (0, [2, 4])
+    assert aside(source.replace("Rows", "My rows").replace("so it", "thus it"), "FACTOR = 2\n") == (0, [2, 4])
+    assert aside(source.replace("return 1", "return 2"), "FACTOR = 2\n") == (0, [2, 4])  # nobody calls it
+    assert aside(source, "FACTOR = 3\n") == (2, [3, 6])
+    assert aside(source.replace("* FACTOR", "+ FACTOR"), "FACTOR = 3\n") == (2, [4, 5])
+    assert aside(source, "FACTOR = 2\n") == (2, [2, 4])  # known from before
 
 
 def test_a_budget_stops_and_the_next_call_goes_on(tmp_path):
-    asked = [own("short", SHORT, budget=Budget(tasks=n)) for n in (7, 100)]
+    asked = [own("short", SHORT, budget=Budget(units=n)) for n in (7, 100)]
     assert sweep(asked[0], tmp_path / "a", Serial()).waiting == 13
     assert sweep(asked[1], tmp_path / "a", Serial()).waiting == 0
     assert sweep(own("short", SHORT, budget=Budget(seconds=1e-9)), tmp_path / "b", Serial()).done == 0
 
 
-def hostile(executor, folder, acts):
-    """Tasks that do the given things among ten good ones: how each ended, and every failure as (act, ending, attempt)."""
+def hostile(executor, folder, acts, limits):
+    """Units that do the given things among ten good ones: how each ended, and every failure as (act, ending, attempt)."""
     settings = [{"act": act, "mark": str(folder / "mark")} for act in acts]
     good = [{"act": "work", "i": i} for i in range(10)]
-    asked = own("hostile", [*settings, *good], seeds=(1,), limits=Limits(seconds=2.0, memory_mb=300))
-    sweep(asked, folder / "out", executor)
+    sweep(own("hostile", [*settings, *good], (1,), limits=limits), folder / "out", executor)
     with Store(folder / "out") as store:
-        ends = {setting["act"]: ended for setting, _, ended in store.tasks()}
+        ends = {setting["act"]: ended for setting, _, ended in store.planned("hostile")}
         failures = [(json.loads(f["setting"])["act"], f["ended"], f["attempt"]) for f in store.failures()]
-        assert [r["value"] for r in store.rows()] == [10] * (10 + acts.count("die once"))
+    assert [row["value"] for row in table(folder / "out")] == [10] * (10 + acts.count("die once"))
     assert ends.pop("work") == DONE
     return ends, sorted(failures)
 
 
-def test_bad_tasks_are_recorded_and_harm_nobody(tmp_path):
-    ends, failures = hostile(Local(2), tmp_path, ["raise", "leave", "hang", "hog", "die once"])
-    assert ends == {"raise": RAISED, "leave": RAISED, "hang": TIME, "hog": MEMORY, "die once": DONE}
+def test_bad_units_are_recorded_and_harm_nobody(tmp_path):
+    ends, failures = hostile(Local(2), tmp_path, ["raise", "leave", "hog", "die once"], Limits(memory_mb=300))
+    assert ends == {"raise": RAISED, "leave": RAISED, "hog": MEMORY, "die once": DONE}
     assert failures == [
         ("die once", DIED, 1),
-        ("hang", TIME, 1),
-        ("hang", TIME, 2),
         ("hog", MEMORY, 1),
         ("hog", MEMORY, 2),
         ("leave", RAISED, 1),
@@ -138,21 +151,46 @@ def test_bad_tasks_are_recorded_and_harm_nobody(tmp_path):
     ]
 
 
+def test_what_hangs_is_ended(tmp_path):
+    """Only the unit that hangs has a time limit, so that a slow machine changes nothing."""
+    sweep(own("hostile", [{"act": "hang"}], limits=Limits(seconds=0.2)), tmp_path, Local(1))
+    sweep(own("hostile", [{"act": "work"}], (1,)), tmp_path, Local(1))
+    with Store(tmp_path) as store:
+        assert [ended for _, _, ended in store.planned("hostile")] == [TIME, DONE]
+        assert [(f["ended"], f["attempt"]) for f in store.failures()] == [(TIME, 1), (TIME, 2)]
+
+
 def test_dask_gives_the_same_and_replaces_a_dead_worker(tmp_path):
-    ends, failures = hostile(Cluster(workers=1), tmp_path, ["raise", "die once"])
+    ends, failures = hostile(Cluster(workers=1), tmp_path, ["raise", "die once"], Limits())
     assert ends == {"raise": RAISED, "die once": DONE}
     assert failures == [("die once", DIED, 1), ("raise", RAISED, 1)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", [Local, lambda n: Cluster(workers=n)], ids=["local", "dask"])
-def test_all_bad_tasks_on_both_executors(executor, tmp_path):
-    acts = ["raise", "hang", "hog", "leave", "die", "die once"]
-    ends, failures = hostile(executor(2), tmp_path, acts)
-    wanted = {"raise": RAISED, "leave": RAISED, "hang": TIME, "hog": MEMORY, "die": DIED}
+def test_all_bad_units_on_both_executors(executor, tmp_path):
+    acts = ["raise", "hog", "leave", "die", "die once"]
+    ends, failures = hostile(executor(2), tmp_path, acts, Limits(memory_mb=300))
+    wanted = {"raise": RAISED, "leave": RAISED, "hog": MEMORY, "die": DIED}
     assert ends == {**wanted, "die once": DONE}
-    twice = [(act, wanted[act], attempt) for act in ("hang", "hog", "die") for attempt in (1, 2)]
+    twice = [(act, wanted[act], attempt) for act in ("hog", "die") for attempt in (1, 2)]
     assert failures == sorted([*twice, ("raise", RAISED, 1), ("leave", RAISED, 1), ("die once", DIED, 1)])
+
+
+def test_units_of_one_family_stay_on_one_worker_while_others_have_work(tmp_path):
+    def measure(_setting, _seed, _context):
+        return [{"process": os.getpid()}]
+
+    units = [
+        Unit("m", measure, {"i": i, "near": near}, 0, {"i": i, "near": near}, near)
+        for i in range(6)
+        for near in "ab"
+    ]
+    with Store(tmp_path, write=True) as store:
+        run_units(store, units, Local(2))
+        rows = list(store.rows("m"))
+    homes = [{row["process"] for row in rows if row["near"] == near} for near in "ab"]
+    assert min(map(len, homes)) == 1  # the other may have helped out when its own were done
 
 
 def test_rows_must_be_flat_rows(tmp_path):
@@ -181,48 +219,50 @@ def test_nan_and_numpy_numbers_survive(tmp_path):
     assert (row["inf"], row["third"], row["one"], row["yes"]) == (float("inf"), 1 / 3, 1, True)
 
 
-def test_two_sweeps_do_not_share_a_folder(tmp_path):
-    holder = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True);"
-            "sys.stdin.read()",
-            str(tmp_path / "sweep.lock"),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert holder.stdout is not None
-    holder.stdout.readline()
-    with pytest.raises(ValueError, match="Another sweep is running"):
-        sweep(own("short", SHORT), tmp_path, Serial())
-    holder.communicate()
-    sweep(own("short", SHORT[:1]), tmp_path, Serial())  # the lock falls with its process
-    with pytest.raises(ValueError, match="holds a sweep of short, not of other"):
-        sweep(of_function(lambda *_: [], [{"a": 1}], name="other"), tmp_path, Serial())
+def test_two_processes_on_one_folder_do_not_harm_each_other(tmp_path):
+    line = [sys.executable, "-c", TWO, str(HERE), str(tmp_path / "both")]
+    both = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate()[0].strip() for process in both] == ["20 0", "20 0"]
+    sweep(own("short", SHORT), tmp_path / "alone", Serial())
+    assert table(tmp_path / "both") == table(tmp_path / "alone")
+    with Store(tmp_path / "both") as store:
+        assert list(store.failures()) == []
+
+
+TWO = """
+import sys
+from pathlib import Path
+from featureprism.sweep import Serial, grid, of_function, sweep
+from featureprism.sweep.spec_file import load_function
+asked = of_function(load_function("measures.py:short", Path(sys.argv[1])), grid(size=list(range(10)), scale=[0.1, 1.0]), name="short")
+summary = sweep(asked, Path(sys.argv[2]), Serial())
+print(summary.done, summary.failed)
+"""
 
 
 def test_readers_see_whole_tasks_while_a_sweep_writes(tmp_path):
     seen = []
 
     def look(_done, _total, _note):
-        with Store(tmp_path) as store:
-            seen.append(len(list(store.rows())))
+        seen.append(len(table(tmp_path)))
+        return lambda _share: None
 
     sweep(own("short", SHORT), tmp_path, Serial(), track=look)
-    assert seen == list(range(2, 42, 2))
+    assert sorted(set(seen)) == list(range(0, 42, 2))
 
 
 def test_an_item_is_swept_from_its_own_settings(tmp_path):
     points = grid(dim=[20, 30])
     asked = of_item("gmm-flow/propositions", points, seeds=(0,))
-    assert {s["dim"] for s in asked.settings} == {20, 30}
-    whole = of_item("gmm-flow/figure-2", where={"model": "bayes"})
-    assert [s["model"] for s in whole.settings] == ["bayes"]
-    small = {"dim": 60, "test_points": 4}
-    sweep(of_item("gmm-flow/figure-2", [small], where={"model": "bayes"}), tmp_path, Serial())
-    assert next(r for r in table(tmp_path) if r["kind"] == "summary")["dim"] == 60
+    assert {point.setting.dim for point in asked.points} == {20, 30}
+    small = grid(dim=[60, 80], test_points=[4])
+    sweep(of_item("gmm-flow/figure-2", small, where={"model": "bayes"}, seeds=(0, 1)), tmp_path, Serial())
+    assert {r["dim"] for r in table(tmp_path) if r["kind"] == "summary"} == {60, 80}
+    points = json.loads((tmp_path / "claims.json").read_text())
+    assert [point["point"]["dim"] for point in points] == [60, 80]
+    verdicts = {claim["id"]: claim for claim in points[0]["claims"]}
+    assert len(verdicts["figure-2.bayes"]["values"]) == 2
+    assert verdicts["figure-2.relu"]["verdict"] == "not measured"  # it was not swept
 
 
 def test_memory_bounds_the_number_of_workers():

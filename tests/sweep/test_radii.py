@@ -1,9 +1,12 @@
+import numpy as np
 import pytest
 import torch
 
 from featureprism.networks import ReLU, gaussian_start
 from featureprism.seeds import generator_for
 from featureprism.sweep import Request, bracket_points, radii
+
+REQUEST = Request(seconds_per_point=float("inf"))
 
 
 @pytest.fixture
@@ -17,7 +20,7 @@ def problem():
 def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeypatch):
     monkeypatch.setattr(radii, "BATCH", 4)
     net, x, y = problem
-    whole = bracket_points(net, x, y, Request(), tmp_path / "whole")
+    whole = bracket_points(net, x, y, REQUEST, tmp_path / "whole")
     calls = []
 
     def some(*args, **options):
@@ -29,15 +32,15 @@ def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeyp
     real = radii.robust_radius
     monkeypatch.setattr(radii, "robust_radius", some)
     with pytest.raises(KeyboardInterrupt):
-        bracket_points(net, x, y, Request(), tmp_path / "stopped")
+        bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
     calls[:] = [-1, -1]  # lets the rest pass
-    again = bracket_points(net, x, y, Request(), tmp_path / "stopped")
+    again = bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
     assert calls == [-1, -1, 4, 2]
     assert again.attacked.tolist() == whole.attacked.tolist()
     assert again.certified.tolist() == whole.certified.tolist()
     torch.testing.assert_close(again.witness, whole.witness)
     assert again.zero_gradient_share == whole.zero_gradient_share
-    done = bracket_points(net, x, y, Request(), tmp_path / "stopped")
+    done = bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
     assert len(calls) == 4
     assert done.method == whole.method
 
@@ -54,8 +57,13 @@ def test_an_interrupt_inside_the_proof_loses_the_batch_and_stops(problem, tmp_pa
     assert not (tmp_path / "brackets.csv").exists()
 
 
-def test_another_request_is_not_written_over_the_first(problem, tmp_path):
+def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, monkeypatch):
     net, x, y = problem
-    bracket_points(net, x[:3], y[:3], Request(), tmp_path)
-    with pytest.raises(ValueError, match="another --out"):
-        bracket_points(net, x[:3], y[:3], Request(gap=0.02), tmp_path)
+    first = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
+    bracket_points(net, x[:2], y[:2], REQUEST, tmp_path)
+    monkeypatch.setattr(radii, "robust_radius", None)  # nothing is left to do
+    again = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
+    assert again.attacked.tolist() == first.attacked.tolist()
+    assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4
+    with np.load(tmp_path / "witnesses.npz") as file:
+        np.testing.assert_array_equal(file["delta"], first.witness)

@@ -1,11 +1,12 @@
-"""An audit, stage by stage: every stage is kept in the folder as soon as it is done, and a second call goes on from there."""
+"""An audit, stage by stage: every stage is a unit that is kept as soon as it is done, and a second call goes on from there."""
 
+import base64
 import hashlib
-import json
 import re
 import shutil
-from collections.abc import Callable
-from importlib.metadata import version
+import tempfile
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,42 @@ import numpy as np
 
 from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import GivenHead, clusters, features, geometry
+from featureprism.context import Context
+from featureprism.experiment import fields_of
+from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.heads import load_head
-from featureprism.heads.compare import Candidate, Plan, best_within, candidates, drawn, measured, told
+from featureprism.heads.compare import Plan, best_within, candidates, drawn, measured, told
 from featureprism.heads.estimators import Head
+from featureprism.heads.subclasses import Subclasses
 from featureprism.networks import load_net
-from featureprism.records import Progress, Row
-from featureprism.sweep.runner import prepare_folder, write_whole
+from featureprism.records import Row
+from featureprism.sweep.engine import Track, run_units
+from featureprism.sweep.executors import Serial
+from featureprism.sweep.store import Store
+from featureprism.sweep.unit import Unit
 
-YOURS = "your head"
+GEOMETRY, YOURS = "geometry", "your head"
 ALLOWED = 0.01  # loss of validation accuracy that a recommended head may have
 ATTACKS = (0.05, 0.1)  # radii of adversarial training, in units of the spread of all points
 WIDTH, EPOCHS, KERNEL_POINTS = 100, 6, 2_000
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of an audit: what it looks at, and a hash of the data, the head and the options."""
+
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What all stages share."""
+
+    data: Embeddings
+    head: Any
+    plan: Plan
+    clusters: Subclasses
 
 
 def audit(
@@ -33,58 +59,94 @@ def audit(
     *,
     normalise: str | None = None,
     num_points: int = 100,
-    track: Callable[[int, int, str], Progress] | None = None,
+    track: Track | None = None,
 ) -> list[Row]:
     """Rows of all stages: geometry, the head as it is, every remedy and baseline, the recommendation.
 
-    Leaves stages/*.json, heads/*.npz, audit.json and the recommended head.npz in `out`; a folder of another audit is refused.
+    Leaves heads/*.npz, audit.json and the recommended head.npz in `out`.
     """
     data = read_embeddings(embeddings, normalise)
-    own = None if head is None else read_head(head, data)
+    problem = _problem(data, None if head is None else read_head(head, data), num_points)
     prepare_folder(out)
-    _claim_folder(out, _key(embeddings, head, normalise, num_points))
-    task, (spread, found) = data.task, _clusters(data)
-    plan = Plan(
-        WIDTH, None, tuple(float(f"{r * spread:.2g}") for r in ATTACKS), EPOCHS, KERNEL_POINTS, num_points
-    )
-    stages: list[tuple[str, Callable[[], list[Row]]]] = [("geometry", lambda: geometry(task, found))]
-
-    def look(candidate: Candidate) -> list[Row]:
-        result = measured(candidate, task, plan, 0)
-        if isinstance(result.head, Head):
-            result.head.classes_ = data.classes  # from here on it speaks the user's labels
-            result.head.save(_head_path(out, candidate.name))
-            seen = features(result.head, task, found, result.bracket, drawn(task, num_points, 0))
-            return [result.row, {**seen, "head": candidate.name}]
-        return [result.row]
-
-    def look_at(own: Any) -> list[Row]:
-        bracket = own.robust_radius(*drawn(task, num_points, 0))
-        accuracy = float((own.predict(task.x_held) == task.y_held).mean())
-        row = {
-            "kind": "head",
-            "head": YOURS,
-            "family": "yours",
-            "held_accuracy": accuracy,
-            "held_points": len(task.x_held),
-        }
-        seen = features(own, task, found, bracket, drawn(task, num_points, 0))
-        return [{**row, **told(own, task, bracket)}, {**seen, "head": YOURS}]
-
-    if own is not None:
-        stages.append((YOURS, lambda: look_at(own)))
-    for candidate in candidates(plan, task, 0):
-        stages.append((candidate.name, lambda candidate=candidate: look(candidate)))
-    rows = []
-    for index, (name, work) in enumerate(stages):
-        progress = track(index, len(stages), name) if track else lambda _done: None
-        rows += _kept(out / "stages" / f"{_slug(name)}.json", work)
-        progress(1.0)
+    digest = _digest(embeddings, head, normalise, num_points)
+    names = [
+        GEOMETRY,
+        *([] if head is None else [YOURS]),
+        *(c.name for c in candidates(problem.plan, data.task, 0)),
+    ]
+    stages, measure = [Stage(name, digest) for name in names], partial(_measured, problem)
+    units = [Unit("audit", measure, stage, 0, fields_of(stage)) for stage in stages]
+    failed: list[str] = []
+    with Store(out, write=True) as store:
+        run_units(
+            store,
+            units,
+            Serial(),
+            track=track,
+            hear=lambda unit, end: (
+                failed.append(f"{unit.setting.name}: {end.message}") if end.message else None
+            ),
+        )
+        rows = list(store.rows_of(units))
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(units)} stages failed; the first is {failed[0]}.")
+    for row in (row for row in rows if row["kind"] == "file"):
+        write_whole(_head_path(out, row["head"]), base64.b64decode(row["content"]))
+    rows = [row for row in rows if row["kind"] != "file"]
     rows.append(recommendation(rows))
     if rows[-1]["head"] != YOURS:
         shutil.copy(_head_path(out, rows[-1]["head"]), out / "head.npz")
-    write_whole(out / "audit.json", json.dumps(rows, indent=1))
+    write_whole(out / "audit.json", as_json(rows, indent=1))
     return rows
+
+
+def _problem(data: Embeddings, head: Any, num_points: int) -> Problem:
+    x = data.task.x
+    spread = float(np.sqrt(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean()))
+    radii = tuple(float(f"{share * spread:.2g}") for share in ATTACKS)
+    plan = Plan(WIDTH, None, radii, EPOCHS, KERNEL_POINTS, num_points)
+    return Problem(data, head, plan, clusters(data.task))
+
+
+def _measured(problem: Problem, stage: Stage, seed: int, _context: Context) -> list[Row]:
+    """The rows of one stage."""
+    if stage.name == GEOMETRY:
+        return geometry(problem.data.task, problem.clusters)
+    return _your_head(problem, seed) if stage.name == YOURS else _candidate(problem, stage.name, seed)
+
+
+def _candidate(problem: Problem, name: str, seed: int) -> list[Row]:
+    """A head trained and looked at, and its file."""
+    task, plan = problem.data.task, problem.plan
+    candidate = next(c for c in candidates(plan, task, seed) if c.name == name)
+    result = measured(candidate, task, plan, seed)
+    if not isinstance(result.head, Head):
+        return [result.row]
+    seen = features(result.head, task, problem.clusters, result.bracket, drawn(task, plan.test_points, seed))
+    result.head.classes_ = problem.data.classes  # from here on it speaks the user's labels
+    with tempfile.TemporaryDirectory() as folder:
+        result.head.save(Path(folder) / "head.npz")
+        content = base64.b64encode((Path(folder) / "head.npz").read_bytes()).decode()
+    return [result.row, {**seen, "head": name}, {"kind": "file", "head": name, "content": content}]
+
+
+def _your_head(problem: Problem, seed: int) -> list[Row]:
+    """The head that was brought, looked at in the same way."""
+    head, task, points = (
+        problem.head,
+        problem.data.task,
+        drawn(problem.data.task, problem.plan.test_points, seed),
+    )
+    bracket = head.robust_radius(*points)
+    row = {
+        "kind": "head",
+        "head": YOURS,
+        "family": "yours",
+        "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean()),
+        "held_points": len(task.x_held),
+    }
+    seen = features(head, task, problem.clusters, bracket, points)
+    return [{**row, **told(head, task, bracket)}, {**seen, "head": YOURS}]
 
 
 def read_head(path: Path, data: Embeddings) -> Any:
@@ -130,11 +192,6 @@ def recommendation(rows: list[Row]) -> Row:
     return {"kind": "recommendation", "head": best["head"], "text": text}
 
 
-def _clusters(data: Embeddings) -> tuple[float, Any]:
-    x = data.task.x
-    return float(np.sqrt(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean())), clusters(data.task)
-
-
 def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
@@ -144,26 +201,9 @@ def _head_path(out: Path, name: str) -> Path:
     return out / "heads" / f"{_slug(name)}.npz"
 
 
-def _key(embeddings: Path, head: Path | None, *choices: Any) -> str:
-    """A hash of everything the audit depends on."""
-    digest = hashlib.sha256(f"{version('featureprism')} {choices}".encode())
+def _digest(embeddings: Path, head: Path | None, *choices: Any) -> str:
+    """A hash of the files and the options."""
+    digest = hashlib.sha256(f"{choices}".encode())
     for path in (embeddings, head):
         digest.update(b"" if path is None else path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _claim_folder(out: Path, key: str) -> None:
-    path = out / "key.txt"
-    if path.exists() and path.read_text() != key:
-        raise ValueError(
-            f"{out} holds an audit of other data, another head or other options. Choose another --out."
-        )
-    path.write_text(key)
-    (out / "stages").mkdir(exist_ok=True)
-
-
-def _kept(path: Path, work: Callable[[], list[Row]]) -> list[Row]:
-    """The rows of a stage: read if it was done before, else done and written in one motion."""
-    if not path.exists():
-        write_whole(path, json.dumps(work(), indent=1))
-    return json.loads(path.read_text())

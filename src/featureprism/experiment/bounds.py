@@ -60,7 +60,8 @@ class Bound:
         if slack is None or not self.holds(value):
             return False
         upper = math.isfinite(self.high)
-        return slack < 1 / LOOSE if (self.value > 0) == upper else slack > LOOSE
+        is_positive = (self.high if upper else self.low) > 0
+        return slack < 1 / LOOSE if is_positive == upper else slack > LOOSE
 
     def __str__(self) -> str:
         if isinstance(self.value, list):

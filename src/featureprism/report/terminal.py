@@ -112,9 +112,9 @@ def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
     table = Table(title=title, title_justify="left", expand=False)
     for column in ("claim", "statement", "measured", "expected", ""):
         table.add_column(column, overflow="fold", no_wrap=column == "claim")
-    for name, part in in_sections(verdict.as_row() for verdict in verdicts).items():
+    for name, part in in_sections(judged.as_row() for judged in verdicts).items():
         table.add_section()
-        table.add_row(f"[bold]{name}[/]")
+        table.add_row("", f"[bold]{name}[/]")
         for claim in part:
             said = escape(claim["statement"] + (f" ({premises(claim)})" if section(claim) == OUTSIDE else ""))
             colour = COLOURS[claim["verdict"]]

@@ -130,16 +130,20 @@ class _Run:
             self.ended += 1
             self.hear(unit, Outcome(DONE))
             return
-        if unit.measure not in self.pickled:
-            self.pickled[unit.measure] = pickled(unit.measure)
-        watched = replace(self.context, progress=self.track(self.ended, self.total, self._remark()))
-        context = watched if isinstance(executor, Serial) else self.context.unwatched()
-        job = Job(
-            unit.key, attempt, self.pickled[unit.measure], unit.setting, unit.seed, context, self.rules.limits
-        )
         self.near[worker], self.running[unit.key] = unit.near, (unit, worker)
         self.started += attempt == 1
-        executor.start(worker, job)
+        executor.start(worker, self._job(unit, attempt, isinstance(executor, Serial)))
+
+    def _job(self, unit: Unit, attempt: int, here: bool) -> Job:
+        """In this process the function itself, watched from within; for another one what can be sent there."""
+        if here:
+            tick = self.track(self.ended, self.total, self._remark())
+            measure, context = unit.measure, replace(self.context, progress=tick)
+        else:
+            if unit.measure not in self.pickled:
+                self.pickled[unit.measure] = pickled(unit.measure)
+            measure, context = self.pickled[unit.measure], self.context.unwatched()
+        return Job(unit.key, attempt, measure, unit.setting, unit.seed, context, self.rules.limits)
 
     def _take(self, job: Job, outcome: Outcome) -> None:
         unit, _ = self.running.pop(job.key)

@@ -52,7 +52,7 @@ def reproduce(
 ) -> tuple[list[Result], list[Failure]]:
     """Measure what is missing and judge; `finish` is told of every experiment as soon as it is complete.
 
-    Leaves out/ID/{rows.jsonl, claims.json, run.json}. An experiment of which a unit failed is not judged: the same call tries that unit again.
+    Leaves out/ID/{rows.jsonl, claims.json, run.json}. An experiment of which a unit failed is not judged; the same call tries it again.
     """
     prepare_folder(out)
     plans = {e.id: units_of(e, scale, seeds, context) for e in experiments}

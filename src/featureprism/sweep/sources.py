@@ -1,9 +1,9 @@
 """Which definitions a function depends on, and a hash of them: edited code is known by another name, an edited comment is not.
 
-Followed statically, from name to name: a function or class brings what its body names, in its own module and in those it imports, as long as
-they belong to featureprism or to the function's own package. Definitions are compared without comments and docstrings. A module
-that is used as a whole (handed to a function, say) counts as a whole, and statements at the top of a module that define no name count
-for everything in it.
+Followed statically, from name to name: a function or class brings what its body names, in its own module and in those it imports, as
+long as they belong to featureprism or to the function's own package. Definitions are compared without comments and docstrings. A
+module that is used as a whole (handed to a function, say) counts as a whole, and statements at the top of a module that define no name
+count for everything in it.
 """
 
 import ast

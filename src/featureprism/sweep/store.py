@@ -84,7 +84,7 @@ class Store:
                 self._db.execute("ROLLBACK")
 
     def plan(self, units: Iterable[Unit]) -> int:
-        """Note units in order; those of the same setting and seed that other code measured are set aside. Returns how many those are."""
+        """Note units in order; what other code measured for the same setting and seed is set aside. Returns how many those are."""
         aside = 0
         with self._written():
             for unit in units:
@@ -155,7 +155,7 @@ class Store:
         return [what for (what,) in self._db.execute(query)]
 
     def rows(self, what: str) -> Iterator[Row]:
-        """Every row of one thing with its seed and setting in front, in the order of the plan; nothing of code that has been edited since."""
+        """Every row of one thing with its seed and setting in front, in the order of the plan; nothing that edited code measured."""
         query = (
             "SELECT unit, setting, seed, row FROM rows JOIN units USING (unit)"
             " WHERE what = ? AND is_current ORDER BY unit, place"

@@ -42,11 +42,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Job:
-    """All that a worker needs for a unit; `measure` is pickled, by value where workers could not import it."""
+    """All that a worker needs for a unit; for other processes `measure` is pickled, by value where they could not import it."""
 
     key: str
     attempt: int
-    measure: bytes
+    measure: bytes | Measure
     setting: Any
     seed: int
     context: Context
@@ -69,7 +69,7 @@ def run_job(job: Job) -> Outcome:
     began = time.perf_counter()
     try:
         with within(job.limits):
-            rows = _load(job.measure)(job.setting, job.seed, job.context)
+            rows = _callable(job.measure)(job.setting, job.seed, job.context)
             lines = tuple(_encoded(rows))
         told: dict[str, Any] = {"ended": DONE, "rows": lines}
     except KeyboardInterrupt:  # only in the process of the one who pressed it: workers are deaf to it
@@ -129,6 +129,10 @@ def _own_module(measure: Any) -> ModuleType | None:
         measure = next((value for value in measure.args if callable(value)), measure.func)
     name = getattr(measure, "__module__", None) or ""
     return None if "." in name else sys.modules.get(name)
+
+
+def _callable(measure: bytes | Measure) -> Measure:
+    return _load(measure) if isinstance(measure, bytes) else measure
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,44 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from featureprism.experiment import Claim, Experiment, Paper, below, changed, fields_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    dim: int = 3
+    noise: float = 0.5
+    starts: tuple[str, ...] = ("random",)
+    fast: bool = True
+
+
+def experiment(id="toy/item", **more):
+    claim = Claim("x", "s", "t", lambda rows: np.zeros(len(rows.seeds)), below(1))
+    return Experiment(id, "source", "title", {"quick": [Setting()]}, lambda *_: [], (claim,), **more)
+
+
+def test_names_of_experiments_and_claims():
+    assert (experiment().paper, experiment().item) == ("toy", "item")
+    assert experiment().claim_id(experiment().claims[0]) == "item.x"
+    with pytest.raises(ValueError, match="PAPER/ITEM"):
+        experiment("item")
+    with pytest.raises(ValueError, match="does not belong"):
+        Paper("other", "someone", (experiment(),))
+    with pytest.raises(ValueError, match="Two claims"):
+        Experiment("toy/item", "s", "t", {}, lambda *_: [], experiment().claims * 2)
+    with pytest.raises(ValueError, match="unknown scales huge"):
+        Experiment("toy/item", "s", "t", {"huge": []}, lambda *_: [], ())
+    with pytest.raises(ValueError, match="has no scale 'paper'"):
+        experiment().settings("paper")
+
+
+def test_a_setting_is_changed_in_its_own_types():
+    setting = changed(Setting(), {"dim": 7, "noise": 1, "starts": ["a", "b"], "unknown": 3})
+    assert setting == Setting(dim=7, noise=1.0, starts=("a", "b"))
+    assert isinstance(setting.noise, float)
+    assert fields_of(setting) == {"dim": 7, "noise": 1.0, "starts": ("a", "b"), "fast": True}
+    for field, value in (("dim", 7.5), ("dim", "x"), ("noise", True), ("fast", 1)):
+        with pytest.raises(ValueError, match=f"{field} of the setting must be"):
+            changed(Setting(), {field: value})

@@ -1,0 +1,98 @@
+"""What every experiment must do, whatever it is about; `tiny_*.py` say at which size."""
+
+import json
+import sys
+from dataclasses import replace
+
+import matplotlib.pyplot as plt
+import pytest
+import tiny_beyond
+import tiny_double_edged
+import tiny_feature_amplification
+import tiny_feature_averaging
+import tiny_feature_purification
+import tiny_gmm_flow
+import tiny_real
+
+from featureprism.context import Context
+from featureprism.experiment import Outcome, Rows, fields_of
+from featureprism.papers import all_papers
+from featureprism.report.figures import DRAWINGS, draw
+from featureprism.sweep import Serial, reproduce
+from featureprism.sweep.sources import dependencies
+
+MODULES = (
+    tiny_gmm_flow,
+    tiny_feature_averaging,
+    tiny_feature_purification,
+    tiny_feature_amplification,
+    tiny_double_edged,
+    tiny_beyond,
+    tiny_real,
+)
+TINY = {id: settings for module in MODULES for id, settings in module.TINY.items()}
+SLOW = frozenset().union(
+    *(getattr(module, "SLOW", ()) for module in MODULES)
+)  # more than a few seconds even so
+EXPERIMENTS = [e for paper in all_papers().values() for e in paper.experiments if e.id in TINY]
+CASES = [pytest.param(e, id=e.id, marks=[pytest.mark.slow] if e.id in SLOW else []) for e in EXPERIMENTS]
+
+
+def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
+    ours = {e.id for paper in all_papers().values() if not paper.drawings for e in paper.experiments}
+    assert ours == set(TINY)
+    assert ours == set(DRAWINGS)
+
+
+@pytest.mark.parametrize("experiment", CASES)
+def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path):
+    context = Context(networks=tmp_path / "networks")
+    calls, measure = set(), experiment.measure
+
+    def traced(setting, seed, context):
+        sys.setprofile(lambda frame, event, _arg: _note(frame, event, calls))
+        try:
+            return measure(setting, seed, context)
+        finally:
+            sys.setprofile(None)
+
+    tiny = replace(experiment, scales={"quick": TINY[experiment.id]}, measure=traced)
+    (result,), failures = reproduce([tiny], "quick", [0], tmp_path, Serial(), context=context)
+    assert not failures
+    unseen = calls - dependencies(measure)
+    assert not unseen, "an edit of these would go unnoticed"
+    silent = [v.id for v in result.verdicts if v.outcome == Outcome.NOT_MEASURED]
+    assert not silent, "too tiny to say anything about these"
+    for line in (result.folder / "rows.jsonl").read_text().splitlines():
+        json.loads(line, parse_constant=pytest.fail)
+    plt.close(draw(experiment, result.rows))
+    experiment.judge(_without_numbers(result.rows, tiny))
+    again = [
+        json.loads(json.dumps(row)) for setting in TINY[experiment.id] for row in measure(setting, 0, context)
+    ]
+    assert _measured(again) == _measured([_own(row, again[i]) for i, row in enumerate(result.rows)])
+
+
+def _note(frame, event, calls):
+    name = frame.f_code.co_qualname.partition(".")[0]
+    module = frame.f_globals.get("__name__", "")
+    if event == "call" and module.startswith("featureprism.") and not name.startswith("<"):
+        calls.add((module, name))
+
+
+def _own(row, like):
+    """A row without what the setting put in front of it."""
+    return {key: row[key] for key in like}
+
+
+def _measured(rows):
+    """Rows without what a clock measured; NaN equals NaN."""
+    return [{k: repr(v) for k, v in row.items() if "seconds" not in k} for row in rows]
+
+
+def _without_numbers(rows, experiment):
+    """The same rows with nothing in place of every number that was measured."""
+    given = {"seed", *(name for setting in experiment.settings("quick") for name in fields_of(setting))}
+    return Rows.gather(
+        {k: None if isinstance(v, float) and k not in given else v for k, v in row.items()} for row in rows
+    )

@@ -1,0 +1,49 @@
+"""The smallest settings at which every claim of gmm-flow has a value."""
+
+from dataclasses import replace
+
+from featureprism.papers.gmm_flow import PAPER
+
+
+def _tiny(item, **changes):
+    experiment = next(e for e in PAPER.experiments if e.item == item)
+    return [replace(setting, **changes) for setting in experiment.settings("quick")]
+
+
+_MODEL = {
+    "dim": 30,
+    "per_cluster": 5,
+    "positive": 2,
+    "negative": 2,
+    "width": 20,
+    "epochs": 60,
+    "test_points": 2,
+}
+_DESCENT = {
+    "dim": 40,
+    "per_cluster": 10,
+    "positive": 2,
+    "negative": 2,
+    "width": 12,
+    "steps": 120,
+    "distance_every": 20,
+}
+TINY = {
+    "gmm-flow/figure-2": _tiny("figure-2", max_cells=1, **_MODEL),
+    "gmm-flow/figure-4": _tiny(
+        "figure-4", dim=40, per_cluster=5, positive=2, negative=2, width=8, num_times=5
+    ),
+    "gmm-flow/figure-5": _tiny("figure-5", **_DESCENT),
+    "gmm-flow/figure-6": _tiny("figure-6", **_DESCENT),
+    "gmm-flow/figure-7": _tiny("figure-7", max_cells=1, **_MODEL),
+    "gmm-flow/theorem-1": [
+        setting
+        for setting in _tiny(
+            "theorem-1", dim=40, positive=2, negative=2, per_cluster=20, num_times=3, test_points=2
+        )
+        if setting.series == "masses" or setting.alpha >= 0.1
+    ],
+    "gmm-flow/propositions": _tiny(
+        "propositions", dim=60, per_cluster=20, exact_points=20, noise_draws=1, test_points=3
+    ),
+}
