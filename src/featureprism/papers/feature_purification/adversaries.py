@@ -24,16 +24,13 @@ from featureprism.papers.feature_purification.measures import (
 )
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
-    PROBE_POINTS,
     Setting,
     accuracy,
-    coding,
     fast_gradient,
     later_phase,
     scales,
     train,
     trained,
-    unseen,
 )
 from featureprism.records import Row
 from featureprism.seeds import generator_for
@@ -85,7 +82,7 @@ def _adversaries(s: Attackers, seed: int) -> dict[str, tuple[float, Any]]:
 
 def measure_attackers(s: Attackers, seed: int, context: Context) -> list[Row]:
     """Purity after adversarial training against each adversary, all from the same clean network."""
-    problem, test, before = coding(s, seed), unseen(s, seed, PROBE_POINTS), trained(s, seed, "clean")
+    (problem, _, test), before = bench(s, seed), trained(s, seed, "clean")
     rows = [_purified("none", 0.0, before, s, problem, test)]
     smaller = replace(s, batch=s.attacker_batch)
     adversaries = _adversaries(s, seed)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.context import Context
-from featureprism.data import SparseCoding, SparseSample
+from featureprism.data import SparseCoding
 from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, under
 from featureprism.networks import (
     CubicNet,
@@ -17,20 +17,18 @@ from featureprism.networks import (
     LinearClassifier,
     TangentNet,
 )
+from featureprism.papers.feature_purification.measures import Bench, bench
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
     SIZES,
     Setting,
     accuracy,
-    coding,
     draws,
     extended,
     fast_gradient,
     pure_start,
     robustness,
-    test_set,
     trained,
-    unseen,
 )
 from featureprism.records import Row
 from featureprism.seeds import generator_for
@@ -38,6 +36,7 @@ from featureprism.theory import feature_purification as theory
 from featureprism.training import logistic_descent
 
 ACCURACY_POINTS = 4000  # for accuracies without attack
+BETTER = "the better of clean and adversarial training"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +70,10 @@ def _models(problem: SparseCoding, s: Baselines, seed: int) -> dict[str, Callabl
 
 def measure(s: Baselines, seed: int, context: Context) -> list[Row]:
     """Accuracies without and under attack of every model, beside the pure and the purified network."""
-    problem, test = coding(s, seed), test_set(s, seed)
+    on = bench(s, seed, ACCURACY_POINTS)
     smaller = replace(s, batch=s.baseline_batch)
     nets: list[tuple[str, str, nn.Module]] = []
-    models = _models(problem, s, seed)
+    models = _models(on.problem, s, seed)
     for index, (name, make) in enumerate(models.items()):
         for training in ("clean", "adversarial"):
             net, draw = make(), draws(smaller, seed, f"{name} {training}")
@@ -82,14 +81,9 @@ def measure(s: Baselines, seed: int, context: Context) -> list[Row]:
             logistic_descent(net, draw, steps=s.baseline_steps, step_size=s.baseline_rate, perturb=adversary)
             nets.append((name, training, net))
         context.progress((index + 1) / (len(models) + 1))
-    nets += [(name, "none", net) for name, net in _fixed(problem, s, seed).items()]
+    nets += [(name, "none", net) for name, net in _fixed(on.problem, s, seed).items()]
     rows: list[Row] = [
-        {
-            "kind": "model",
-            "model": name,
-            "training": training,
-            **accuracies(net, test, problem, s, seed, s.norm),
-        }
+        {"kind": "model", "model": name, "training": training, **accuracies(net, on, s, seed, s.norm)}
         for name, training, net in nets
     ]
     return rows + [premise.as_row() for premise in theory.lower_bound_premises(s)]
@@ -108,20 +102,17 @@ def _fixed(problem: SparseCoding, s: Baselines, seed: int) -> dict[str, nn.Modul
     return nets
 
 
-def accuracies(
-    net: nn.Module, test: SparseSample, problem: SparseCoding, s: Setting, seed: int, norm: float
-) -> Row:
+def accuracies(net: nn.Module, on: Bench, s: Setting, seed: int, norm: float) -> Row:
     """Without and under attack; exact for a linear model, whose distance to the boundary is |f|/‖w‖_q."""
     if isinstance(net, LinearClassifier):
         w = net.w.detach().double()
         size = torch.linalg.vector_norm(w, ord=2 if norm == 2 else 1)
-        margin = test.y.double() * (test.x.double() @ w)
+        margin = on.test.y.double() * (on.test.x.double() @ w)
         worst = float((margin > s.radius * size).double().mean())
         return {"clean": float((margin > 0).double().mean()), "worst": worst, "exact": True}
-    row = robustness(net, test, problem, s, seed, p=norm).row
-    many = unseen(s, seed, ACCURACY_POINTS)
+    row = robustness(net, on.test, on.problem, s, seed, p=norm).row
     attacked = {key: row[key] for key in ("universal", "fgm", "pgd", "worst")}
-    return {"clean": accuracy(net, many.x, many.y), **attacked}
+    return {"clean": accuracy(net, on.many.x, on.many.y), **attacked}
 
 
 def robust(family: str, model: str, training: str = "none") -> Callable[[Rows], Values]:
@@ -136,16 +127,16 @@ def best(family: str, model: str) -> Callable[[Rows], Values]:
     return lambda rows: np.maximum(clean(rows), adversarial(rows))
 
 
-def _half(name: str, source: str, model: str, value: Callable[[Rows], Values]) -> Claim:
+def _half(name: str, source: str, model: str, value: Callable[[Rows], Values], family: str = "main") -> Claim:
     """Robust error of at least (1 - o(1))/2."""
     return Claim(
         name,
         source,
-        f"robust accuracy of {model} is at most one half",
+        f"robust accuracy is at most one half: {model}",
         value,
         at_most(0.5),
         reported=0.5,
-        premises=under("theorem-5-6", "theorem-g-1", family="main"),
+        premises=under("theorem-5-6", "theorem-g-1", family=family),
     )
 
 
@@ -153,27 +144,24 @@ CLAIMS = (
     Claim(
         "linear",
         "Section 3",
-        "exact robust accuracy of a linear classifier, the better of clean and adversarial training",
+        f"exact robust accuracy of a linear classifier, {BETTER}",
         best("main", "linear"),
         at_most(0.15),
     ),
-    _half(
-        "ntk-clean",
-        "Theorem 5.6",
-        "the true tangent features, trained clean,",
-        robust("main", "ntk", "clean"),
-    ),
+    _half("ntk-clean", "Theorem 5.6", "tangent features, trained clean", robust("main", "ntk", "clean")),
     _half(
         "ntk-adversarial",
         "Theorem 5.6",
-        "the true tangent features, trained adversarially,",
+        "tangent features, trained adversarially",
         robust("main", "ntk", "adversarial"),
     ),
+    _half("cubic", "Corollary 5.7", f"cubic, {BETTER}", best("main", "cubic")),
     _half(
-        "cubic",
+        "cubic-noiseless",
         "Corollary 5.7",
-        "a cubic polynomial, the better of clean and adversarial training,",
-        best("main", "cubic"),
+        f"cubic, without noise, ℓ∞, {BETTER}",
+        best("theorem 5.6", "cubic"),
+        "theorem 5.6",
     ),
     Claim(
         "ntk-gain",

@@ -40,16 +40,16 @@ STAGES = {
 
 
 class Bench(NamedTuple):
-    """What the networks of a setting are tested on: test points, and points enough to see which neurons fire."""
+    """What the networks of a setting are tested on: test points, and more of them without attack."""
 
     problem: SparseCoding
     test: SparseSample
-    seen: Tensor
+    many: SparseSample
 
 
-def bench(s: Setting, seed: int) -> Bench:
-    """The distribution of a setting with its points."""
-    return Bench(coding(s, seed), test_set(s, seed), unseen(s, seed, PROBE_POINTS).x)
+def bench(s: Setting, seed: int, many: int = PROBE_POINTS) -> Bench:
+    """The distribution of a setting with its points; as many as show which neurons fire, if nobody wants more."""
+    return Bench(coding(s, seed), test_set(s, seed), unseen(s, seed, many))
 
 
 def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
@@ -79,7 +79,7 @@ def network_row(
 ) -> Row:
     """Accuracies and shape of the network of a stage."""
     accuracies = robustness(net, on.test, on.problem, s, seed, radius, p).row
-    return {"kind": "network", "stage": stage, **accuracies, **shape_row(net, on.seen, on.problem)}
+    return {"kind": "network", "stage": stage, **accuracies, **shape_row(net, on.many.x, on.problem)}
 
 
 def linear_radii(problem: SparseCoding, test: SparseSample) -> Tensor:

@@ -35,12 +35,10 @@ from featureprism.papers.feature_purification.measures import (
 )
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
-    PROBE_POINTS,
     SIZES,
     Setting,
     clean_phase,
     clean_run,
-    coding,
     extended,
     fast_gradient,
     later_phase,
@@ -49,7 +47,6 @@ from featureprism.papers.feature_purification.setting import (
     start,
     train,
     trained,
-    unseen,
 )
 from featureprism.probes import purification as probes
 from featureprism.records import Row, Trajectory
@@ -68,7 +65,7 @@ class Dense(Setting):
 
 def measure_dense(s: Dense, seed: int, context: Context) -> list[Row]:
     """Growth of the mixtures along clean training, from a random start or from pure features."""
-    problem, test = coding(s, seed), unseen(s, seed, PROBE_POINTS)
+    problem, _, test = bench(s, seed)
     if s.family == "random start":
         run = clean_run(s, seed)
     else:

@@ -182,7 +182,7 @@ def collapsed(s: Setting, seed: int) -> SymmetricNet:
 
 def measure_masking(s: Setting, seed: int, context: Context) -> list[Row]:
     """The collapsed network under attacks that stop at tiny gradients and under those that do not."""
-    (problem, test, seen), net = bench(s, seed), collapsed(s, seed)
+    (problem, test, many), net = bench(s, seed), collapsed(s, seed)
     context.progress(0.7)
     x, y = test.x.double(), test.y.double()
     double = SymmetricNet(net.W.double(), net.bias, net.smoothing)
@@ -196,7 +196,7 @@ def measure_masking(s: Setting, seed: int, context: Context) -> list[Row]:
         "guarded_fgm": accuracy(double, one_step, y),
         "log10_gradient": float(gradient.clamp_min(1e-300).log10().median()),
         "largest_over_bias": float((x @ double.W.detach().T).abs().max() / net.bias),
-        "alive": int((probes.firing(net, seen) > 0).sum()),
+        "alive": int((probes.firing(net, many.x) > 0).sum()),
     }
     return [row]
 

@@ -49,7 +49,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     rows: list[Row] = []
     for stage, net in nets.items():
         rows += [network_row(stage, net, on, s, seed), *_profile(stage, net, on)]
-    rows.append(_movement(nets, start(s, seed).W.detach(), on.seen))
+    rows.append(_movement(nets, start(s, seed).W.detach(), on.many.x))
     context.progress(0.7)
     rows += _curves({**nets, "pure": pure_start(s, seed)}, on, s, seed)
     w, measured = on.problem.w, float((linear_radii(on.problem, on.test) > s.radius).double().mean())
@@ -60,7 +60,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
 
 def _profile(stage: str, net: SymmetricNet, on: Bench) -> list[Row]:
     """Sorted |⟨w_i, M_j⟩| over the largest, median over alive neurons: how fast the coefficients of a neuron fall off."""
-    W, M = net.W.detach()[probes.firing(net, on.seen) > 0], on.problem.M
+    W, M = net.W.detach()[probes.firing(net, on.many.x) > 0], on.problem.M
     A = (W @ M).abs().sort(dim=1, descending=True).values
     typical = (A / A[:, :1]).median(dim=0).values if len(A) else torch.zeros(M.shape[1])
     return [

@@ -54,7 +54,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     on = bench(s, seed)
     rows: list[Row] = [{"kind": "sample", "tie_share": on.test.tie_share, "acceptance": on.test.acceptance}]
     nets = {stage: trained(s, seed, stage) for stage in ("clean", "adversarial")}
-    alive = int((probes.firing(as_printed(s, seed), on.seen) > 0).sum())
+    alive = int((probes.firing(as_printed(s, seed), on.many.x) > 0).sum())
     rows.append({"kind": "printed", "alive": alive})
     context.progress(0.5)
     nets["pure"] = pure_start(s, seed)
@@ -115,7 +115,7 @@ CLAIMS = (
         lambda rows: rows.of("printed").per_seed("alive"),
         at_least(1.0),
         note="the bias outruns all of them: its rate must stay well below that of the winners",
-        premises=under(*LEARNED),
+        premises=under("assumption-2-1", "section-2", "theorem-c-2"),
     ),
 )
 

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, at_least, at_most
 from featureprism.networks import IndicatorClassifier, LinearClassifier, pure_net
-from featureprism.papers.feature_purification.baselines import accuracies
+from featureprism.papers.feature_purification.baselines import ACCURACY_POINTS, accuracies
+from featureprism.papers.feature_purification.measures import bench
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
     Setting,
     accuracy,
-    coding,
     scales,
     test_set,
 )
@@ -40,7 +40,8 @@ def share_passed(noise: Tensor, b: float) -> float:
 
 def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """What the three units let through, and how the classifiers built from them stand noise and attack."""
-    problem, root_k, root_d = coding(s, seed), math.sqrt(s.sparsity), math.sqrt(s.dim)
+    on, root_k, root_d = bench(s, seed, ACCURACY_POINTS), math.sqrt(s.sparsity), math.sqrt(s.dim)
+    problem = on.problem
     indicator, soft = INDICATOR / root_k, SOFT / root_k
     units = {
         "linear": CURVE,
@@ -63,9 +64,9 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
             right = accuracy(net, test.x, test.y)
             rows.append({"kind": "noise", "model": name, "sigma": noise, "accuracy": right})
     context.progress(0.3)
-    test, far = test_set(s, seed), replace(s, radius=LONG_RADIUS / root_d)
+    far = replace(s, radius=LONG_RADIUS / root_d)
     for name, net in nets.items():
-        row = accuracies(net, test, problem, far, seed, norm=2)
+        row = accuracies(net, on, far, seed, norm=2)
         rows.append({"kind": "model", "model": name, "training": "none", **row})
     noise = s.noise / root_d * torch.randn(NOISE_DRAWS, generator=generator_for("noise", seed)).double()
     rows.append({"kind": "passed", "share": share_passed(noise, soft)})

@@ -21,11 +21,11 @@ FOLLOWED = 12  # features whose correlation with one winner is drawn
 
 def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Who wins which feature, predicted from the start; the sets of Definitions B.1 and B.3 along training."""
-    (problem, test, seen), run = bench(s, seed), clean_run(s, seed)
+    (problem, test, many), run = bench(s, seed), clean_run(s, seed)
     context.progress(0.7)
     W0, net = start(s, seed).W.detach(), run.last
     W = net.W.detach()
-    winners = (probes.purity(W, problem.M) > PURE) & (probes.firing(net, seen) > 0)
+    winners = (probes.purity(W, problem.M) > PURE) & (probes.firing(net, many.x) > 0)
     predicted, ticket = lottery.predicted_feature(W0, problem)
     learned, unsigned = lottery.learned_feature(W, problem), lottery.learned_feature(W0, problem)
     summary: Row = {
@@ -132,7 +132,7 @@ CLAIMS = (
         at_least(1.0),
         reported=1.0,
         note=lambda rows: (
-            f"{rows.of('tickets').column('expected_sure').mean():.2f} are expected at this size"
+            f"{rows.of('tickets').column('expected_sure').mean():.2f} expected; the lemma speaks of large d"
         ),
         premises=under("theorem-5-1.width"),
     ),
