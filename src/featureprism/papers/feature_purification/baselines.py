@@ -136,6 +136,7 @@ def _half(name: str, source: str, model: str, value: Callable[[Rows], Values], f
         value,
         at_most(0.5),
         reported=0.5,
+        note="an order for large d",
         premises=under("theorem-5-6", "theorem-g-1", family=family),
     )
 
