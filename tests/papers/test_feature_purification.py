@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from papers.tiny_feature_purification import SMALL
 
 from featureprism.data import SparseSample, sample_sparse
 from featureprism.experiment import Rows
@@ -18,6 +17,7 @@ from featureprism.papers.feature_purification.perturbations import guarded_pgd
 from featureprism.papers.feature_purification.reconstruction import lasso_codes, sparsity_curve, used_at
 from featureprism.papers.feature_purification.thresholds import share_passed, soft_threshold
 from featureprism.probes.purification import pull_to_dense
+from papers.tiny_feature_purification import SMALL
 
 SETTING = replace(shared.QUICK, **SMALL)
 
