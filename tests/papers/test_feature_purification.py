@@ -1,117 +1,62 @@
-"""Every item at a tiny size: the rows are complete, the claims judge them, the figure can be drawn."""
+"""The synthetic side of feature-purification: what is shared, and the small computations that bring their own truth."""
 
+import math
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
-from featureprism.data import SparseSample
-from featureprism.networks import SymmetricNet
-from featureprism.papers import PAPERS
+from featureprism.data import SparseSample, sample_sparse
+from featureprism.experiment import Rows
+from featureprism.networks import SymmetricNet, TangentNet, symmetric_start
 from featureprism.papers.feature_purification import setting as shared
-from featureprism.papers.feature_purification.mixtures import half_radius
+from featureprism.papers.feature_purification.adversaries import ATTACKERS, Attackers
+from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, half_radius
 from featureprism.papers.feature_purification.perturbations import guarded_pgd
 from featureprism.papers.feature_purification.reconstruction import lasso_codes, sparsity_curve, used_at
-from featureprism.report.figures import DRAWINGS
-from featureprism.sweep import run
+from featureprism.papers.feature_purification.thresholds import share_passed, soft_threshold
+from featureprism.probes.purification import pull_to_dense
+from papers.tiny_feature_purification import SMALL
 
-EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["feature-purification"] if not e.long}
-TINY = {
-    "dim": 40,
-    "sparsity": 6,
-    "width": 60,
-    "steps": 40,
-    "adversarial_steps": 10,
-    "batch": 50,
-    "pool": 400,
-    "test_points": 20,
-    "attack_steps": 3,
-}
-OWN = {
-    "baselines": {"baseline_steps": 5, "tangent_width": 10, "baseline_batch": 20},
-    "attackers": {"attacker_steps": 4, "attacker_batch": 20},
-    "sparse-reconstruction": {"reconstructed": 3},
-}
-EXPECTED = {
-    "purification": {
-        "clean-accuracy",
-        "clean-robust",
-        "control-robust",
-        "adversarial-robust",
-        "purity-before",
-        "purity-after",
-        "mixture-ratio",
-        "same-feature",
-        "far-from-start",
-        "together",
-        "floor",
-        "drift",
-    },
-    "figure-3": {"noise", "linear", "soft"},
-    "figure-8": {"match", "auc", "sign", "tickets"},
-    "figure-9": {
-        "pure-start",
-        "pure-start-after",
-        "pure-start-mixture",
-        "pure-start-purified",
-        "from-scratch",
-    },
-    "dense-mixture": {"pull", "growth", "response", "dimension", "radius", "not-uniform"},
-    "perturbation-density": {"before", "after", "support", "linear"},
-    "sparse-reconstruction": {"random", "clean", "random-start", "perturbation"},
-    "transfer": {"accuracy", "random", "purified"},
-    "baselines": {"linear", "ntk-even", "ntk-clean", "ntk-adversarial", "network", "lower-bound"},
-    "l-infinity": {"clean-robust", "adversarial-robust", "purity"},
-    "attackers": {"stronger", "pgd", "smooth"},
-    "strict": {"clean-accuracy", "gain", "purity", "printed"},
-    "gradient-masking": {"gap", "fgm", "dead"},
-}
+SETTING = replace(shared.QUICK, **SMALL)
 
 
-def test_all_items_are_expected():
-    assert EXPERIMENTS.keys() == EXPECTED.keys()
-
-
-@pytest.mark.parametrize("item", EXPECTED)
-def test_every_item_runs_is_judged_and_drawn(item, tmp_path):
-    experiment = EXPERIMENTS[item]
-    settings = [{**s, **TINY, **OWN.get(item, {})} for s in experiment.scales["quick"]]
-    small = type(experiment)(**{**experiment.__dict__, "scales": {"quick": settings}})
-    result = run(small, "quick", [0], tmp_path)
-    assert {c.id.removeprefix(f"{item}.") for c in result.claims} == EXPECTED[item]
-    assert DRAWINGS[experiment.id](result.rows)
-
-
-@pytest.mark.slow
-def test_the_claims_hold_at_the_quick_scale(tmp_path):
-    for item, experiment in EXPERIMENTS.items():
-        result = run(experiment, "quick", [0, 1, 2], tmp_path)
-        assert [c.id for c in result.claims if not c.holds] == [], item
+def values(experiment, name, rows):
+    (claim,) = (claim for claim in experiment.claims if claim.name == name)
+    return claim.value(Rows.gather(rows)).tolist()
 
 
 def test_training_is_done_once_and_depends_on_nothing_else():
-    setting = {**shared.QUICK, **TINY}
-    first = shared.trained(setting, 0, "clean")
-    assert shared.trained({**setting, "test_points": 5, "attack_steps": 1}, 0, "clean") is first
-    other = shared.trained({**setting, "steps": 41}, 0, "clean")
+    first = shared.trained(SETTING, 0, "clean")
+    assert shared.trained(replace(SETTING, test_points=5, attack_steps=1), 0, "clean") is first
+    assert shared.trained(shared.extended(SETTING, Attackers, attacker_steps=3), 0, "clean") is first
+    other = shared.trained(replace(SETTING, steps=41), 0, "clean")
     assert not torch.equal(other.W, first.W)
-    again = shared.train(setting, shared.start(setting, 0), [shared.clean_phase(setting)], 0, "clean").last
+    again = shared.train(SETTING, shared.start(SETTING, 0), [shared.clean_phase(SETTING)], 0, "clean").last
     assert torch.equal(again.W, first.W)
-    assert not torch.equal(shared.trained(setting, 0, "clean", peer=1).W, first.W)
+    assert not torch.equal(shared.trained(SETTING, 0, "clean", peer=1).W, first.W)
+
+
+def test_the_clock_of_clean_training_is_the_sum_of_its_steps():
+    slow = replace(SETTING, step_per_bias=1e6)
+    assert slow.clean_time == pytest.approx(slow.steps * slow.step_size)
+    assert SETTING.clean_time < slow.clean_time
+    assert SETTING.adversarial_time == 10 * SETTING.step_size
 
 
 def test_the_worst_accuracy_is_the_least_of_all_attacks():
-    setting = {**shared.QUICK, **TINY}
-    problem, test = shared.coding(setting, 0), shared.test_set(setting, 0)
+    problem, test = shared.coding(SETTING, 0), shared.test_set(SETTING, 0)
     for radius in (0.05, 0.3):
-        row = shared.robustness(shared.pure_start(setting, 0), test, problem, setting, 0, radius).row
+        row = shared.robustness(shared.pure_start(SETTING, 0), test, problem, SETTING, 0, radius).row
         assert row["worst"] <= min(row["clean"], row["universal"], row["fgm"], row["pgd"])
 
 
 def test_the_universal_direction_breaks_a_network_that_is_nothing_else():
-    setting = {**shared.QUICK, **TINY}
-    problem, test = shared.coding(setting, 0), shared.test_set(setting, 0)
+    problem, test = shared.coding(SETTING, 0), shared.test_set(SETTING, 0)
     dense = SymmetricNet(problem.dense_direction.unsqueeze(0), 0.0, 0.0)
     few = SparseSample(*(test[:3]), test.acceptance, test.tie_share)
-    row = shared.robustness(dense, few, problem, setting, 0, radius=2.0).row
+    row = shared.robustness(dense, few, problem, SETTING, 0, radius=2.0).row
     assert row["clean"] == 1.0
     assert row["universal"] == 0.0
 
@@ -144,3 +89,54 @@ def test_atoms_used_at_an_error():
     assert used_at(curve, 0.4) == pytest.approx(15.0)
     assert used_at(curve, 0.05) == 30.0
     assert used_at(curve, 1.0) == 0.0
+
+
+def test_the_loss_pulls_neurons_to_the_dense_direction_from_the_start_on(generator):
+    """Section 6.2: y⟨w*, z⟩ ≥ 0, so every neuron that opens at all is pulled, whatever its weights."""
+    problem = shared.coding(replace(SETTING, noise=0.0), 0)
+    sample = sample_sparse(problem, 500, generator=generator)
+    net = symmetric_start(30, 40, 1.0, 0.5, 0.3, generator=generator)
+    assert bool((pull_to_dense(net, sample.x, sample.y, problem.dense_direction) > 0).all())
+
+
+def test_tangent_features_as_printed_are_right_on_half_of_symmetric_data(generator):
+    """Definition 5.5: an even function cannot fit odd labels; of x and -x it gets exactly one right."""
+    sample = sample_sparse(shared.coding(SETTING, 0), 200, generator=generator)
+    x, y = torch.cat([sample.x, -sample.x]), torch.cat([sample.y, -sample.y])
+    W, V = (torch.randn(20, 40, generator=generator) for _ in range(2))
+    assert shared.accuracy(TangentNet(W, V, 0.5, 0.5, as_printed=True), x, y) == pytest.approx(0.5)
+
+
+def test_the_soft_threshold_drops_most_of_the_noise(generator):
+    """E[S_b(u)²]/E[u²] = 2((1 + t²)Φ(-t) - tφ(t)) for Gaussian u with t = b/σ."""
+    t = 2.0
+    density, tail = math.exp(-t * t / 2) / math.sqrt(2 * math.pi), math.erfc(t / math.sqrt(2)) / 2
+    u = 0.3 * torch.randn(400_000, generator=generator).double()
+    assert share_passed(u, 0.3 * t) == pytest.approx(2 * ((1 + t * t) * tail - t * density), rel=0.05)
+    assert share_passed(u, 0.3 * t) < 0.1
+    kept = soft_threshold(torch.tensor([-1.0, -0.1, 0.2, 0.7]), 0.2)
+    assert kept.tolist() == pytest.approx([-0.8, 0.0, 0.0, 0.5])
+
+
+def test_slopes_and_ratios_pick_the_right_settings():
+    def rows(kind, key, by_size):
+        return [
+            {"kind": kind, "family": "pure start", "seed": 0, "dim": d, "sparsity": k, key: v}
+            for (d, k), values in by_size.items()
+            for v in values
+        ]
+
+    betas = rows("time", "mean_beta", {(50, 8): (1.0, 0.8), (100, 4): (9.0, 7.0), (100, 8): (1.0, 0.2)})
+    assert values(DENSE_MIXTURE, "dimension", betas) == pytest.approx([-2.0])
+    radii = rows("response", "half_radius", {(100, 4): [0.8], (50, 8): [9.0], (100, 8): [0.2]})
+    assert values(DENSE_MIXTURE, "radius", radii) == pytest.approx([0.25])
+
+
+def test_the_least_gain_of_a_stronger_adversary():
+    purity = {"FGM 1τ": (0.2, 0.9), "none": (0.0, 0.1), "FGM 0.5τ": (0.1, 0.7), "PGD τ": (0.2, 0.0)}
+    rows = [
+        {"kind": "adversary", "seed": 3, "name": name, "trained_radius": radius, "purity": value}
+        for name, (radius, value) in purity.items()
+    ]
+    assert values(ATTACKERS, "stronger", rows) == pytest.approx([0.2])
+    assert np.isnan(values(ATTACKERS, "stronger", [row | {"purity": None} for row in rows])).all()

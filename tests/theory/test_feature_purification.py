@@ -15,37 +15,38 @@ from featureprism.theory import feature_purification as theory
 def setting(**more):
     values = {
         "dim": 200,
-        "sparsity": 7.0,
+        "sparsity": 7,
         "width": 250,
         "noise": 0.3,
-        "penalty": 0.01,
+        "penalty": 2.0,
         "radius": 0.1,
-        "time": 500.0,
-        "later_time": 100.0,
     }
     return theory.Setting(**values | more)
+
+
+def failing(premises):
+    return {p.id for p in premises if not p.holds}
 
 
 def test_ranges_of_k():
     """The window d^(1/3) to d^(2/5) is 5.85 to 8.32 at d = 200."""
     assert all(p.holds for p in theory.sparsity_premises(setting(width=201)))
-    held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=5.0))}
+    held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=5))}
     assert held["Theorem E.1"] is False
-    held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=9.0))}
+    held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=9))}
     assert held["Theorem F.1"] is False
     assert held["Section 2"] is True
 
 
 def test_premises_of_both_trainings():
-    assert all(p.holds for p in theory.clean_premises(setting()))
-    assert {p.name for p in theory.clean_premises(setting(width=150)) if not p.holds} == {
-        "c0 of m = d^(1+c0)"
-    }
-    assert all(p.holds for p in theory.adversarial_premises(setting(width=201, noise=0.1)))
-    assert theory.adversarial_premises(setting(radius=0.5))[0].holds is False
+    assert all(p.holds for p in theory.clean_premises(setting(), time=500.0))
+    assert failing(theory.clean_premises(setting(width=150), time=500.0)) == {"theorem-5-1.width"}
+    assert failing(theory.clean_premises(setting(), time=100.0)) == {"theorem-5-1.time"}
+    assert all(p.holds for p in theory.adversarial_premises(setting(width=201, noise=0.1), time=100.0))
+    assert "theorem-5-3.radius" in failing(theory.adversarial_premises(setting(radius=0.5), time=100.0))
     identity = dictionary_norms(torch.eye(200))
     assert [p.holds for p in theory.linf_premises(setting(), identity, 0.01)] == [True] * 4
-    assert theory.lower_bound_premises(setting(noise=0.0), 0.1)[0].holds is True
+    assert theory.lower_bound_premises(setting(noise=0.0))[0].holds is True
 
 
 def test_the_printed_schedule():
@@ -64,11 +65,8 @@ def test_assumption_2_1_holds_on_a_sample_and_fails_on_a_wrong_one(generator):
     z = hidden.sample(4000, generator=generator)
     assert all(p.holds for p in theory.hidden_vector_premises(hidden, z))
     shared = z * torch.sign(z[:, :1]).abs().clamp_min(0.2)  # all coordinates shrink together
-    failed = {p.name for p in theory.hidden_vector_premises(hidden, shared) if not p.holds}
-    assert "least non-zero |z_i| × √k" in failed
-    assert "|E z| in standard errors" in {
-        p.name for p in theory.hidden_vector_premises(hidden, z.abs()) if not p.holds
-    }
+    assert "assumption-2-1.support" in failing(theory.hidden_vector_premises(hidden, shared))
+    assert "assumption-2-1.symmetry" in failing(theory.hidden_vector_premises(hidden, z.abs()))
 
 
 def test_the_floor_is_the_exact_accuracy_of_the_linear_classifier():

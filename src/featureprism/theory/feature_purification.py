@@ -20,18 +20,16 @@ SMALL_EXPONENT = 0.001  # c of Theorem 5.2
 GAMMA = 0.1  # the largest γ of Lemma B.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Sizes and scales of a run; `time` is the sum of the step sizes of clean training, `later_time` of adversarial training."""
+    """Sizes and scales: dimension d, sparsity k, width m, noise σ_x, penalty λ in units of 1/d, the radius τ of the adversary."""
 
     dim: int
-    sparsity: float
+    sparsity: int
     width: int
     noise: float
     penalty: float
     radius: float
-    time: float
-    later_time: float
 
     @property
     def c0(self) -> float:
@@ -57,7 +55,7 @@ class Schedule(NamedTuple):
     bias_cap: float  # 1/(√k Ξ2⁸), or k^(-0.5001) in the main text
     smoothing_first: float  # (lll d)³/√(c1 ln d)
     smoothing_later: float  # (lll d)³/(√c1 ln d)
-    penalty: float  # lll d/d
+    penalty: float  # λ = lll d/d
     time_first: float  # T_a = d σ_0 ln^2.5 d
     time_second: float  # T_b = d² σ_0/k
     time_clean: float  # T_c = d^1.01
@@ -100,29 +98,37 @@ def expected_tickets(width: int, dim: int, high: float, low: float) -> TicketCou
 def hidden_vector_premises(hidden: HiddenVector, z: Float[Tensor, "n d"]) -> list[Premise]:
     """Assumption 2.1 on a sample: support, second moment, the two atoms, symmetry and independence."""
     d, k = hidden.dim, hidden.sparsity
-    size, squares = z.abs().double(), z.double() ** 2
+    size, moment = z.abs().double(), d * float((z.double() ** 2).mean())
     nonzero = size[size > 0]
+    large = d * float((size > 1 - 1e-5).double().mean())
+    together = (
+        "largest |corr(z_i², z_j²)| in units of √(2 ln d²/n)"  # heavy tails: z_i ≠ 0 in few samples, hence 8
+    )
+    parts = [
+        ("support", "least non-zero |z_i| × √k", float(nonzero.min()) * math.sqrt(k), ">=", 1 - 1e-5),
+        ("size", "largest |z_i|", float(nonzero.max()), "<=", 1 + 1e-5),
+        ("least-moment", "d E z_i², from below", moment, ">=", 0.1),
+        ("largest-moment", "d E z_i², from above", moment, "<=", 10.0),
+        ("large-atom", "d P(|z_i| = 1)", large, ">=", 0.1),
+        ("small-atom", "(d/k) P(0 < |z_i| ≤ 2/√k)", d / k * _share_small(size, k), ">=", 0.1),
+        ("symmetry", "|E z| in standard errors", _standard_errors(z), "<=", 4.0),
+        ("independence", together, _largest_correlation(z), "<=", 8.0),
+    ]
+    return [
+        Premise(f"assumption-2-1.{part}", name, measured, relation, required, "Assumption 2.1")
+        for part, name, measured, relation, required in parts
+    ]
+
+
+def _largest_correlation(z: Tensor) -> float:
+    """max |corr(z_i², z_j²)| over pairs, ÷ √(2 ln d²/n), the order of the largest of d² independent ones."""
+    squares = z.double() ** 2
     centred = squares - squares.mean(dim=0)
     spread = centred.square().sum(dim=0).sqrt().clamp_min(1e-300)
     correlation = (centred / spread).T @ (centred / spread)
     correlation.fill_diagonal_(0)
-    source = "Assumption 2.1"
-    return [
-        Premise("least non-zero |z_i| × √k", float(nonzero.min()) * math.sqrt(k), ">=", 1 - 1e-5, source),
-        Premise("largest |z_i|", float(nonzero.max()), "<=", 1 + 1e-5, source),
-        Premise("d E z_i², from below", d * float(squares.mean()), ">=", 0.1, source),
-        Premise("d E z_i², from above", d * float(squares.mean()), "<=", 10.0, source),
-        Premise("d P(|z_i| = 1)", d * float((size > 1 - 1e-5).double().mean()), ">=", 0.1, source),
-        Premise("(d/k) P(0 < |z_i| ≤ 2/√k)", d / k * _share_small(size, k), ">=", 0.1, source),
-        Premise("|E z| in standard errors", _standard_errors(z), "<=", 4.0, source),
-        Premise(
-            "largest |corr(z_i², z_j²)| in units of √(2 ln d²/n)",
-            float(correlation.abs().max()) / math.sqrt(2 * math.log(d * d) / len(z)),
-            "<=",
-            8.0,  # heavy tails: a coordinate is non-zero in few samples
-            source,
-        ),
-    ]
+    n, d = z.shape
+    return float(correlation.abs().max()) / math.sqrt(2 * math.log(d * d) / n)
 
 
 def _share_small(size: Tensor, k: float) -> float:
@@ -135,61 +141,66 @@ def _standard_errors(z: Tensor) -> float:
 
 
 def sparsity_premises(s: Setting) -> list[Premise]:
-    """The ranges of k = d^exponent in the theorems, as conditions on the exponent."""
-    k, c0 = s.k_exponent, max(s.c0, 0.0)
+    """The ranges of k = d^e in the theorems, as conditions on e."""
+    e, c0 = s.k_exponent, max(s.c0, 0.0)
+    parts = [
+        ("section-2", "for sparse coding", "<=", 0.499, "Section 2"),
+        ("theorem-c-2", "for feature learning", "<", (1 - c0) / 2, "Theorem C.2"),
+        ("theorem-e-1", "for non-robustness", ">", (1 - c0) / 3, "Theorem E.1"),
+        ("theorem-f-1", "for robustness (k^2.5 < d^(1-2c0))", "<", (1 - 2 * c0) / 2.5, "Theorem F.1"),
+        ("corollary-f-3", "for the gap of both", "<=", 0.3999, "Corollary F.3"),
+    ]
     return [
-        Premise("k = d^e: e, for sparse coding", k, "<=", 0.499, "Section 2"),
-        Premise("k = d^e: e, for feature learning", k, "<", (1 - c0) / 2, "Theorem C.2"),
-        Premise("k = d^e: e, for non-robustness", k, ">", (1 - c0) / 3, "Theorem E.1"),
-        Premise("k = d^e: e, for robustness (k^2.5 < d^(1-2c0))", k, "<", (1 - 2 * c0) / 2.5, "Theorem F.1"),
-        Premise("k = d^e: e, for the gap of both", k, "<=", 0.3999, "Corollary F.3"),
+        Premise(f"{theorem}.sparsity", f"k = d^e: e, {name}", e, relation, required, source)
+        for theorem, name, relation, required, source in parts
     ]
 
 
-def clean_premises(s: Setting) -> list[Premise]:
-    """Theorem 5.1: m > d, λ between 1/d and ln d/d, σ_x = O(1), time of at least d^1.01."""
+def clean_premises(s: Setting, time: float) -> list[Premise]:
+    """Theorem 5.1: m > d, λ between 1/d and ln d/d, σ_x = O(1), Σ step sizes of at least d^1.01."""
     return [
-        Premise("c0 of m = d^(1+c0)", s.c0, ">", 0.0, "Theorem 5.1"),
-        Premise("λ d, from below", s.penalty * s.dim, ">=", 1.0, "Section 4"),
-        Premise("λ d, from above", s.penalty * s.dim, "<=", math.log(s.dim), "Section 4"),
-        Premise("σ_x", s.noise, "<=", 10.0, "Section 2, O(1)"),
-        Premise("Σ step sizes ÷ d^1.01", s.time / s.dim**1.01, ">=", 1.0, "Theorem 5.1"),
-    ]
-
-
-def adversarial_premises(s: Setting) -> list[Premise]:
-    """Theorem 5.3: τ ≤ k^-(0.5+c), time of order k^(2+c); Theorem F.1: σ_x ≤ d^(2(1-2c0))/k^5.5."""
-    c0 = max(s.c0, 0.0)
-    return [
-        Premise("τ √k", s.radius * math.sqrt(s.sparsity), "<=", s.sparsity**-SMALL_EXPONENT, "Theorem 5.3"),
+        Premise("theorem-5-1.width", "c0 of m = d^(1+c0)", s.c0, ">", 0.0, "Theorem 5.1"),
+        Premise("theorem-5-1.least-penalty", "λ d, from below", s.penalty, ">=", 1.0, "Section 4"),
         Premise(
-            "Σ step sizes ÷ k^(2+c)",
-            s.later_time / s.sparsity ** (2 + SMALL_EXPONENT),
-            ">=",
-            1.0,
-            "Theorem 5.3",
+            "theorem-5-1.largest-penalty", "λ d, from above", s.penalty, "<=", math.log(s.dim), "Section 4"
         ),
-        Premise("σ_x", s.noise, "<=", s.dim ** (2 * (1 - 2 * c0)) / s.sparsity**5.5, "Theorem F.1"),
+        Premise("theorem-5-1.noise", "σ_x", s.noise, "<=", 10.0, "Section 2, O(1)"),
+        Premise("theorem-5-1.time", "Σ step sizes ÷ d^1.01", time / s.dim**1.01, ">=", 1.0, "Theorem 5.1"),
+    ]
+
+
+def adversarial_premises(s: Setting, time: float) -> list[Premise]:
+    """Theorem 5.3: τ ≤ k^-(0.5+c), Σ step sizes of order k^(2+c); Theorem F.1: σ_x ≤ d^(2(1-2c0))/k^5.5."""
+    k, c0 = s.sparsity, max(s.c0, 0.0)
+    wanted, most_noise = k ** (2 + SMALL_EXPONENT), s.dim ** (2 * (1 - 2 * c0)) / k**5.5
+    return [
+        Premise(
+            "theorem-5-3.radius", "τ √k", s.radius * math.sqrt(k), "<=", k**-SMALL_EXPONENT, "Theorem 5.3"
+        ),
+        Premise("theorem-5-3.time", "Σ step sizes ÷ k^(2+c)", time / wanted, ">=", 1.0, "Theorem 5.3"),
+        Premise("theorem-f-1.noise", "σ_x", s.noise, "<=", most_noise, "Theorem F.1"),
     ]
 
 
 def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Premise]:
     """Theorem 5.4: k ≤ d^0.399, τ = k^-(1.75+2c0), row and column sums of M at most d^0.1248 (Corollary F.6)."""
-    c0 = max(s.c0, 0.0)
+    scaled, largest = radius * s.sparsity ** (1.75 + 2 * max(s.c0, 0.0)), s.dim**0.1248
+    row, column = norms.largest_row_sum, norms.largest_column_sum
     return [
-        Premise("k = d^e: e", s.k_exponent, "<=", 0.399, "Theorem 5.4"),
-        Premise("τ k^(1.75+2c0)", radius * s.sparsity ** (1.75 + 2 * c0), "<=", 1.0, "Theorem 5.4"),
-        Premise("largest row sum of |M|", norms.largest_row_sum, "<=", s.dim**0.1248, "Corollary F.6"),
-        Premise("largest column sum of |M|", norms.largest_column_sum, "<=", s.dim**0.1248, "Corollary F.6"),
+        Premise("theorem-5-4.sparsity", "k = d^e: e", s.k_exponent, "<=", 0.399, "Theorem 5.4"),
+        Premise("theorem-5-4.radius", "τ k^(1.75+2c0)", scaled, "<=", 1.0, "Theorem 5.4"),
+        Premise("corollary-f-6.rows", "largest row sum of |M|", row, "<=", largest, "Corollary F.6"),
+        Premise("corollary-f-6.columns", "largest column sum of |M|", column, "<=", largest, "Corollary F.6"),
     ]
 
 
-def lower_bound_premises(s: Setting, radius: float) -> list[Premise]:
+def lower_bound_premises(s: Setting) -> list[Premise]:
     """Theorem 5.6 and Corollary 5.7: no noise, ℓ∞ radius k^-100 (corrected) below which nothing is said; M = I."""
+    radius = -math.log(s.radius) / math.log(s.sparsity)
     return [
-        Premise("σ_x", s.noise, "<=", 0.0, "Theorem 5.6"),
-        Premise("log_k(1/τ)", -math.log(radius) / math.log(s.sparsity), "<=", 100.0, "Theorem 5.6"),
-        Premise("k = d^e: e", s.k_exponent, "<=", 0.5, "Theorem G.1"),
+        Premise("theorem-5-6.noise", "σ_x", s.noise, "<=", 0.0, "Theorem 5.6"),
+        Premise("theorem-5-6.radius", "log_k(1/τ)", radius, "<=", 100.0, "Theorem 5.6"),
+        Premise("theorem-g-1.sparsity", "k = d^e: e", s.k_exponent, "<=", 0.5, "Theorem G.1"),
     ]
 
 

@@ -1,7 +1,8 @@
 """Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", 2020."""
 
+from featureprism.experiment import Paper
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
-from featureprism.papers.feature_purification.baselines import BASELINES, FIGURE_3
+from featureprism.papers.feature_purification.baselines import BASELINES
 from featureprism.papers.feature_purification.deep_features import (
     FIGURE_1,
     FIGURE_5,
@@ -21,33 +22,36 @@ from featureprism.papers.feature_purification.perturbations import (
 from featureprism.papers.feature_purification.purification import PURIFICATION
 from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
 from featureprism.papers.feature_purification.strict import STRICT
+from featureprism.papers.feature_purification.thresholds import FIGURE_3
 from featureprism.papers.feature_purification.tickets import FIGURE_8
 
-EXPERIMENTS = (
-    PURIFICATION,
-    FIGURE_3,
-    FIGURE_8,
-    FIGURE_9,
-    DENSE_MIXTURE,
-    PERTURBATION_DENSITY,
-    SPARSE_RECONSTRUCTION,
-    TRANSFER,
-    BASELINES,
-    L_INFINITY,
-    ATTACKERS,
-    STRICT,
-    GRADIENT_MASKING,
-    TABLE_1,
-    FIGURE_1,
-    FIGURE_2_DEEP,
-    FIGURE_4,
-    FIGURE_5,
-    FIGURE_6,
-    FIGURE_7,
-    FIGURE_10,
-    FIGURE_11,
-    FIGURE_12,
-    FIGURE_13,
+PAPER = Paper(
+    "feature-purification",
+    str(__doc__),
+    (
+        PURIFICATION,
+        FIGURE_3,
+        FIGURE_8,
+        FIGURE_9,
+        DENSE_MIXTURE,
+        PERTURBATION_DENSITY,
+        SPARSE_RECONSTRUCTION,
+        TRANSFER,
+        BASELINES,
+        L_INFINITY,
+        ATTACKERS,
+        STRICT,
+        GRADIENT_MASKING,
+        TABLE_1,
+        FIGURE_1,
+        FIGURE_2_DEEP,
+        FIGURE_4,
+        FIGURE_5,
+        FIGURE_6,
+        FIGURE_7,
+        FIGURE_10,
+        FIGURE_11,
+        FIGURE_12,
+        FIGURE_13,
+    ),
 )
-
-__all__ = ["EXPERIMENTS"]

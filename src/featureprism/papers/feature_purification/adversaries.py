@@ -1,177 +1,169 @@
 """Other adversaries: the ℓ∞ ball, weaker and stronger ones in training."""
 
 import math
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from featureprism.attacks import ProjectedGradient, SmoothAdversary, along
-from featureprism.data import DICTIONARIES, dictionary, dictionary_norms
+from featureprism.context import Context
+from featureprism.data import DICTIONARIES, SparseCoding, SparseSample, dictionary, dictionary_norms
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, under
 from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet
-from featureprism.papers.feature_purification.purification import (
-    minus,
-    of_stage,
+from featureprism.papers.feature_purification.measures import (
+    LEARNED,
+    PURIFIED,
+    bench,
+    gain,
+    network_row,
+    premise_rows,
     shape_row,
-    theory_setting,
+    stage_claim,
 )
 from featureprism.papers.feature_purification.setting import (
-    PROBE_POINTS,
+    FAMILY,
+    Setting,
     accuracy,
-    coding,
     fast_gradient,
     later_phase,
-    probe_points,
-    robustness,
     scales,
-    test_set,
     train,
     trained,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
+from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
 
 
-def measure_linf(setting: Row, seed: int, progress: Progress) -> list[Row]:
+@dataclass(frozen=True, kw_only=True)
+class LInfinity(Setting):
+    """The radius of the ℓ∞ ball: τ/√d of the ℓ2 items, rounded up."""
+
+    linf_radius: float = 0.015
+
+
+def measure_linf(s: LInfinity, seed: int, context: Context) -> list[Row]:
     """Clean and ℓ∞-trained networks in the ℓ∞ ball, and what dictionaries do to it."""
-    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
-    radius, before = setting["linf_radius"], trained(setting, seed, "clean")
-    adversary = fast_gradient(setting, math.inf, radius)
-    after = train(setting, before, [later_phase(setting, perturb=adversary)], seed, "linf").last
-    progress(0.6)
-    rows: list[Row] = []
-    for stage, net in (("clean", before), ("adversarial", after)):
-        facts = robustness(net, test, problem, setting, seed, radius, math.inf).row
-        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem)})
+    on, radius, before = bench(s, seed), s.linf_radius, trained(s, seed, "clean")
+    adversary = fast_gradient(s, math.inf, radius)
+    after = train(s, before, [later_phase(s, adversary)], seed, "linf").last
+    context.progress(0.6)
+    rows = [
+        network_row(stage, net, on, s, seed, radius, math.inf)
+        for stage, net in (("clean", before), ("adversarial", after))
+    ]
     for kind in DICTIONARIES:
-        M = dictionary(kind, setting["dim"], generator=generator_for("dictionary", seed))
+        M = dictionary(kind, s.dim, generator=generator_for("dictionary", seed))
         rows.append({"kind": "dictionary", "dictionary": kind, **dictionary_norms(M)._asdict()})
-    premises = theory.linf_premises(theory_setting(setting), dictionary_norms(problem.M), radius)
-    progress(1.0)
-    return rows + [p.as_row() for p in premises]
+    premises = theory.linf_premises(s, dictionary_norms(on.problem.M), radius)
+    return rows + [p.as_row() for p in premises] + premise_rows(s, on.problem, on.test)
 
 
-def _claims_linf(rows: list[Row]) -> list[Claim]:
-    return [
-        judge(
-            "l-infinity.clean-robust",
-            "Theorem 5.4",
-            "robust accuracy in the ℓ∞ ball after clean training",
-            of_stage(rows, "clean", "worst"),
-            "<=",
-            0.3,
-        ),
-        judge(
-            "l-infinity.adversarial-robust",
-            "Theorem 5.4",
-            "robust accuracy in the ℓ∞ ball after adversarial training with ℓ∞ FGM",
-            of_stage(rows, "adversarial", "worst"),
-            ">=",
-            0.75,
-        ),
-        judge(
-            "l-infinity.purity",
-            "Theorem 5.4",
-            "norm-weighted purity: after minus before",
-            minus(of_stage(rows, "adversarial", "purity"), of_stage(rows, "clean", "purity")),
-            ">",
-            0.3,
-        ),
-    ]
+@dataclass(frozen=True, kw_only=True)
+class Attackers(Setting):
+    """Fewer and smaller steps than the main battery takes, and the input noise of SmoothAdv."""
+
+    attacker_steps: int = 120
+    attacker_batch: int = 200
+    smooth_sigma: float = 0.01
 
 
-def _adversaries(setting: Row, seed: int) -> dict[str, tuple[float, Any]]:
+def _adversaries(s: Attackers, seed: int) -> dict[str, tuple[float, Any]]:
     """Names, radii and perturbation algorithms: FGM at four radii, PGD and SmoothAdv at the largest."""
-    top = setting["radius"]
-    found: dict[str, tuple[float, Any]] = {
-        f"FGM {share:g}τ": (share * top, fast_gradient(setting, radius=share * top))
-        for share in (0.25, 0.5, 0.75, 1.0)
-    }
-    noise = generator_for("smooth", seed)
-    found["PGD τ"] = (top, ProjectedGradient(LpBall(2, top), steps=3))
-    found["SmoothAdv τ"] = (top, SmoothAdversary(top, setting["smooth_sigma"], noise, samples=2, steps=2))
-    return found
-
-
-def measure_attackers(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """Purity after adversarial training against each adversary, all from the same clean network."""
-    problem, before = coding(setting, seed), trained(setting, seed, "clean")
-    test = test_set({**setting, "test_points": PROBE_POINTS}, seed)
-    rows: list[Row] = [
-        {
-            "kind": "adversary",
-            "name": "none",
-            "trained_radius": 0.0,
-            **_purified(before, setting, problem, test),
-        }
-    ]
-    smaller = {**setting, "batch": setting["attacker_batch"]}
-    adversaries = _adversaries(setting, seed)
-    for index, (name, (radius, adversary)) in enumerate(adversaries.items()):
-        phase = later_phase(smaller, setting["attacker_steps"], perturb=adversary)
-        net = train(smaller, before, [phase], seed, "attackers").last
-        rows.append(
-            {
-                "kind": "adversary",
-                "name": name,
-                "trained_radius": radius,
-                **_purified(net, setting, problem, test),
-            }
-        )
-        progress((index + 1) / len(adversaries))
-    return rows
-
-
-def _purified(net: SymmetricNet, setting: Row, problem, test) -> Row:
-    outcome = along(problem.dense_direction)(net, test.x, test.y, LpBall(2, setting["radius"]))
+    shares, noise = (0.25, 0.5, 0.75, 1.0), generator_for("smooth", seed)
     return {
+        **{f"FGM {q:g}τ": (q * s.radius, fast_gradient(s, radius=q * s.radius)) for q in shares},
+        "PGD τ": (s.radius, ProjectedGradient(LpBall(2, s.radius), steps=3)),
+        "SmoothAdv τ": (s.radius, SmoothAdversary(s.radius, s.smooth_sigma, noise, samples=2, steps=2)),
+    }
+
+
+def measure_attackers(s: Attackers, seed: int, context: Context) -> list[Row]:
+    """Purity after adversarial training against each adversary, all from the same clean network."""
+    (problem, _, test), before = bench(s, seed), trained(s, seed, "clean")
+    rows = [_purified("none", 0.0, before, s, problem, test)]
+    smaller = replace(s, batch=s.attacker_batch)
+    adversaries = _adversaries(s, seed)
+    for index, (name, (radius, adversary)) in enumerate(adversaries.items()):
+        phase = replace(later_phase(s, adversary), steps=s.attacker_steps)
+        net = train(smaller, before, [phase], seed, "attackers").last
+        rows.append(_purified(name, radius, net, s, problem, test))
+        context.progress((index + 1) / len(adversaries))
+    return rows + premise_rows(replace(s, adversarial_steps=s.attacker_steps), problem, test)
+
+
+def _purified(
+    name: str, radius: float, net: SymmetricNet, s: Setting, problem: SparseCoding, test: SparseSample
+) -> Row:
+    outcome = along(problem.dense_direction)(net, test.x, test.y, LpBall(2, s.radius))
+    return {
+        "kind": "adversary",
+        "name": name,
+        "trained_radius": radius,
         **shape_row(net, test.x, problem),
         "universal": float((~outcome.flipped).double().mean()),
         "clean": accuracy(net, test.x, test.y),
     }
 
 
-def _claims_attackers(rows: list[Row]) -> list[Claim]:
-    def steps(seed: int) -> float:
-        own = [
-            r
-            for r in rows_of(rows, "adversary", seed=seed)
-            if r["name"] == "none" or r["name"].startswith("FGM")
-        ]
-        purity = [r["purity"] for r in sorted(own, key=lambda r: r["trained_radius"])]
-        return min(b - a for a, b in pairwise(purity))
+def _least_gain(rows: Rows) -> Values:
+    """The least gain in purity from one radius of FGM to the next, beginning without an adversary."""
+    chosen = rows.of("adversary").where(lambda row: row["name"] == "none" or row["name"].startswith("FGM"))
 
-    def least(name: str) -> list[float]:
-        return [r["purity"] for r in rows_of(rows, "adversary", name=name)]
+    def least(own: Rows) -> float:
+        return np.diff(own.column("purity")[np.argsort(own.column("trained_radius"))]).min()
 
-    return [
-        judge(
-            "attackers.stronger",
-            "Figure 13",
-            "a stronger FGM adversary purifies more: least gain in purity from one radius to the next",
-            [steps(seed) for seed in seeds_of(rows)],
-            ">",
-            0.0,
-        ),
-        judge("attackers.pgd", "Theorem 5.3(a)", "purity after PGD training", least("PGD τ"), ">=", 0.6),
-        judge(
-            "attackers.smooth",
-            "Theorem 5.3(a)",
-            "purity after SmoothAdv training",
-            least("SmoothAdv τ"),
-            ">=",
-            0.6,
-        ),
-    ]
+    return chosen.per_seed(least)
 
+
+LINF = (*LEARNED, "theorem-5-3.time", "theorem-5-4", "corollary-f-6")
+CLAIMS_LINF = (
+    stage_claim("clean-robust", "Theorem 5.4", "worst", "clean", at_most(0.3), LINF),
+    stage_claim("adversarial-robust", "Theorem 5.4", "worst", "adversarial", at_least(0.75), LINF),
+    Claim(
+        "purity",
+        "Theorem 5.4",
+        "norm-weighted purity: after minus before",
+        gain("purity"),
+        above(0.3),
+        premises=under(*LINF),
+    ),
+)
+
+
+def _purity_claim(name: str, algorithm: str) -> Claim:
+    return Claim(
+        name,
+        "Section 5.1",
+        f"purification happens whatever the adversary: purity after training with {algorithm}",
+        lambda rows: rows.of("adversary", name=f"{algorithm} τ").per_seed("purity"),
+        at_least(0.6),
+        premises=under(*PURIFIED),
+    )
+
+
+CLAIMS_ATTACKERS = (
+    Claim(
+        "stronger",
+        "Figure 13",
+        "a stronger FGM adversary purifies more: least gain in purity from one radius to the next",
+        _least_gain,
+        above(0.0),
+    ),
+    _purity_claim("pgd", "PGD"),
+    _purity_claim("smooth", "SmoothAdv"),
+)
 
 L_INFINITY = Experiment(
     id="feature-purification/l-infinity",
     source="Allen-Zhu & Li 2020, Theorem 5.4",
     title="The same in the ℓ∞ ball",
-    scales=scales(linf_radius=0.015),
+    scales=scales(LInfinity),
     measure=measure_linf,
-    claims=_claims_linf,
+    claims=CLAIMS_LINF,
+    family=FAMILY,
     about=(
         "M = I, where an ℓ∞ ball meets single features; the norms of other dictionaries, which Theorem 5.4 limits, stand beside. It"
         " has a radius of τ/√d of the ℓ2 items, rounded up."
@@ -181,8 +173,9 @@ ATTACKERS = Experiment(
     id="feature-purification/attackers",
     source="Allen-Zhu & Li 2020, Figure 13",
     title="The stronger the adversary in training, the purer the features",
-    scales=scales(attacker_steps=120, attacker_batch=200, smooth_sigma=0.01),
+    scales=scales(Attackers),
     measure=measure_attackers,
-    claims=_claims_attackers,
+    claims=CLAIMS_ATTACKERS,
+    family=FAMILY,
     about="One clean network, trained on against FGM at four radii, PGD, and SmoothAdv-PGD with Gaussian input noise.",
 )

@@ -1,54 +1,87 @@
 """Where dense mixtures come from: their growth under clean training, and the four paths of figure 9."""
 
 import math
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism.context import Context
+from featureprism.data import SparseCoding, SparseSample
+from featureprism.experiment import (
+    Bound,
+    Claim,
+    Experiment,
+    Rows,
+    Under,
+    Values,
+    at_least,
+    at_most,
+    below,
+    between,
+    log_slope,
+    under,
+)
 from featureprism.networks import SymmetricNet
-from featureprism.papers.feature_purification.purification import of_stage, over, shape_row, theory_setting
+from featureprism.papers.feature_purification.measures import (
+    BROKEN,
+    LEARNED,
+    PURIFIED,
+    bench,
+    network_row,
+    premise_rows,
+    stage_claim,
+)
 from featureprism.papers.feature_purification.setting import (
-    PAPER,
-    PROBE_POINTS,
-    QUICK,
-    STANDARD,
+    FAMILY,
+    SIZES,
+    Setting,
     clean_phase,
     clean_run,
-    coding,
+    extended,
     fast_gradient,
     later_phase,
-    probe_points,
     pure_start,
-    robustness,
     scales,
     start,
-    test_set,
     train,
     trained,
 )
 from featureprism.probes import purification as probes
-from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of
+from featureprism.records import Row, Trajectory
 from featureprism.theory import feature_purification as theory
 
 LOTTERY_SHARE = 0.6  # of the clean steps, before the radius of the adversary is raised
+RESPONSE_POINTS = 500
 
 
-def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
+@dataclass(frozen=True, kw_only=True)
+class Dense(Setting):
+    """Clean training from a "random start" or a "pure start"."""
+
+    family: str
+
+
+def measure_dense(s: Dense, seed: int, context: Context) -> list[Row]:
     """Growth of the mixtures along clean training, from a random start or from pure features."""
-    problem, test = coding(setting, seed), test_set({**setting, "test_points": PROBE_POINTS}, seed)
-    if setting["family"] == "random start":
-        run = clean_run(setting, seed)
+    problem, _, test = bench(s, seed)
+    if s.family == "random start":
+        run = clean_run(s, seed)
     else:
-        run = train(
-            setting,
-            pure_start(setting, seed),
-            [later_phase(setting)],
-            seed,
-            "pure clean",
-            record=_times(setting),
-        )
-    nonzero = float((test.z != 0).double().sum(dim=1).mean())
-    s = theory_setting(setting)
+        times = [round(s.adversarial_steps * share / 10) for share in range(10)]
+        run = train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean", record=times)
+    context.progress(0.8)
+    rows = _along(run, s, problem, test)
+    x, y = test.x[:RESPONSE_POINTS], test.y[:RESPONSE_POINTS]
+    half = half_radius(run.last, x, y, problem.dense_direction)
+    rows.append({"kind": "response", **_response(run.last, problem, test), "half_radius": half})
+    return rows + premise_rows(s, problem, test)
+
+
+def _along(run: Trajectory[SymmetricNet], s: Dense, problem: SparseCoding, test: SparseSample) -> list[Row]:
+    """The mixtures at every recorded time, in units of what Theorem 5.2 says of them."""
+    nonzero = _mean_nonzero(test)
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):
         W = net.W.detach()
@@ -62,18 +95,20 @@ def measure_dense(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "time": time,
                 "dense_share": probes.share_along(W, problem.dense_direction),
                 "mean_beta": parts.mean_beta,
-                "kappa": parts.mean_beta * setting["dim"] / nonzero,
-                "kappa_alive": mean * setting["dim"] / nonzero,
+                "kappa": parts.mean_beta * s.dim / nonzero,
+                "kappa_alive": mean * s.dim / nonzero,
                 "mean_over_theory": parts.mean_beta / theory.mean_beta(s),
                 "largest_beta": parts.largest_beta / theory.beta_bound(s),
                 "pull_positive": float((pull > 0).double().mean()),
                 "pull": float(pull.mean()),
             }
         )
-    half = half_radius(run.last, test.x[:500], test.y[:500], problem.dense_direction)
-    rows.append({"kind": "response", **_response(run.last, problem, test), "half_radius": half})
-    progress(1.0)
     return rows
+
+
+def _mean_nonzero(test: SparseSample) -> float:
+    """Mean ‖z‖₀."""
+    return float((test.z != 0).double().sum(dim=1).mean())
 
 
 @torch.no_grad()
@@ -94,11 +129,7 @@ def half_radius(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, larg
     return high
 
 
-def _times(setting: Row) -> list[int]:
-    return [round(setting["adversarial_steps"] * share / 10) for share in range(10)]
-
-
-def _response(net: SymmetricNet, problem, test) -> Row:
+def _response(net: SymmetricNet, problem: SparseCoding, test: SparseSample) -> Row:
     """How much the mixtures v_i answer to data and to the dense direction, per unit of norm. Eq. (6.2)."""
     parts = probes.mixture(net.W.detach(), problem)
     V = (parts.coefficients * ~parts.own * problem.w) @ problem.M.T
@@ -112,181 +143,150 @@ def _response(net: SymmetricNet, problem, test) -> Row:
     }
 
 
-def _ends(rows: list[Row], family: str, key: str, place: int = -1) -> list[float]:
-    """A value at the first or last time for each seed, in the largest setting of a family."""
-    own = rows_of(rows, "time", family=family)
-    top = max(((r["dim"], r["sparsity"]) for r in own), default=None)
-    largest = [r for r in own if (r["dim"], r["sparsity"]) == top]
-    return [[r[key] for r in largest if r["seed"] == seed][place] for seed in seeds_of(own)]
+def _random(rows: Rows, key: str, time: int = -1) -> Values:
+    """A value from a random start at the last time, or another one."""
+    return rows.of("time", family="random start").per_seed(lambda own: own.column(key)[time])
 
 
-def _dim_slope(rows: list[Row], seed: int) -> float:
-    """Slope of log mean β against log d at the larger k."""
-    own = rows_of(rows, "time", family="pure start", seed=seed)
-    k = max(r["sparsity"] for r in own)
-    last = {r["dim"]: r["mean_beta"] for r in own if r["sparsity"] == k}  # times rise, so the last one stays
-    return log_slope(list(last), [max(v, 1e-9) for v in last.values()])
+def _dim_slope(rows: Rows) -> Values:
+    """Slope of log mean β at the end against log d at the larger k, from a pure start."""
+
+    def slope(own: Rows) -> float:
+        ends = Rows(tuple(run[-1] for run in own.groups("dim", "sparsity").values()), own.seeds)
+        dense = ends.having(sparsity=own.column("sparsity").max())
+        return log_slope(dense.column("dim"), np.maximum(dense.column("mean_beta"), 1e-9))
+
+    return rows.of("time", family="pure start").per_seed(slope)
 
 
-def _radius_ratio(rows: list[Row], seed: int) -> float:
-    """Half radius at the larger k ÷ that at the smaller k, both at the larger d."""
-    own = rows_of(rows, "response", family="pure start", seed=seed)
-    d = max(r["dim"] for r in own)
-    radius = {r["sparsity"]: r["half_radius"] for r in own if r["dim"] == d}
-    return radius[max(radius)] / radius[min(radius)]
+def _radius_ratio(rows: Rows) -> Values:
+    """Half radius at the larger k ÷ that at the smaller k, both at the larger d, from a pure start."""
+
+    def ratio(own: Rows) -> float:
+        by_size = np.lexsort((own.column("sparsity"), own.column("dim")))
+        less, more = own.column("half_radius")[by_size[-2:]]
+        return more / less
+
+    return rows.of("response", family="pure start").per_seed(ratio)
 
 
-def _claims_dense(rows: list[Row]) -> list[Claim]:
-    pulls = [min(r["pull_positive"] for r in rows_of(rows, "time", seed=seed)) for seed in seeds_of(rows)]
-    kappa = _ends(rows, "random start", "kappa")
-    return [
-        judge(
-            "dense-mixture.pull",
-            "Section 6.2",
-            "share of neurons that the loss pulls towards Mw*, least over all times and starts",
-            pulls,
-            ">=",
-            0.9,
-        ),
-        judge(
-            "dense-mixture.growth",
-            "Theorem 5.2",
-            "share of Σ‖w_i‖² along Mw* from a random start: after clean training ÷ before",
-            over(_ends(rows, "random start", "dense_share"), _ends(rows, "random start", "dense_share", 0)),
-            ">=",
-            10.0,
-        ),
-        judge(
-            "dense-mixture.response",
-            "(6.2)",
-            "mixtures answer to the dense direction this many times more than to data of equal norm, median",
-            [r["ratio"] for r in rows_of(rows, "response", family="random start")],
-            ">=",
-            3.0,
-            f"√d = {math.sqrt(max((r['dim'] for r in rows), default=0)):.1f}",
-        ),
-        judge(
-            "dense-mixture.dimension",
-            "Theorem 5.2",
-            "from a pure start mean β falls with d at fixed k: slope of log β against log d",
-            [_dim_slope(rows, seed) for seed in seeds_of(rows)],
-            "<",
-            0.0,
-            "the theorem's exponent is -1",
-        ),
-        judge(
-            "dense-mixture.radius",
-            "Theorem E.1",
-            "from a pure start the radius at which Mw* flips half of the points falls with k: for k ÷ for k/2",
-            [_radius_ratio(rows, seed) for seed in seeds_of(rows)],
-            "<",
-            1.0,
-            "the theorem's order is √d/k², a ratio of 1/4",
-        ),
-        judge(
-            "dense-mixture.not-uniform",
-            "Theorem 5.2",
-            "mean β ÷ (‖z‖₀/d) from a random start stays far below 1",
-            kappa,
-            "<=",
-            0.3,
-            "a mixture of order k/d in every neuron does not show at this size: few neurons carry it",
-        ),
-    ]
+def _from(family: str, *regime: str) -> Under:
+    return under(*regime, family=f"{family} start")
 
 
-def measure_9(setting: Row, seed: int, progress: Progress) -> list[Row]:
+CLAIMS_DENSE = (
+    Claim(
+        "growth",
+        "Section 6.2",
+        "share of Σ‖w_i‖² along Mw* from a random start: after clean training ÷ before",
+        lambda rows: _random(rows, "dense_share") / _random(rows, "dense_share", 0),
+        at_least(10.0),
+        premises=_from("random", *BROKEN),
+    ),
+    Claim(
+        "response",
+        "(6.2)",
+        "mixtures answer to the dense direction this many times more than to data of equal norm, median",
+        lambda rows: rows.of("response", family="random start").per_seed("ratio"),
+        at_least(3.0),
+        note=lambda rows: f"√d = {rows.of('response').column('root_dim').max():.1f}",
+        premises=_from("random", *BROKEN),
+    ),
+    Claim(
+        "dimension",
+        "Theorem 5.2",
+        "from a pure start mean β falls with d at fixed k: slope of log β against log d",
+        _dim_slope,
+        below(0.0),
+        reported=-1.0,
+        premises=_from("pure", *LEARNED),
+    ),
+    Claim(
+        "radius",
+        "Theorem E.1",
+        "the radius √d/k² at which Mw* flips half of the points falls with k: for k ÷ for k/2, from a pure start",
+        _radius_ratio,
+        below(1.0),
+        reported=0.25,
+        premises=_from("pure", *BROKEN),
+    ),
+    Claim(
+        "uniform",
+        "Theorem 5.2",
+        "the mixture is of order k/d in all neurons: mean β ÷ (‖z‖₀/d) after clean training from a random start",
+        lambda rows: _random(rows, "kappa"),
+        between(0.3, 2.0),
+        note="few neurons carry it",
+        premises=_from("random", *LEARNED),
+    ),
+    Claim(
+        "largest",
+        "Theorem 5.2",
+        "no coefficient beside the feature exceeds k/d^(1-c): max |β_ij| ÷ that, from a random start",
+        lambda rows: _random(rows, "largest_beta"),
+        at_most(1.0),
+        premises=_from("random", *LEARNED),
+    ),
+)
+
+
+def measure_9(s: Setting, seed: int, context: Context) -> list[Row]:
     """Pure against dense features along four paths."""
-    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
-    adversary, pure = fast_gradient(setting), pure_start(setting, seed)
-    lottery_steps = round(LOTTERY_SHARE * setting["steps"])
+    on, adversary, pure = bench(s, seed), fast_gradient(s), pure_start(s, seed)
+    clean, lottery_steps = clean_phase(s), round(LOTTERY_SHARE * s.steps)
     ramp = [
-        clean_phase(setting, lottery_steps),
-        clean_phase(setting, setting["steps"] - lottery_steps, perturb=adversary, ramp=(0.0, 1.0)),
-        later_phase(setting, perturb=adversary),
+        replace(clean, steps=lottery_steps),
+        replace(clean, steps=s.steps - lottery_steps, perturb=adversary, ramp=(0.0, 1.0)),
+        later_phase(s, adversary),
     ]
-    dense = train(setting, pure, [later_phase(setting)], seed, "pure clean").last
-    progress(0.2)
+    dense = train(s, pure, [later_phase(s)], seed, "pure clean").last
+    context.progress(0.2)
     nets = {
-        "clean": trained(setting, seed, "clean"),
-        "clean, then adversarial": trained(setting, seed, "adversarial"),
-        "adversarial from scratch": train(setting, start(setting, seed), ramp, seed, "ramp").last,
+        "clean": trained(s, seed, "clean"),
+        "clean, then adversarial": trained(s, seed, "adversarial"),
+        "adversarial from scratch": train(s, start(s, seed), ramp, seed, "ramp").last,
         "pure start": pure,
         "pure start, clean": dense,
         "pure start, clean, adversarial": train(
-            setting, dense, [later_phase(setting, perturb=adversary)], seed, "pure adversarial"
+            s, dense, [later_phase(s, adversary)], seed, "pure adversarial"
         ).last,
     }
-    progress(0.6)
-    nonzero = float((test.z != 0).double().sum(dim=1).mean())
+    context.progress(0.6)
+    nonzero = _mean_nonzero(on.test)
     rows: list[Row] = []
     for stage, net in nets.items():
-        facts = robustness(net, test, problem, setting, seed).row
-        kappa = probes.mixture(net.W.detach(), problem).mean_beta * setting["dim"] / nonzero
-        rows.append(
-            {"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem), "kappa": kappa}
-        )
-    progress(1.0)
-    return rows
+        kappa = probes.mixture(net.W.detach(), on.problem).mean_beta * s.dim / nonzero
+        rows.append({**network_row(stage, net, on, s, seed), "kappa": kappa})
+    return rows + premise_rows(s, on.problem, on.test)
 
 
-def _claims_9(rows: list[Row]) -> list[Claim]:
-    lines = [
-        (
-            "figure-9.pure-start",
-            "universal accuracy at τ of the pure start",
-            of_stage(rows, "pure start", "universal"),
-            ">=",
-            0.95,
-        ),
-        (
-            "figure-9.pure-start-after",
-            "universal accuracy at τ of the pure start after clean training",
-            of_stage(rows, "pure start, clean", "universal"),
-            "<=",
-            0.3,
-        ),
-        (
-            "figure-9.pure-start-mixture",
-            "mean β ÷ (‖z‖₀/d) that clean training adds to the pure start",
-            of_stage(rows, "pure start, clean", "kappa"),
-            "in",
-            (0.3, 2.0),
-        ),
-        (
-            "figure-9.pure-start-purified",
-            "mean β ÷ (‖z‖₀/d) after adversarial training",
-            of_stage(rows, "pure start, clean, adversarial", "kappa"),
-            "<=",
-            0.3,
-        ),
-        (
-            "figure-9.from-scratch",
-            "robust accuracy at τ of adversarial training from scratch, the radius raised after the lottery",
-            of_stage(rows, "adversarial from scratch", "worst"),
-            ">=",
-            0.7,
-        ),
-    ]
-    return [judge(name, "Section 6.2, figure 9", *rest) for name, *rest in lines]
+def _claim_9(name: str, key: str, stage: str, bound: Bound, regime: tuple[str, ...] = ()) -> Claim:
+    return stage_claim(name, "Section 6.2, Figure 9", key, stage, bound, regime)
 
 
-def _dense_settings(base: Row) -> list[Row]:
-    pure = {**base, "family": "pure start"}
-    smaller = [{**pure, "dim": base["dim"] // 2}, {**pure, "sparsity": base["sparsity"] // 2}]
-    return [{**base, "family": "random start"}, *smaller, pure]
+CLAIMS_9 = (
+    _claim_9("pure-start", "universal", "pure start", at_least(0.95)),
+    _claim_9("pure-start-after", "universal", "pure start, clean", at_most(0.3), BROKEN),
+    _claim_9("pure-start-mixture", "kappa", "pure start, clean", between(0.3, 2.0), LEARNED),
+    _claim_9("pure-start-purified", "kappa", "pure start, clean, adversarial", at_most(0.3), PURIFIED),
+    _claim_9("from-scratch", "worst", "adversarial from scratch", at_least(0.7), PURIFIED),
+)
+
+
+def _dense_settings(base: Setting) -> list[Dense]:
+    pure = extended(base, Dense, family="pure start")
+    smaller = [replace(pure, dim=base.dim // 2), replace(pure, sparsity=base.sparsity // 2)]
+    return [replace(pure, family="random start"), *smaller, pure]
 
 
 DENSE_MIXTURE = Experiment(
     id="feature-purification/dense-mixture",
     source="Allen-Zhu & Li 2020, Theorem 5.2",
     title="Clean training adds a dense mixture to every feature",
-    scales={
-        name: _dense_settings(base)
-        for name, base in (("quick", QUICK), ("standard", STANDARD), ("paper", PAPER))
-    },
+    scales={scale: _dense_settings(base) for scale, base in SIZES.items()},
     measure=measure_dense,
-    claims=_claims_dense,
+    claims=CLAIMS_DENSE,
+    family=FAMILY,
     about=(
         "Coefficients of the neurons outside their own feature along clean training, from a random start and from neurons that are pure"
         " features; and the pull of the loss on every neuron towards the dense direction Mw*."
@@ -296,9 +296,10 @@ FIGURE_9 = Experiment(
     id="feature-purification/figure-9",
     source="Allen-Zhu & Li 2020, Figure 9",
     title="Four paths: clean, adversarial after clean, adversarial from scratch, clean from pure features",
-    scales=scales(),
+    scales=scales(Setting),
     measure=measure_9,
-    claims=_claims_9,
+    claims=CLAIMS_9,
+    family=FAMILY,
     about=(
         "Even a start of pure features becomes dense under clean training. From scratch the radius of the adversary is raised after the"
         " lottery; at full radius from the first step all neurons die (see gradient-masking)."

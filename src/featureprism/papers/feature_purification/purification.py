@@ -1,115 +1,89 @@
 """The main battery: clean training leaves a network that breaks, adversarial training purifies it."""
 
+from collections.abc import Callable
+
+import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.networks import LinearClassifier, SymmetricNet
+from featureprism.context import Context
+from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, under
+from featureprism.networks import SymmetricNet
+from featureprism.papers.feature_purification.measures import (
+    BROKEN,
+    LEARNED,
+    PURIFIED,
+    Bench,
+    at_stage,
+    bench,
+    linear_radii,
+    network_row,
+    premise_rows,
+    stage_claim,
+)
 from featureprism.papers.feature_purification.setting import (
-    STANDARD,
-    clean_phase,
-    coding,
-    probe_points,
+    FAMILY,
+    Setting,
     pure_start,
     robustness,
     scales,
     start,
-    test_set,
     trained,
 )
 from featureprism.probes import purification as probes
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
+from featureprism.records import Row
 from featureprism.theory import feature_purification as theory
 
 STAGES = ("clean", "control", "adversarial")
 RADII = (0.1, 0.2, 0.3)
 CURVE_POINTS = 80  # of the test set, for accuracy against the radius
-PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature
+SMALL_MIXTURE = "the feature and a small mixture: 1/√(1 + k²/d) with every Θ set to 1"
 RANKS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
 
 
-def theory_setting(setting: Row) -> theory.Setting:
-    """The setting as the theory wants it; times are sums of step sizes."""
-    phase, bias, time = clean_phase(setting), start(setting, 0).bias, 0.0
-    for _ in range(setting["steps"]):
-        rate = phase.step_at(bias)
-        time, bias = time + rate, min(phase.bias_cap, bias + rate * phase.bias_growth)
-    return theory.Setting(
-        setting["dim"],
-        setting["sparsity"],
-        setting["width"],
-        setting["noise"],
-        setting["penalty"] / setting["dim"],
-        setting["radius"],
-        time,
-        setting["adversarial_steps"] * setting["step_size"],
-    )
-
-
-def shape_row(net: SymmetricNet, x: Tensor, problem) -> Row:
-    """What the neurons look like."""
-    W = net.W.detach()
-    parts = probes.mixture(W, problem)
-    fires = probes.firing(net, x)
-    pure = (probes.purity(W, problem.M) > PURE) & (fires > 0)
-    features = (W @ problem.M).abs().argmax(dim=1)[pure]
-    return {
-        "purity": probes.weighted_purity(W, problem.M),
-        "mixture": parts.relative_mass,
-        "alive": int((fires > 0).sum()),
-        "pure_neurons": int(pure.sum()),
-        "features_covered": len(features.unique()),
-        "firing": float(fires.mean()),
-    }
-
-
-def profile_rows(net: SymmetricNet, x: Tensor, problem) -> list[Row]:
-    """Sorted |⟨w_i, M_j⟩| over the largest, median over alive neurons: how fast the coefficients of a neuron fall off."""
-    W = net.W.detach()[probes.firing(net, x) > 0]
-    A = (W @ problem.M).abs().sort(dim=1, descending=True).values
-    typical = (A / A[:, :1]).median(dim=0).values if len(A) else torch.zeros(problem.M.shape[1])
-    return [{"kind": "profile", "rank": r, "size": float(typical[r - 1])} for r in RANKS if r <= len(typical)]
-
-
-def measure_purification(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Accuracies, purity and movement of the networks of the three stages, between the floor and the ceiling."""
-    problem, test, seen = coding(setting, seed), test_set(setting, seed), probe_points(setting, seed)
-    nets = {stage: trained(setting, seed, stage) for stage in STAGES}
-    progress(0.5)
+    on = bench(s, seed)
+    nets = {stage: trained(s, seed, stage) for stage in STAGES}
+    context.progress(0.5)
     rows: list[Row] = []
     for stage, net in nets.items():
-        facts = robustness(net, test, problem, setting, seed).row
-        rows.append({"kind": "network", "stage": stage, **facts, **shape_row(net, seen, problem)})
-        rows += [{**r, "stage": stage} for r in profile_rows(net, seen, problem)]
-    rows.append(_movement(nets, start(setting, seed).W.detach(), seen))
-    progress(0.7)
+        rows += [network_row(stage, net, on, s, seed), *_profile(stage, net, on)]
+    rows.append(_movement(nets, start(s, seed).W.detach(), on.many.x))
+    context.progress(0.7)
+    rows += _curves({**nets, "pure": pure_start(s, seed)}, on, s, seed)
+    w, measured = on.problem.w, float((linear_radii(on.problem, on.test) > s.radius).double().mean())
+    floor = theory.linear_robust_accuracy(on.test.z @ w, w, s.noise, s.radius)
+    rows.append({"kind": "floor", "predicted": floor, "measured": measured})
+    return rows + premise_rows(s, on.problem, on.test)
+
+
+def _profile(stage: str, net: SymmetricNet, on: Bench) -> list[Row]:
+    """Sorted |⟨w_i, M_j⟩| over the largest, median over alive neurons: how fast the coefficients of a neuron fall off."""
+    W, M = net.W.detach()[probes.firing(net, on.many.x) > 0], on.problem.M
+    A = (W @ M).abs().sort(dim=1, descending=True).values
+    typical = (A / A[:, :1]).median(dim=0).values if len(A) else torch.zeros(M.shape[1])
+    return [
+        {"kind": "profile", "stage": stage, "rank": r, "size": float(typical[r - 1])}
+        for r in RANKS
+        if r <= len(typical)
+    ]
+
+
+def _curves(nets: dict[str, SymmetricNet], on: Bench, s: Setting, seed: int) -> list[Row]:
+    """Robust accuracy against the radius, on a part of the test set; exact and on all of it for the linear classifier."""
+    test, linear = on.test, linear_radii(on.problem, on.test)
     few = test._replace(x=test.x[:CURVE_POINTS], y=test.y[:CURVE_POINTS], z=test.z[:CURVE_POINTS])
-    for name, net in {**nets, "pure": pure_start(setting, seed)}.items():
-        for radius in RADII:
-            worst = robustness(net, few, problem, setting, seed, radius).row["worst"]
-            rows.append({"kind": "curve", "stage": name, "radius": radius, "worst": worst})
-    linear = LinearClassifier(problem.dense_direction.double()).exact_radius(test.x.double(), test.y.double())
-    for radius in RADII:
-        rows += [
-            {
-                "kind": "curve",
-                "stage": "linear",
-                "radius": radius,
-                "worst": float((linear > radius).double().mean()),
-            }
-        ]
-    floor = theory.linear_robust_accuracy(test.z @ problem.w, problem.w, setting["noise"], setting["radius"])
-    rows.append(
-        {"kind": "floor", "predicted": floor, "measured": float((linear > setting["radius"]).double().mean())}
-    )
-    return rows + premise_rows(setting, problem, test)
-
-
-def premise_rows(setting: Row, problem, test) -> list[Row]:
-    """The conditions of Assumption 2.1 and Theorems 5.1 and 5.3 beside the setting."""
-    s = theory_setting(setting)
-    premises = theory.hidden_vector_premises(problem.hidden, test.z) + theory.sparsity_premises(s)
-    premises += theory.clean_premises(s) + theory.adversarial_premises(s)
-    return [p.as_row() for p in premises]
+    worst = {
+        (stage, radius): robustness(net, few, on.problem, s, seed, radius).row["worst"]
+        for stage, net in nets.items()
+        for radius in RADII
+    }
+    worst |= {("linear", radius): float((linear > radius).double().mean()) for radius in RADII}
+    return [
+        {"kind": "curve", "stage": stage, "radius": radius, "worst": value}
+        for (stage, radius), value in worst.items()
+    ]
 
 
 def _movement(nets: dict[str, SymmetricNet], W0: Tensor, x: Tensor) -> Row:
@@ -136,161 +110,110 @@ def _movement(nets: dict[str, SymmetricNet], W0: Tensor, x: Tensor) -> Row:
     }
 
 
-def of_stage(rows: list[Row], stage: str, key: str) -> list[float]:
-    """One value per seed of the network of a stage."""
-    return [r[key] for r in rows_of(rows, "network", stage=stage)]
+def _clean_accuracy(rows: Rows) -> Values:
+    return np.minimum(at_stage("clean", "clean")(rows), at_stage("adversarial", "clean")(rows))
 
 
-def minus(first: list[float], second: list[float]) -> list[float]:
-    """Differences, seed by seed."""
-    return [a - b for a, b in zip(first, second, strict=True)]
+def _mixture_ratio(rows: Rows) -> Values:
+    return at_stage("clean", "mixture")(rows) / at_stage("adversarial", "mixture")(rows)
 
 
-def over(first: list[float], second: list[float]) -> list[float]:
-    """Ratios, seed by seed."""
-    return [a / b for a, b in zip(first, second, strict=True)]
+def _drift_note(rows: Rows) -> str:
+    return f"{rows.of('movement').column('drift_control').mean():.2g} after as many extra clean steps"
 
 
-def _movements(rows: list[Row], key: str) -> list[float]:
-    return [r[key] for r in rows_of(rows, "movement")]
+def _together_note(rows: Rows) -> str:
+    after = rows.of("movement").column("together_adversarial").mean()
+    return f"few dense neurons carry most of the norm; {after:.2g} after adversarial training"
 
 
-def _claims_purification(rows: list[Row]) -> list[Claim]:
-    item, stage = "purification", of_stage
-    wide = any(r.get("adversarial_steps", 0) >= STANDARD["adversarial_steps"] for r in rows)
-    both = [
-        min(pair)
-        for pair in zip(stage(rows, "clean", "clean"), stage(rows, "adversarial", "clean"), strict=True)
-    ]
-    ratio = over(stage(rows, "clean", "mixture"), stage(rows, "adversarial", "mixture"))
-    drift = (
-        f"o(1) does not show at this size; {average(_movements(rows, 'drift_control')):.2g} for the control"
+def moved(key: str) -> Callable[[Rows], Values]:
+    """The value of a claim: how neurons moved."""
+    return lambda rows: rows.of("movement").per_seed(key)
+
+
+def _principle(name: str, cosine: str, key: str, bound: Bound, reported: float) -> Claim:
+    """The principle of feature purification, in cosines |⟨w, w'⟩|/‖w‖‖w'‖ of most neurons."""
+    return Claim(
+        name,
+        "Section 1",
+        f"cosine of {cosine}, median over neurons that fire before and after",
+        moved(key),
+        bound,
+        reported=reported,
+        premises=under(*PURIFIED),
     )
-    purified = average(_movements(rows, "together_adversarial"))
-    lines = [
-        (
-            "clean-accuracy",
-            "Theorem 5.1(b)",
-            "accuracy without attack, the lower of both networks",
-            both,
-            ">=",
-            0.98,
-            "",
-        ),
-        (
-            "clean-robust",
-            "Theorem 5.1(c)",
-            "robust accuracy at τ after clean training",
-            stage(rows, "clean", "worst"),
-            "<=",
-            0.3,
-            "",
-        ),
-        (
-            "control-robust",
-            "Section 6.2",
-            "robust accuracy at τ after as many extra clean steps",
-            stage(rows, "control", "worst"),
-            "<=",
-            0.3,
-            "",
-        ),
-        (
-            "adversarial-robust",
-            "Theorem 5.3(b)",
-            "robust accuracy at τ after adversarial training with FGM",
-            stage(rows, "adversarial", "worst"),
-            ">=",
-            0.85 if wide else 0.75,
-            "",
-        ),
-        (
-            "purity-before",
-            "Theorem 5.2",
-            "largest share of one feature in a neuron, weighted by norm: clean training",
-            stage(rows, "clean", "purity"),
-            "<=",
-            0.3,
-            "",
-        ),
-        (
-            "purity-after",
-            "Theorem 5.3",
-            "largest share of one feature in a neuron, weighted by norm: adversarial training",
-            stage(rows, "adversarial", "purity"),
-            ">=",
-            0.65,
-            "",
-        ),
-        (
-            "mixture-ratio",
-            "Theorem 5.2",
-            "relative mass of the dense mixtures Σβ/Σα, before ÷ after adversarial training",
-            ratio,
-            ">=",
-            4.0,
-            "N_i is the largest feature of a neuron",
-        ),
-        (
-            "same-feature",
-            "Section 1",
-            "cosine of a neuron before and after adversarial training, median over alive neurons",
-            _movements(rows, "clean_to_adversarial"),
-            ">=",
-            0.75,
-            "alive: fires on a test point before and after",
-        ),
-        (
-            "far-from-start",
-            "Theorem 5.1(a)",
-            "Σ⟨w_i, w_i⁰⟩²/Σ‖w_i‖²‖w_i⁰‖² after clean training",
-            _movements(rows, "kept_from_start"),
-            "<=",
-            0.1,
-            "",
-        ),
-        (
-            "together",
-            "Theorem 5.1(a)",
-            "Σ_ij⟨w_i, w_j⟩²/(Σ‖w_i‖²)² after clean training is not small",
-            _movements(rows, "together"),
-            ">=",
-            0.1,
-            f"o(1) does not show at this size, few dense neurons carry most of the norm; {purified:.2g} after adversarial training",
-        ),
-        (
-            "floor",
-            "Section 3",
-            "robust accuracy of the linear classifier: measured minus predicted from the hidden vectors",
-            [abs(r["measured"] - r["predicted"]) for r in rows_of(rows, "floor")],
-            "<=",
-            0.05,
-            "",
-        ),
-        (
-            "drift",
-            "Theorem 5.3(c)",
-            "Σ‖w_i - w_i'‖²/Σ‖w_i‖² under adversarial training is not small",
-            _movements(rows, "drift"),
-            ">=",
-            0.1,
-            drift,
-        ),
-    ]
-    return [judge(f"{item}.{name}", *rest) for name, *rest in lines]
 
 
-def average(values: list[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
-
+CLAIMS = (
+    Claim(
+        "clean-accuracy",
+        "Theorems 5.1(b) and 5.3(b)",
+        "accuracy without attack, the lower of both networks",
+        _clean_accuracy,
+        at_least(0.98),
+        premises=under(*PURIFIED),
+    ),
+    stage_claim("clean-robust", "Theorem 5.1(c)", "worst", "clean", at_most(0.3), BROKEN),
+    stage_claim("control-robust", "Theorem 5.1(c)", "worst", "control", at_most(0.3), BROKEN),
+    stage_claim("adversarial-robust", "Theorem 5.3(b)", "worst", "adversarial", at_least(0.75), PURIFIED),
+    stage_claim("mostly-pure", "(5.1)", "purity", "clean", at_least(0.5), LEARNED, note=SMALL_MIXTURE),
+    stage_claim("purity-before", "finding", "purity", "clean", at_most(0.3), speaker="ours"),
+    stage_claim("purity-after", "Section 3", "purity", "adversarial", at_least(0.65), PURIFIED),
+    Claim(
+        "mixture-ratio",
+        "Section 5.1",
+        "relative mass of the dense mixtures Σβ/Σα, before ÷ after adversarial training",
+        _mixture_ratio,
+        at_least(4.0),
+        note="N_i is the largest feature of a neuron",
+        premises=under(*PURIFIED),
+    ),
+    _principle("start", "a neuron before and after clean training", "start_to_clean", at_most(0.2), 0.2),
+    _principle(
+        "same-feature",
+        "a neuron before and after adversarial training",
+        "clean_to_adversarial",
+        at_least(0.75),
+        0.8,
+    ),
+    _principle("pairs", "two neurons after clean training", "pairs_clean", at_most(0.2), 0.2),
+    Claim(
+        "far-from-start",
+        "Theorem 5.1(a)",
+        "Σ⟨w_i, w_i⁰⟩²/Σ‖w_i‖²‖w_i⁰‖² = o(1) after clean training",
+        moved("kept_from_start"),
+        at_most(0.1),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "together",
+        "Theorem 5.1(a)",
+        "Σ_ij⟨w_i, w_j⟩²/(Σ‖w_i‖²)² = o(1) after clean training",
+        moved("together"),
+        at_most(0.1),
+        note=_together_note,
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "drift",
+        "Theorem 5.3(c)",
+        "adversarial training moves neurons little: Σ‖w_i - w_i'‖²/Σ‖w_i‖² = o(1)",
+        moved("drift"),
+        at_most(0.1),
+        note=_drift_note,
+        premises=under(*PURIFIED),
+    ),
+)
 
 PURIFICATION = Experiment(
     id="feature-purification/purification",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3",
     title="Clean training leaves dense mixtures that break, adversarial training removes them",
-    scales=scales(),
-    measure=measure_purification,
-    claims=_claims_purification,
+    scales=scales(Setting),
+    measure=measure,
+    claims=CLAIMS,
+    family=FAMILY,
     about=(
         "A network of smoothed neurons on sparse coding data, trained clean, then adversarially, with a control of as many extra clean"
         " steps. Robust accuracy is the minimum over the universal direction, FGM and multi-start PGD. Hidden vectors near a tie are"

@@ -1,11 +1,18 @@
 """Sparse reconstruction: how few neurons give a point, or a perturbation, back (synthetic figures 4 and 12)."""
 
+from dataclasses import dataclass
+
 import torch
 from sklearn.linear_model import Lasso
 from torch import Tensor
 
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, under
 from featureprism.geometry import unit_rows
+from featureprism.papers.feature_purification.measures import PURIFIED, premise_rows
 from featureprism.papers.feature_purification.setting import (
+    FAMILY,
+    Setting,
     coding,
     fast_gradient,
     later_phase,
@@ -17,11 +24,18 @@ from featureprism.papers.feature_purification.setting import (
     train,
     trained,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
+from featureprism.records import Row
 
 PENALTIES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # λ, for targets of norm 1
 BASIS = "pure start, purified"  # one neuron per feature: no dense neuron is left that would give a perturbation at once
 ERROR = 0.2  # relative squared error at which sparsities are compared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconstruction(Setting):
+    """How many points and perturbations are given back."""
+
+    reconstructed: int = 16
 
 
 def lasso_codes(atoms: Tensor, targets: Tensor, penalty: float) -> Tensor:
@@ -56,103 +70,96 @@ def used_at(curve: list[tuple[float, float]], error: float) -> float:
     return curve[-1][0]
 
 
-def measure_reconstruction(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Reconstruction, seed: int, context: Context) -> list[Row]:
     """Points by random, clean and purified neurons; perturbations of both networks by purified neurons."""
-    problem, test = coding(setting, seed), test_set(setting, seed)
-    mixed = train(setting, pure_start(setting, seed), [later_phase(setting)], seed, "pure clean").last
-    adversary = later_phase(setting, perturb=fast_gradient(setting))
+    problem, test = coding(s, seed), test_set(s, seed)
+    mixed = train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean").last
+    adversary = later_phase(s, fast_gradient(s))
     nets = {
-        "random": start(setting, seed),
-        "clean": trained(setting, seed, "clean"),
-        "purified": trained(setting, seed, "adversarial"),
+        "random": start(s, seed),
+        "clean": trained(s, seed, "clean"),
+        "purified": trained(s, seed, "adversarial"),
         "pure start, clean": mixed,
-        "pure start, purified": train(setting, mixed, [adversary], seed, "pure adversarial").last,
+        BASIS: train(s, mixed, [adversary], seed, "pure adversarial").last,
     }
-    atoms = {name: net.W.detach() for name, net in nets.items()}
-    progress(0.3)
-    few = setting["reconstructed"]
+    context.progress(0.3)
     deltas = {
-        stage: robustness(trained(setting, seed, stage), test, problem, setting, seed).delta[:few]
+        stage: robustness(trained(s, seed, stage), test, problem, s, seed).delta
         for stage in ("clean", "adversarial")
     }
-    tasks = [("point", name, W, test.x[:few]) for name, W in atoms.items()]
-    tasks += [(f"{stage} perturbation", BASIS, atoms[BASIS], delta) for stage, delta in deltas.items()]
+    tasks = [("point", name, test.x) for name in nets]
+    tasks += [(f"{stage} perturbation", BASIS, delta) for stage, delta in deltas.items()]
     rows: list[Row] = []
-    for index, (target, name, W, points) in enumerate(tasks):
+    for index, (target, name, points) in enumerate(tasks):
         rows += [
             {
                 "kind": "lasso",
                 "target": target,
                 "atoms": name,
-                "lasso_penalty": p,
+                "lasso_penalty": penalty,
                 "used": used,
                 "error": error,
             }
-            for p, used, error in sparsity_curve(W, points)
+            for penalty, used, error in sparsity_curve(nets[name].W.detach(), points[: s.reconstructed])
         ]
-        progress(0.4 + 0.6 * (index + 1) / len(tasks))
-    return rows
+        context.progress(0.4 + 0.6 * (index + 1) / len(tasks))
+    return rows + premise_rows(s, problem, test)
 
 
-def used_by_seed(rows: list[Row], target: str, atoms: str) -> list[float]:
+def atoms_used(rows: Rows, target: str, atoms: str) -> Values:
     """Atoms used at the common error, for each seed."""
-    own = rows_of(rows, "lasso", target=target, atoms=atoms)
-    seeds = sorted({r["seed"] for r in own})
-    return [used_at([(r["used"], r["error"]) for r in own if r["seed"] == s], ERROR) for s in seeds]
+
+    def used(own: Rows) -> float:
+        return used_at(list(zip(own.column("used"), own.column("error"), strict=True)), ERROR)
+
+    return rows.of("lasso", target=target, atoms=atoms).per_seed(used)
 
 
-def _claims_reconstruction(rows: list[Row]) -> list[Claim]:
-    def ratio(target: str, atoms: str, other_target: str, other_atoms: str) -> list[float]:
-        pairs = zip(
-            used_by_seed(rows, target, atoms), used_by_seed(rows, other_target, other_atoms), strict=True
-        )
-        return [a / b for a, b in pairs]
+def _sparser(name: str, statement: str, more: tuple[str, str], less: tuple[str, str], **kwargs) -> Claim:
+    """Neurons used for one pair of target and atoms ÷ those for another."""
+    return Claim(
+        name,
+        "Figures 4 and 12",
+        f"neurons needed to {ERROR:.0%} error, {statement}",
+        lambda rows: atoms_used(rows, *more) / atoms_used(rows, *less),
+        above(1.2),
+        premises=under(*PURIFIED),
+        **kwargs,
+    )
 
-    wanted = f"to {ERROR:.0%} error"
-    return [
-        judge(
-            "sparse-reconstruction.random",
-            "Figures 4 and 12",
-            f"neurons needed for a point {wanted}: random ÷ purified",
-            ratio("point", "random", "point", "purified"),
-            ">",
-            1.2,
-        ),
-        judge(
-            "sparse-reconstruction.clean",
-            "Figures 4 and 12",
-            f"neurons needed for a point {wanted}, both from a pure start: clean ÷ purified",
-            ratio("point", "pure start, clean", "point", BASIS),
-            ">",
-            1.2,
-        ),
-        judge(
-            "sparse-reconstruction.random-start",
-            "Figures 4 and 12",
-            "the same from a random start: clean ÷ purified",
-            ratio("point", "clean", "point", "purified"),
-            "in",
-            (0.8, 1.5),
-            "no gain shows at this size: few neurons carry the mixture, and norms do not count here",
-        ),
-        judge(
-            "sparse-reconstruction.perturbation",
-            "Figure 12",
-            f"purified neurons needed for a perturbation {wanted}: of the clean network ÷ of the purified one",
-            ratio("clean perturbation", BASIS, "adversarial perturbation", BASIS),
-            ">",
-            1.2,
-        ),
-    ]
 
+CLAIMS = (
+    _sparser("random", "for a point: random ÷ purified", ("point", "random"), ("point", "purified")),
+    _sparser(
+        "random-start",
+        "for a point: clean ÷ purified",
+        ("point", "clean"),
+        ("point", "purified"),
+        note="few neurons carry the mixture, and norms do not count here",
+    ),
+    _sparser(
+        "clean",
+        "for a point, both from a pure start: clean ÷ purified",
+        ("point", "pure start, clean"),
+        ("point", BASIS),
+        speaker="ours",
+    ),
+    _sparser(
+        "perturbation",
+        "purified neurons for a perturbation: of the clean network ÷ of the purified one",
+        ("clean perturbation", BASIS),
+        ("adversarial perturbation", BASIS),
+    ),
+)
 
 SPARSE_RECONSTRUCTION = Experiment(
     id="feature-purification/sparse-reconstruction",
     source="Allen-Zhu & Li 2020, Figures 4 and 12",
     title="Purified neurons give points back with few terms, and so the perturbations of purified networks",
-    scales=scales(reconstructed=16, test_points=200),
-    measure=measure_reconstruction,
-    claims=_claims_reconstruction,
+    scales=scales(Reconstruction, test_points=200),
+    measure=measure,
+    claims=CLAIMS,
+    family=FAMILY,
     about=(
         "Lasso of points and of PGD perturbations on all neurons of a network, each brought to norm 1, for many penalties. Dead neurons"
         " are random directions and stay among the atoms, so that every network offers equally many."

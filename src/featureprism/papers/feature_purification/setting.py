@@ -1,8 +1,9 @@
 """What the experiments of the paper share: data of a setting, the networks trained on it, and how they stand up to attacks."""
 
 import math
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,188 +18,225 @@ from featureprism.data import (
     sample_sparse,
     two_level,
 )
+from featureprism.experiment import fields_of
 from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
+from featureprism.theory import feature_purification as theory
 from featureprism.training import Draw, Phase, from_pool, train_symmetric
 
-QUICK: Row = {
-    # data: x = Mz + ξ, y = sign⟨w*, z⟩
-    "dim": 200,
-    "sparsity": 20,
-    "large": 0.7,  # P(|z_i| = 1) = large/d
-    "small": 0.5,  # P(|z_i| = 1/√k) = small·k/d
-    "noise": 0.3,  # σ_x
-    "margin": 1.25,  # hidden vectors with |⟨w*, z⟩| below it are drawn again
-    "ties": "drop",
-    "pool": 15000,
-    # network and Algorithm 1
-    "width": 600,
-    "start": 1e-3,  # σ_0
-    "start_bias": 1.2,  # b(0) in units of σ_0 √(2 ln d)
-    "bias_growth": 0.16,  # per unit of time, in units of 1/d
-    "bias_cap": 0.4,  # in units of 1/√k
-    "smoothing": 0.2,  # σ_ρ in units of b
-    "penalty": 0.1,  # λ in units of 1/d
-    "step_size": 10.0,
-    "step_per_bias": 0.05,  # the step is at most this times b·d
-    "steps": 500,
-    "batch": 300,
-    # Algorithm 2, and attacks
-    "adversarial_steps": 200,
-    "radius": 0.2,  # τ
-    "test_points": 300,
-    "attack_steps": 12,
-}
-STANDARD: Row = {
-    **QUICK,
-    "width": 800,
-    "steps": 800,
-    "adversarial_steps": 600,
-    "batch": 500,
-    "pool": 40000,
-    "test_points": 1000,
-    "attack_steps": 40,
-}
-PAPER: Row = {**STANDARD, "dim": 400, "width": 1600, "steps": 1000, "adversarial_steps": 1200, "pool": 80000}
-PROBE_POINTS = 2000
+FAMILY = "feature-purification"  # its experiments share trained networks
+PROBE_POINTS = 2000  # enough to see every neuron fire that ever does: the rarest signal comes once in 300
 SNAPSHOTS = 10  # of clean training, besides its end
-DATA = ("dim", "sparsity", "large", "small", "noise", "margin", "ties", "pool")
-TRAINING = tuple(key for key in QUICK if key not in ("test_points", "attack_steps"))
+Kind = TypeVar("Kind")
 
 
-def scales(**more: Any) -> dict[str, list[Row]]:
-    """The same item at three sizes. The paper has no synthetic experiment of its own; "paper" is the largest we offer."""
-    return {
-        "quick": [{**QUICK, **more}],
-        "standard": [{**STANDARD, **more}],
-        "paper": [{**PAPER, **more}],
-    }
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """The distribution x = Mz + ξ, y = sign⟨w*, z⟩, and how many points there are to train on."""
+
+    dim: int = 200
+    sparsity: int = 20
+    large: float = 0.7  # P(|z_i| = 1) = large/d
+    small: float = 0.5  # P(|z_i| = 1/√k) = small·k/d
+    noise: float = 0.3  # σ_x
+    margin: float = 1.25  # hidden vectors with |⟨w*, z⟩| below it are drawn again
+    ties: str = "drop"
+    pool: int = 15000
+
+    @property
+    def data(self) -> "Data":
+        """The data alone: what a pool depends on."""
+        return _only(Data, self)
 
 
-def coding(setting: Row, seed: int, **changes: Any) -> SparseCoding:
+@dataclass(frozen=True, kw_only=True)
+class Training(Data, theory.Setting):
+    """The network, Algorithm 1, and the steps and the radius τ of Algorithm 2."""
+
+    width: int = 600
+    start: float = 1e-3  # σ_0
+    start_bias: float = 1.2  # b(0) in units of σ_0 √(2 ln d)
+    bias_growth: float = 0.16  # per unit of time, in units of 1/d
+    bias_cap: float = 0.4  # in units of 1/√k
+    smoothing: float = 0.2  # σ_ρ in units of b
+    penalty: float = 0.1  # λ in units of 1/d
+    step_size: float = 10.0
+    step_per_bias: float = 0.05  # the step is at most this times b·d
+    steps: int = 500
+    batch: int = 300
+    adversarial_steps: int = 200
+    radius: float = 0.2
+
+    @property
+    def training(self) -> "Training":
+        """The training alone: what trained networks depend on, however they are tested."""
+        return _only(Training, self)
+
+    @property
+    def first_bias(self) -> float:
+        """b(0)."""
+        return self.start_bias * math.sqrt(2 * math.log(self.dim)) * self.start
+
+    @property
+    def final_bias(self) -> float:
+        """Where the bias stops growing."""
+        return self.bias_cap / math.sqrt(self.sparsity)
+
+    @property
+    def clean_time(self) -> float:
+        """Sum of the step sizes of Algorithm 1, the clock of Theorem 5.1."""
+        phase, bias, time = clean_phase(self), self.first_bias, 0.0
+        for _ in range(self.steps):
+            step = phase.step_at(bias)
+            time, bias = time + step, min(phase.bias_cap, bias + step * phase.bias_growth)
+        return time
+
+    @property
+    def adversarial_time(self) -> float:
+        """Sum of the step sizes of Algorithm 2, the clock of Theorem 5.3."""
+        return self.adversarial_steps * self.step_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(Training):
+    """A training, and how its networks are tested."""
+
+    test_points: int = 300
+    attack_steps: int = 12
+
+
+QUICK = Setting()
+STANDARD = Setting(
+    width=800,
+    steps=800,
+    adversarial_steps=600,
+    batch=500,
+    pool=40000,
+    test_points=1000,
+    attack_steps=40,
+)
+# the paper has no synthetic experiment of its own; this is the largest we offer
+PAPER = replace(STANDARD, dim=400, width=1600, steps=1000, adversarial_steps=1200, pool=80000)
+SIZES = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
+
+
+def scales(kind: type[Kind], **changes: Any) -> dict[str, list[Kind]]:
+    """One setting of an item at three sizes."""
+    return {scale: [extended(base, kind, **changes)] for scale, base in SIZES.items()}
+
+
+def extended(base: Setting, kind: type[Kind], **changes: Any) -> Kind:
+    """The setting of an item with the values of a base, and its own."""
+    return kind(**(fields_of(base) | changes))
+
+
+def _only(kind: type[Kind], setting: Any) -> Kind:
+    return kind(**{f.name: getattr(setting, f.name) for f in fields(kind)})  # type: ignore[arg-type]
+
+
+def coding(s: Data, seed: int) -> SparseCoding:
     """The distribution of a setting: M = I, for every ℓ2 question is alike in any orthogonal M, and signs for w*."""
-    dim = setting["dim"]
     return SparseCoding(
-        dictionary("identity", dim, generator=generator_for("dictionary", seed)),
-        label_weights("signs", dim, generator=generator_for("labels", seed)),
-        two_level(dim, setting["sparsity"], setting["large"], setting["small"]),
-        **{"noise": setting["noise"], "margin": setting["margin"], "ties": setting["ties"]} | changes,
+        dictionary("identity", s.dim, generator=generator_for("dictionary", seed)),
+        label_weights("signs", s.dim, generator=generator_for("labels", seed)),
+        two_level(s.dim, s.sparsity, s.large, s.small),
+        noise=s.noise,
+        margin=s.margin,
+        ties=s.ties,
     )
 
 
-def test_set(setting: Row, seed: int) -> SparseSample:
+def unseen(s: Data, seed: int, num_points: int) -> SparseSample:
     """Points that no network was trained on."""
-    return sample_sparse(coding(setting, seed), setting["test_points"], generator=generator_for("test", seed))
+    return sample_sparse(coding(s, seed), num_points, generator=generator_for("test", seed))
 
 
-def probe_points(setting: Row, seed: int) -> Tensor:
-    """Points enough to see every neuron fire that ever does: the rarest signal comes once in 300."""
-    return test_set({**setting, "test_points": PROBE_POINTS}, seed).x
+def test_set(s: Setting, seed: int) -> SparseSample:
+    """The points that attacks are tried on."""
+    return unseen(s, seed, s.test_points)
 
 
-def start(setting: Row, seed: int, peer: int = 0) -> SymmetricNet:
+def start(s: Training, seed: int, peer: int = 0) -> SymmetricNet:
     """The random network before training; peers share the data's distribution and nothing else."""
-    dim, std = setting["dim"], setting["start"]
-    bias = setting["start_bias"] * math.sqrt(2 * math.log(dim)) * std
-    generator = generator_for(f"start {peer}", seed)
-    return symmetric_start(setting["width"], dim, std, bias, setting["smoothing"] * bias, generator=generator)
+    smoothing, generator = s.smoothing * s.first_bias, generator_for(f"start {peer}", seed)
+    return symmetric_start(s.width, s.dim, s.start, s.first_bias, smoothing, generator=generator)
 
 
-def clean_phase(setting: Row, steps: int | None = None, **changes: Any) -> Phase:
+def pure_start(s: Training, seed: int) -> SymmetricNet:
+    """The pure network w_j = sign(w*_j) M_j with the bias and the smoothing of the trained ones: the ceiling."""
+    problem = coding(s, seed)
+    return pure_net(problem.M, problem.w, s.final_bias, s.smoothing * s.final_bias)
+
+
+def clean_phase(s: Training) -> Phase:
     """Algorithm 1 of a setting."""
-    rules: dict[str, Any] = {
-        "step_size": setting["step_size"],
-        "smoothing": setting["smoothing"],
-        "step_per_bias": setting["step_per_bias"] * setting["dim"],
-        "bias_growth": setting["bias_growth"] / setting["dim"],
-        "bias_cap": final_bias(setting),
-    }
-    return Phase(setting["steps"] if steps is None else steps, **(rules | changes))
-
-
-def later_phase(setting: Row, steps: int | None = None, **changes: Any) -> Phase:
-    """Steps of constant length with the bias where it is: Algorithm 2 if there is an adversary."""
-    rules: dict[str, Any] = {"step_size": setting["step_size"], "smoothing": setting["smoothing"]}
-    return Phase(setting["adversarial_steps"] if steps is None else steps, **(rules | changes))
-
-
-def fast_gradient(setting: Row, p: float = 2, radius: float | None = None) -> FastGradient:
-    """FGM at the radius of the setting, with the paper's rule for vanished gradients."""
-    return FastGradient(
-        LpBall(p, setting["radius"] if radius is None else radius), zero=setting["dim"] ** -4.0
+    return Phase(
+        s.steps,
+        step_size=s.step_size,
+        smoothing=s.smoothing,
+        step_per_bias=s.step_per_bias * s.dim,
+        bias_growth=s.bias_growth / s.dim,
+        bias_cap=s.final_bias,
     )
 
 
-def final_bias(setting: Row) -> float:
-    """Where the bias stops growing."""
-    return setting["bias_cap"] / math.sqrt(setting["sparsity"])
+def later_phase(s: Training, perturb: Any = None) -> Phase:
+    """Steps of constant length with the bias where it is: Algorithm 2 if there is an adversary."""
+    return Phase(s.adversarial_steps, step_size=s.step_size, smoothing=s.smoothing, perturb=perturb)
+
+
+def fast_gradient(s: Training, p: float = 2, radius: float | None = None) -> FastGradient:
+    """FGM at the radius of the setting, with the paper's rule for vanished gradients."""
+    return FastGradient(LpBall(p, s.radius if radius is None else radius), zero=s.dim**-4.0)
 
 
 @lru_cache(maxsize=16)
-def _pool(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> tuple[Tensor, Tensor]:
-    setting = dict(key)
-    generator = generator_for(f"train {peer}", seed)
-    found = sample_sparse(coding(setting, seed), setting["pool"], generator=generator)
-    return found.x, found.y
+def _pool(data: Data, seed: int, peer: int) -> tuple[Tensor, Tensor]:
+    sample = sample_sparse(coding(data, seed), data.pool, generator=generator_for(f"train {peer}", seed))
+    return sample.x, sample.y
+
+
+def draws(s: Training, seed: int, stage: str, peer: int = 0) -> Draw:
+    """Batches from the pool of a setting, in the order of a stage."""
+    x, y = _pool(s.data, seed, peer)
+    return from_pool(x, y, s.batch, generator=generator_for(f"batches {stage} {peer}", seed))
 
 
 def train(
-    setting: Row, net: SymmetricNet, phases: list[Phase], seed: int, stage: str, peer: int = 0, **options: Any
-) -> Any:
+    s: Training, net: SymmetricNet, phases: list[Phase], seed: int, stage: str, peer: int = 0, **options: Any
+) -> Trajectory[SymmetricNet]:
     """Run phases on the pool of a setting; the stage names the order of the batches."""
-    draw = draws(setting, seed, stage, peer)
-    return train_symmetric(net, draw, phases, penalty=setting["penalty"] / setting["dim"], **options)
-
-
-def draws(setting: Row, seed: int, stage: str, peer: int = 0) -> Draw:
-    """Batches from the pool of a setting, in the order of a stage."""
-    x, y = _pool(_key(setting, DATA), seed, peer)
-    generator = generator_for(f"batches {stage} {peer}", seed)
-    return from_pool(x, y, setting["batch"], generator=generator)
-
-
-def _key(setting: Row, names: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
-    return tuple((name, setting[name]) for name in names)
+    return train_symmetric(net, draws(s, seed, stage, peer), phases, penalty=s.penalty / s.dim, **options)
 
 
 @lru_cache(maxsize=12)
-def _clean_run(key: tuple[tuple[str, Any], ...], seed: int, peer: int) -> Trajectory[SymmetricNet]:
-    setting = dict(key)
-    record = [round(setting["steps"] * share / SNAPSHOTS) for share in range(SNAPSHOTS)]
-    return train(
-        setting, start(setting, seed, peer), [clean_phase(setting)], seed, "clean", peer, record=record
-    )
+def _clean_run(s: Training, seed: int, peer: int) -> Trajectory[SymmetricNet]:
+    record = [round(s.steps * share / SNAPSHOTS) for share in range(SNAPSHOTS)]
+    return train(s, start(s, seed, peer), [clean_phase(s)], seed, "clean", peer, record=record)
 
 
-def clean_run(setting: Row, seed: int) -> Trajectory[SymmetricNet]:
+def clean_run(s: Training, seed: int) -> Trajectory[SymmetricNet]:
     """Clean training from the random start to the end, seen at evenly spaced times."""
-    return _clean_run(_key(setting, TRAINING), seed, 0)
+    return _clean_run(s.training, seed, 0)
 
 
 @lru_cache(maxsize=64)
-def _trained(key: tuple[tuple[str, Any], ...], seed: int, stage: str, peer: int) -> SymmetricNet:
-    setting = dict(key)
+def _trained(s: Training, seed: int, stage: str, peer: int) -> SymmetricNet:
     if stage == "clean":
-        return _clean_run(key, seed, peer).last
-    before = _trained(key, seed, "clean", peer)
-    adversary = fast_gradient(setting) if stage == "adversarial" else None
-    return train(setting, before, [later_phase(setting, perturb=adversary)], seed, stage, peer).last
+        return _clean_run(s, seed, peer).last
+    before = _trained(s, seed, "clean", peer)
+    adversary = fast_gradient(s) if stage == "adversarial" else None
+    return train(s, before, [later_phase(s, adversary)], seed, stage, peer).last
 
 
-def trained(setting: Row, seed: int, stage: str, peer: int = 0) -> SymmetricNet:
+def trained(s: Training, seed: int, stage: str, peer: int = 0) -> SymmetricNet:
     """The network after a stage: "clean", then "adversarial" or "control" (as many extra clean steps).
 
     A pure function of its arguments, trained once in a process however many items ask for it.
     """
-    return _trained(_key(setting, TRAINING), seed, stage, peer)
-
-
-def pure_start(setting: Row, seed: int) -> SymmetricNet:
-    """The pure network w_j = sign(w*_j) M_j with the bias and the smoothing of the trained ones: the ceiling."""
-    problem, bias = coding(setting, seed), final_bias(setting)
-    return pure_net(problem.M, problem.w, bias, setting["smoothing"] * bias)
+    return _trained(s.training, seed, stage, peer)
 
 
 class Robustness(NamedTuple):
@@ -212,7 +250,7 @@ def robustness(
     net: Any,
     test: SparseSample,
     problem: SparseCoding,
-    setting: Row,
+    s: Setting,
     seed: int,
     radius: float | None = None,
     p: float = 2,
@@ -221,19 +259,19 @@ def robustness(
 
     PGD starts at zero, at random and along Mw*; once more on a twin with the smoothing raised to b/2, whose gradient vanishes nowhere.
     """
-    ball = LpBall(p, setting["radius"] if radius is None else radius)
+    ball = LpBall(p, s.radius if radius is None else radius)
     x, y, direction = test.x.double(), test.y.double(), problem.dense_direction.double()
     starts = (Along(direction), AtRandom(1, generator_for("attack", seed)))
     outcomes = {
         "universal": along(direction)(net, x, y, ball),
         "fgm": fgm(net, x, y, ball),
-        "pgd": pgd(net, x, y, ball, starts=starts, steps=setting["attack_steps"]),
+        "pgd": pgd(net, x, y, ball, starts=starts, steps=s.attack_steps),
     }
     flipped = torch.stack([o.flipped for o in outcomes.values()]).any(dim=0)
     if isinstance(net, SymmetricNet):
         twin = SymmetricNet(net.W, net.bias, max(net.smoothing, net.bias / 2))
-        found = pgd(twin, x, y, ball, steps=setting["attack_steps"]).delta
-        flipped |= transfer(found, net, x, y, ball).flipped
+        delta = pgd(twin, x, y, ball, steps=s.attack_steps).delta
+        flipped |= transfer(delta, net, x, y, ball).flipped
     row: Row = {"radius": float(ball.eps), "clean": accuracy(net, x, y)}
     row |= {name: float((~o.flipped).double().mean()) for name, o in outcomes.items()}
     row |= {

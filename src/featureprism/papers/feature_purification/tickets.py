@@ -3,67 +3,62 @@
 import math
 
 import torch
+from torch import Tensor
 
+from featureprism.context import Context
+from featureprism.data import SparseCoding
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, under
 from featureprism.networks import SymmetricNet
-from featureprism.papers.feature_purification.purification import PURE, theory_setting
-from featureprism.papers.feature_purification.setting import (
-    clean_run,
-    coding,
-    probe_points,
-    scales,
-    start,
-)
+from featureprism.papers.feature_purification.measures import LEARNED, PURE, bench, premise_rows
+from featureprism.papers.feature_purification.setting import FAMILY, Setting, clean_run, scales, start
 from featureprism.probes import lottery
 from featureprism.probes import purification as probes
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
+from featureprism.records import Row, Trajectory
 from featureprism.theory import feature_purification as theory
 
 FOLLOWED = 12  # features whose correlation with one winner is drawn
 
 
-def measure_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Who wins which feature, predicted from the start; the sets of Definitions B.1 and B.3 along training."""
-    problem, seen, run = coding(setting, seed), probe_points(setting, seed), clean_run(setting, seed)
-    progress(0.7)
-    W0, net = start(setting, seed).W.detach(), run.last
+    (problem, test, many), run = bench(s, seed), clean_run(s, seed)
+    context.progress(0.7)
+    W0, net = start(s, seed).W.detach(), run.last
     W = net.W.detach()
-    winners = (probes.purity(W, problem.M) > PURE) & (probes.firing(net, seen) > 0)
+    winners = (probes.purity(W, problem.M) > PURE) & (probes.firing(net, many.x) > 0)
     predicted, ticket = lottery.predicted_feature(W0, problem)
     learned, unsigned = lottery.learned_feature(W, problem), lottery.learned_feature(W0, problem)
-    rows: list[Row] = [
-        {
-            "kind": "winners",
-            "winners": int(winners.sum()),
-            "match": float((predicted == learned)[winners].double().mean()),
-            "match_unsigned": float((unsigned == learned)[winners].double().mean()),
-            "auc": lottery.ranking_quality(ticket, winners),
-        }
-    ]
-    rows += _set_rows(setting, run, problem, W0)
+    summary: Row = {
+        "kind": "winners",
+        "winners": int(winners.sum()),
+        "match": float((predicted == learned)[winners].double().mean()),
+        "match_unsigned": float((unsigned == learned)[winners].double().mean()),
+        "auc": lottery.ranking_quality(ticket, winners),
+    }
     best = int((torch.where(winners, W.abs().amax(dim=1), torch.zeros(()))).argmax())
-    rivals = (W0[best] @ problem.M).abs().argsort(descending=True)[:FOLLOWED].tolist()
-    followed = list(dict.fromkeys([int(learned[best]), *rivals]))
-    for time, snapshot in zip(run.times, run.snapshots, strict=True):
-        A = snapshot.W.detach()[best] @ problem.M * problem.w.sign() / snapshot.bias
+    rows = [summary, *_sets(s, run, problem, W0), *_followed(best, int(learned[best]), run, problem, W0)]
+    return rows + premise_rows(s, problem, test)
+
+
+def _followed(
+    neuron: int, feature: int, run: Trajectory[SymmetricNet], problem: SparseCoding, W0: Tensor
+) -> list[Row]:
+    """Signed correlations of one neuron with the feature it learns and its rivals at the start, along training."""
+    rivals = (W0[neuron] @ problem.M).abs().argsort(descending=True)[:FOLLOWED].tolist()
+    rows: list[Row] = []
+    for time, net in zip(run.times, run.snapshots, strict=True):
+        A = net.W.detach()[neuron] @ problem.M * problem.w.sign() / net.bias
         rows += [
-            {
-                "kind": "ticket",
-                "time": time,
-                "feature": f,
-                "won": f == int(learned[best]),
-                "value": float(A[f]),
-            }
-            for f in followed
+            {"kind": "ticket", "time": time, "feature": f, "won": f == feature, "value": float(A[f])}
+            for f in dict.fromkeys([feature, *rivals])
         ]
-    progress(1.0)
     return rows
 
 
-def _set_rows(setting: Row, run, problem, W0) -> list[Row]:
+def _sets(s: Setting, run: Trajectory[SymmetricNet], problem: SparseCoding, W0: Tensor) -> list[Row]:
     """Sizes and inclusions of the sets of tickets, with σ_w growing as the bias does."""
-    s = theory_setting(setting)
     c1, c2 = theory.ticket_constants(s.c0)
-    ratio = math.sqrt(c1 * math.log(s.dim)) * setting["start"] / run.snapshots[0].bias
+    ratio = math.sqrt(c1 * math.log(s.dim)) * s.start / run.snapshots[0].bias
 
     def thresholds(net: SymmetricNet) -> lottery.Thresholds:
         return lottery.Thresholds(c1, c2, ratio * net.bias, s.dim)
@@ -100,53 +95,65 @@ def _set_rows(setting: Row, run, problem, W0) -> list[Row]:
     return rows
 
 
-def _claims_8(rows: list[Row]) -> list[Claim]:
-    found, sets = rows_of(rows, "winners"), rows_of(rows, "tickets")
-    return [
-        judge(
-            "figure-8.match",
-            "Section 6.1",
-            "neurons that end as a feature: share whose feature had the largest signed correlation at the start",
-            [r["match"] for r in found],
-            ">=",
-            0.75,
-        ),
-        judge(
-            "figure-8.auc",
-            "Section 6.1",
-            "the largest signed correlation at the start tells winners from losers: AUC",
-            [r["auc"] for r in found],
-            ">=",
-            0.8,
-        ),
-        judge(
-            "figure-8.sign",
-            "Definition B.1",
-            "share predicted with the sign of w* minus share predicted without it",
-            [r["match"] - r["match_unsigned"] for r in found],
-            ">",
-            0.05,
-        ),
-        judge(
-            "figure-8.tickets",
-            "Lemma B.2",
-            "potential winners per feature at the start ÷ their expected number",
-            [r["potential"] / r["expected_potential"] for r in sets],
-            "in",
-            (0.5, 1.5),
-            f"sure winners per feature: {sum(r['sure'] for r in sets) / max(1, len(sets)):.2f}; "
-            "the lemma's at least one needs a larger d",
-        ),
-    ]
+def _match(rows: Rows) -> Values:
+    return rows.of("winners").per_seed("match")
 
+
+CLAIMS = (
+    Claim(
+        "match",
+        "Section 6.1",
+        "neurons that end as a feature: share whose feature had the largest signed correlation at the start",
+        _match,
+        at_least(0.75),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "auc",
+        "Section 6.1",
+        "the largest signed correlation at the start tells winners from losers: AUC",
+        lambda rows: rows.of("winners").per_seed("auc"),
+        at_least(0.8),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "sign",
+        "Definition B.1",
+        "share predicted with the sign of w* minus share predicted without it",
+        lambda rows: _match(rows) - rows.of("winners").per_seed("match_unsigned"),
+        above(0.05),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "sure",
+        "Lemma B.2",
+        "every feature has a sure winner at the start: sure winners per feature",
+        lambda rows: rows.of("tickets").per_seed("sure"),
+        at_least(1.0),
+        reported=1.0,
+        note=lambda rows: (
+            f"{rows.of('tickets').column('expected_sure').mean():.2f} expected; the lemma speaks of large d"
+        ),
+        premises=under("theorem-5-1.width"),
+    ),
+    Claim(
+        "stay",
+        "Theorem C.2",
+        "who holds a ticket keeps it: share of the sure winners of the start that still are at the end",
+        lambda rows: rows.of("sets").per_seed(lambda own: own.column("sure_stay")[-1]),
+        at_least(0.9),
+        premises=under(*LEARNED),
+    ),
+)
 
 FIGURE_8 = Experiment(
     id="feature-purification/figure-8",
     source="Allen-Zhu & Li 2020, Figure 8",
     title="Lottery tickets: the start decides which neuron learns which feature",
-    scales=scales(),
-    measure=measure_8,
-    claims=_claims_8,
+    scales=scales(Setting),
+    measure=measure,
+    claims=CLAIMS,
+    family=FAMILY,
     about=(
         "Correlations of one neuron with the features along clean training, and how well the start predicts who wins. All outputs count"
         " +1, so a neuron must begin with the sign of w*. Sets of sure and potential winners with the paper's constants."

@@ -1,0 +1,117 @@
+"""What several experiments measure of a network and of a setting: accuracies, the shape of the neurons, the regime of the theorems."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from featureprism.data import SparseCoding, SparseSample
+from featureprism.experiment import Bound, Claim, Rows, Values, under
+from featureprism.networks import LinearClassifier, SymmetricNet
+from featureprism.papers.feature_purification.setting import (
+    PROBE_POINTS,
+    Setting,
+    coding,
+    robustness,
+    test_set,
+    unseen,
+)
+from featureprism.probes import purification as probes
+from featureprism.records import Row
+from featureprism.theory import feature_purification as theory
+
+PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature
+# premises, by the conclusion they are needed for: features are learned, clean training breaks, adversarial training holds
+LEARNED = ("assumption-2-1", "section-2", "theorem-5-1", "theorem-c-2")
+BROKEN = (*LEARNED, "theorem-e-1")
+PURIFIED = (*LEARNED, "theorem-5-3", "theorem-f-1")
+QUANTITIES = {
+    "clean": "accuracy without attack",
+    "worst": "robust accuracy at τ",
+    "universal": "accuracy at τ under the universal direction",
+    "purity": "largest share of one feature in a neuron, weighted by norm",
+    "kappa": "mean β ÷ (‖z‖₀/d)",
+}
+STAGES = {
+    "clean": "clean training",
+    "control": "as many extra clean steps",
+    "adversarial": "adversarial training",
+}
+
+
+class Bench(NamedTuple):
+    """What the networks of a setting are tested on: test points, and more of them without attack."""
+
+    problem: SparseCoding
+    test: SparseSample
+    many: SparseSample
+
+
+def bench(s: Setting, seed: int, many: int = PROBE_POINTS) -> Bench:
+    """The distribution of a setting with its points; as many as show which neurons fire, if nobody wants more."""
+    return Bench(coding(s, seed), test_set(s, seed), unseen(s, seed, many))
+
+
+def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
+    """What the neurons look like."""
+    W = net.W.detach()
+    fires = probes.firing(net, x)
+    pure = (probes.purity(W, problem.M) > PURE) & (fires > 0)
+    features = (W @ problem.M).abs().argmax(dim=1)[pure]
+    return {
+        "purity": probes.weighted_purity(W, problem.M),
+        "mixture": probes.mixture(W, problem).relative_mass,
+        "alive": int((fires > 0).sum()),
+        "pure_neurons": int(pure.sum()),
+        "features_covered": len(features.unique()),
+        "firing": float(fires.mean()),
+    }
+
+
+def network_row(
+    stage: str,
+    net: SymmetricNet,
+    on: Bench,
+    s: Setting,
+    seed: int,
+    radius: float | None = None,
+    p: float = 2,
+) -> Row:
+    """Accuracies and shape of the network of a stage."""
+    accuracies = robustness(net, on.test, on.problem, s, seed, radius, p).row
+    return {"kind": "network", "stage": stage, **accuracies, **shape_row(net, on.many.x, on.problem)}
+
+
+def linear_radii(problem: SparseCoding, test: SparseSample) -> Tensor:
+    """Exact robust radii of the linear classifier ⟨Mw*, x⟩, the floor."""
+    linear = LinearClassifier(problem.dense_direction.double())
+    return linear.exact_radius(test.x.double(), test.y.double())
+
+
+def premise_rows(s: Setting, problem: SparseCoding, test: SparseSample) -> list[Row]:
+    """The conditions of Assumption 2.1 and Theorems 5.1 and 5.3 beside the setting."""
+    premises = [
+        *theory.hidden_vector_premises(problem.hidden, test.z),
+        *theory.sparsity_premises(s),
+        *theory.clean_premises(s, s.clean_time),
+        *theory.adversarial_premises(s, s.adversarial_time),
+    ]
+    return [premise.as_row() for premise in premises]
+
+
+def at_stage(stage: str, key: str) -> Callable[[Rows], Values]:
+    """The value of a claim: what was measured of the network of a stage."""
+    return lambda rows: rows.of("network", stage=stage).per_seed(key)
+
+
+def gain(key: str) -> Callable[[Rows], Values]:
+    """The value of a claim: after adversarial minus after clean training."""
+    return lambda rows: at_stage("adversarial", key)(rows) - at_stage("clean", key)(rows)
+
+
+def stage_claim(
+    name: str, source: str, key: str, stage: str, bound: Bound, regime: tuple[str, ...] = (), **more: Any
+) -> Claim:
+    """What is measured of the network of a stage."""
+    statement = f"{QUANTITIES[key]}: {STAGES.get(stage, stage)}"
+    return Claim(name, source, statement, at_stage(stage, key), bound, premises=under(*regime), **more)

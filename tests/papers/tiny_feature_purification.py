@@ -1,0 +1,56 @@
+"""Settings of the synthetic experiments of feature-purification that run in about a second."""
+
+from dataclasses import replace
+from typing import Any
+
+from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
+from featureprism.papers.feature_purification.baselines import BASELINES
+from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
+from featureprism.papers.feature_purification.perturbations import (
+    GRADIENT_MASKING,
+    PERTURBATION_DENSITY,
+    TRANSFER,
+)
+from featureprism.papers.feature_purification.purification import PURIFICATION
+from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
+from featureprism.papers.feature_purification.strict import STRICT
+from featureprism.papers.feature_purification.thresholds import FIGURE_3
+from featureprism.papers.feature_purification.tickets import FIGURE_8
+
+SMALL = {
+    "dim": 40,
+    "sparsity": 6,
+    "width": 60,
+    "steps": 40,
+    "adversarial_steps": 10,
+    "batch": 50,
+    "pool": 400,
+    "test_points": 20,
+    "attack_steps": 3,
+}
+OWN: dict[str, dict[str, Any]] = {
+    BASELINES.id: {"baseline_steps": 5, "tangent_width": 10, "baseline_batch": 20},
+    ATTACKERS.id: {"attacker_steps": 4, "attacker_batch": 20},
+    SPARSE_RECONSTRUCTION.id: {"reconstructed": 3},
+}
+EXPERIMENTS = (
+    PURIFICATION,
+    FIGURE_3,
+    FIGURE_8,
+    FIGURE_9,
+    DENSE_MIXTURE,
+    PERTURBATION_DENSITY,
+    SPARSE_RECONSTRUCTION,
+    TRANSFER,
+    BASELINES,
+    L_INFINITY,
+    ATTACKERS,
+    STRICT,
+    GRADIENT_MASKING,
+)
+TINY: dict[str, list] = {
+    e.id: [replace(s, **(SMALL | OWN.get(e.id, {}))) for s in e.settings("quick")] for e in EXPERIMENTS
+}
+# growth with d and k needs settings that differ in them
+_random, _smaller, _sparser, _pure = TINY[DENSE_MIXTURE.id]
+TINY[DENSE_MIXTURE.id] = [_random, replace(_smaller, dim=30), replace(_sparser, sparsity=3), _pure]
