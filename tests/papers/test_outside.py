@@ -47,15 +47,16 @@ def test_installed_it_is_listed_claimed_reproduced_reported_and_swept(installed,
     assert "xor-grokking/one-step" in listed.stdout
     assert "The paper 'broken' is left out: ModuleNotFoundError" in listed.stderr
     claims = json.loads(command("claims", "xor-grokking", "--json", env=installed).stdout)
-    assert [claim["id"] for claim in claims][0] == "one-step.overfits-at-once"
+    assert claims[0]["id"] == "one-step.overfits-at-once"
     out = tmp_path / "runs"
     run = command(
         "reproduce", "xor-grokking", "--seeds", 2, "--workers", 2, "--out", out, "--json", env=installed
     )
     assert run.returncode == 0, run.stderr
     verdicts = {claim["id"]: claim for claim in json.loads(run.stdout)["claims"]}
-    assert verdicts["one-step.overfits-at-once"]["verdict"] == "holds"
-    assert verdicts["one-step.benign"]["measured"] > 0.97
+    assert verdicts["one-step.overfits-at-once"]["measured"] > 0.95
+    assert verdicts["one-step.one-step-is-chance"]["measured"] < 0.6
+    assert verdicts["one-step.benign"]["measured"] > 0.9
     assert verdicts["one-step.benign"]["regime"]["failing"] == ["assumptions.signal", "assumptions.dim"]
     page = Path(command("report", out, env=installed).stdout.strip())
     assert "xor-grokking/one-step" in page.read_text()
