@@ -63,7 +63,10 @@ def premises(s: Setting, mu: Float[Tensor, "k d"]) -> list[Premise]:
         Premise("assumption-3-2.cosines", "largest |cos(μ_i, μ_j)|", off, "<=", 1e-9, data),
         Premise("assumption-3-2.norms", "largest |‖μ_j‖/√d - 1|", norms, "<=", 1e-9, data),
         Premise("assumption-3-3.balance", balance, s.imbalance, "<=", 3.0, "Assumption 3.3, for c = 3"),
-        *(Premise(f"assumption-4-3.{id}", *condition, "Assumption 4.3") for id, *condition in sizes),
+        *(
+            Premise(f"assumption-4-3.{id}", name, measured, relation, required, "Assumption 4.3")
+            for id, name, measured, relation, required in sizes
+        ),
         Premise(
             "lemma-a-13.start",
             "σ_w (order η/(n m √d))",

@@ -1,6 +1,7 @@
 """Figures 1, 2 and 3: what the classifiers look like, what their neurons point at, and where they break."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -42,15 +43,26 @@ CURVE = torch.linspace(0, 1.0, 101, dtype=torch.float64)  # radii in units of âˆ
 BEYOND = 1.2  # where the universal direction is tried, in units of âˆš(d/k)
 
 
-def _classifiers(
-    s: Setting, seed: int, progress: Progress
-) -> tuple[Problem, dict[str, TwoLayerNet | BinaryReadout]]:
+class Classifiers(NamedTuple):
+    """The networks of two labels and of one label for each cluster, and the data they were trained on."""
+
+    data: Problem
+    two: TwoLayerNet
+    ten: BinaryReadout
+
+    @property
+    def nets(self) -> dict[str, TwoLayerNet | BinaryReadout]:
+        """Both by name."""
+        return {"two-class": self.two, "ten-class": self.ten}
+
+
+def _classifiers(s: Setting, seed: int, progress: Progress) -> Classifiers:
     data = problem(s, seed)
     two = train_two_class(s, data.train, seed)
     progress(0.3)
     ten = BinaryReadout(train_k_class(s, data.train, seed), data.clusters.labels)
     progress(0.6)
-    return data, {"two-class": two, "ten-class": ten}
+    return Classifiers(data, two, ten)
 
 
 def universal_accuracy(net, test: Dataset, centres: Tensor, labels: Tensor, norm: float) -> float:
@@ -63,7 +75,8 @@ def universal_accuracy(net, test: Dataset, centres: Tensor, labels: Tensor, norm
 
 def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     """Both classifiers on the plane through 0, the universal direction u and the first centre."""
-    data, nets = _classifiers(s, seed, context.progress)
+    classifiers = _classifiers(s, seed, context.progress)
+    data = classifiers.data
     mu, labels, root = data.clusters.mu, data.clusters.labels, s.dim**0.5
     u = labels @ mu / (labels @ mu).norm()
     across = mu[0] - (mu[0] @ u) * u
@@ -72,7 +85,7 @@ def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     plane = (axis[:, None, None] * u + axis[None, :, None] * across).reshape(-1, s.dim)
     distances = torch.linspace(0, 1, 401, dtype=torch.float64) * root
     rows: list[Row] = []
-    for name, net in nets.items():
+    for name, net in classifiers.nets.items():
         with torch.no_grad():
             values = net(plane).reshape(GRID, GRID).tolist()
             along = net(mu[0] - distances.unsqueeze(1) * u)
@@ -135,8 +148,8 @@ CLAIMS_1 = (
 
 def measure_2(s: Setting, seed: int, context: Context) -> list[Row]:
     """Cosine matrices of both networks."""
-    data, nets = _classifiers(s, seed, context.progress)
-    two, ten = nets["two-class"], nets["ten-class"].net
+    data, two, readout = _classifiers(s, seed, context.progress)
+    ten = readout.net
     signs = torch.sign(two.a.detach())
     same, opposite = average_cosines(two.W, signs, data.clusters)
     own = signs.unsqueeze(1) == data.clusters.labels
@@ -207,10 +220,11 @@ CLAIMS_2 = (
 
 def measure_3(s: Setting, seed: int, context: Context) -> list[Row]:
     """Brackets of both networks, and the universal direction beside them."""
-    data, nets = _classifiers(s, seed, context.progress)
+    classifiers = _classifiers(s, seed, context.progress)
+    data = classifiers.data
     mu, labels, test, root = data.clusters.mu, data.clusters.labels, data.test, s.dim**0.5
     rows: list[Row] = []
-    for name, net in nets.items():
+    for name, net in classifiers.nets.items():
         radii = bracket(net, test)
         clean = clean_accuracy(net, test)
         norm = BEYOND * theory.critical_radius(s.dim, s.num_clusters)

@@ -345,13 +345,6 @@ CLAIMS_4_8 = (
         at_least(1.0),
     ),
     Claim(
-        "loss",
-        "Proposition 4.8",
-        "with no loss left",
-        lambda rows: rows.of("fine").per_seed("cross_entropy"),
-        at_most(1e-12),
-    ),
-    Claim(
         "breaks",
         "Proposition 4.8",
         "and is not robust: attacked accuracy at 3(1+c)√(d/k), the radius of the proof",
