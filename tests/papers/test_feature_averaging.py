@@ -10,7 +10,7 @@ from featureprism.experiment import Rows
 from featureprism.networks import shared_features_net
 from featureprism.papers.feature_averaging.ablations import Ablation, clusters_of, last_that_averages
 from featureprism.papers.feature_averaging.figures import FIGURE_3, over_critical
-from featureprism.papers.feature_averaging.scaling import CLAIMS as SCALING_CLAIMS
+from featureprism.papers.feature_averaging.scaling import SCALING
 from featureprism.papers.feature_averaging.theorems import feature_fit
 from featureprism.seeds import generator_for
 
@@ -78,8 +78,8 @@ def test_radii_are_in_units_of_the_critical_one_and_withheld_when_the_attack_is_
 def test_slopes_of_powers():
     row = {"kind": "radius", "seed": 0, "network": "two-class", "split": "equal"}
     rows = Rows.gather({**row, "clusters": k, "radius": k**-0.5} for k in (4, 8, 16))
-    assert SCALING_CLAIMS[0].value(rows)[0] == pytest.approx(-0.5)
-    assert math.isnan(SCALING_CLAIMS[1].value(rows)[0])
+    assert SCALING.claims[0].value(rows)[0] == pytest.approx(-0.5)
+    assert math.isnan(SCALING.claims[1].value(rows)[0])
 
 
 def test_shared_features_leave_no_loss():

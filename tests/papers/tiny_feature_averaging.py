@@ -3,15 +3,11 @@
 from dataclasses import replace
 
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
+from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
 from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.scaling import SCALING, Split
-from featureprism.papers.feature_averaging.theorems import (
-    PROPOSITION_4_8,
-    THEOREM_4_5,
-    THEOREM_4_6,
-    THEOREM_4_7,
-)
+from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_6, THEOREM_4_7
 
 SIZES = {"dim": 100, "points": 40, "steps": 10, "step_size": 0.03, "test_points": 1}
 # what an item varies, with the values its claims ask for
@@ -33,8 +29,8 @@ TINY: dict[str, list] = {
     SCALING.id: [
         Split(split=split, positive=positive, negative=negative, **SIZES)
         for split, positive, negative in (
-            ("equal", 1, 1),
             ("equal", 2, 2),
+            ("equal", 3, 3),
             ("unequal", 3, 1),
             ("unequal", 6, 2),
         )

@@ -14,17 +14,7 @@ from featureprism.data import (
     orthogonal_centres,
     sample,
 )
-from featureprism.experiment import (
-    SCALES,
-    Claim,
-    Experiment,
-    Rows,
-    Values,
-    at_least,
-    at_most,
-    below,
-    between,
-)
+from featureprism.experiment import SCALES, Claim, Experiment, Rows, Values, at_least, at_most, below, between
 from featureprism.networks import TwoLayerNet, stack
 from featureprism.papers.feature_averaging.setting import (
     Setting,
@@ -33,6 +23,8 @@ from featureprism.papers.feature_averaging.setting import (
     bracket,
     clean_accuracy,
     matrix_rows,
+    ours,
+    summary,
     train,
     two_class_start,
 )
@@ -150,25 +142,23 @@ def _everywhere(source: str, statement: str) -> tuple[Claim, ...]:
             lambda rows: rows.of("summary").per_seed(lambda run: _shares(run).min()),
             at_least(AVERAGES),
         ),
-        Claim(
+        ours(
             "radius",
             f"beside {source}",
             "and it breaks at √(d/k) all the same: largest |radius ÷ √(d/k) - 1|",
             lambda rows: rows.of("summary").per_seed(lambda run: abs(run.column("radius") - 1).max()),
             at_most(0.1),
-            speaker="ours",
         ),
     )
 
 
 def _no_gain(name: str, source: str, what: str) -> Claim:
-    return Claim(
+    return ours(
         name,
         f"beside {source}",
         f"no {what} buys robustness: largest radius ÷ √(d/k) over all of them",
         lambda rows: rows.of("summary").largest("radius"),
         at_most(1.05),
-        speaker="ours",
     )
 
 
@@ -181,13 +171,12 @@ CLAIMS_6 = (
         below(AVERAGES),
         note="the paper's largest step size, 0.01; averaging is lost only far beyond it",
     ),
-    Claim(
+    ours(
         "stops",
         "beside Figure 6",
         "the largest step size whose cosines keep 90 % of the law (the next one tried is three to ten times larger)",
         last_that_averages,
         between(0.01, 0.3),
-        speaker="ours",
     ),
     _no_gain("radius", "Figure 6", "step size"),
 )
@@ -199,13 +188,12 @@ CLAIMS_7 = (
         lambda rows: share_of_law(rows, 1e-3),
         below(AVERAGES),
     ),
-    Claim(
+    ours(
         "radius",
         "beside Figure 7",
         "but the 50 % radius (÷ √(d/k)) at 1e-3 stays",
-        lambda rows: rows.of("summary", value=1e-3).per_seed("radius"),
+        summary("radius", value=1e-3),
         between(0.9, 1.05),
-        speaker="ours",
     ),
     _no_gain("no-gain", "Figure 7", "initialisation"),
 )

@@ -3,10 +3,17 @@
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, below
+from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, below
 from featureprism.networks import TwoLayerNet
-from featureprism.papers.feature_averaging.setting import Setting, k_class_start, problem, two_class_start
-from featureprism.papers.feature_averaging.theorems import UNDER_4_5
+from featureprism.papers.feature_averaging.setting import (
+    Setting,
+    k_class_start,
+    ours,
+    problem,
+    summary,
+    two_class_start,
+)
+from featureprism.papers.feature_averaging.theorems import of_4_5
 from featureprism.probes import from_updates
 from featureprism.records import Dataset, Row
 from featureprism.theory import feature_averaging as theory
@@ -24,7 +31,7 @@ def measure_decomposition(s: Setting, seed: int, context: Context) -> list[Row]:
     tracked = from_updates(run.probes["slopes"][-1][0], train, s.step_size)
     is_own = torch.sign(start.a.detach()).unsqueeze(1) == data.clusters.labels
     own, other = tracked.features[is_own], tracked.features[~is_own]
-    summary = {
+    row = {
         "kind": "summary",
         "least_own": float(own.min()),
         "largest_opposite": float(other.max()),
@@ -39,7 +46,7 @@ def measure_decomposition(s: Setting, seed: int, context: Context) -> list[Row]:
         for j, value in enumerate(neuron)
     ]
     premises = theory.premises(s, mu) + theory.training_time(s, s.steps)
-    return [summary, *features, *(premise.as_row() for premise in premises)]
+    return [row, *features, *(premise.as_row() for premise in premises)]
 
 
 def _margins(net: TwoLayerNet, data: Dataset) -> Row:
@@ -60,31 +67,28 @@ def _margins(net: TwoLayerNet, data: Dataset) -> Row:
 
 
 CLAIMS_DECOMPOSITION = (
-    Claim(
+    of_4_5(
         "balanced",
         "Lemma 5.3",
         "margins of training points are balanced, their gaps o(1): largest minus least margin",
-        lambda rows: rows.of("summary").per_seed("margin_gap"),
+        summary("margin_gap"),
         below(1.0),
         note="o(1) read as below 1",
-        premises=UNDER_4_5,
     ),
-    Claim(
+    of_4_5(
         "active",
         "Lemma 5.5",
         "every training point activates all neurons of its class: share that is active",
-        lambda rows: rows.of("summary").per_seed("own_active"),
+        summary("own_active"),
         at_least(1.0),
-        premises=UNDER_4_5,
         over="every seed",
     ),
-    Claim(
+    of_4_5(
         "spread",
         "Section 5.3, step 1 (Lemma B.24)",
         "coefficients of own features are close to each other: relative spread of λ over own clusters and neurons",
-        lambda rows: rows.of("summary").per_seed("lambda_spread"),
+        summary("lambda_spread"),
         at_most(0.15),
-        premises=UNDER_4_5,
     ),
 )
 
@@ -112,31 +116,24 @@ def measure_dynamics(s: Setting, seed: int, context: Context) -> list[Row]:
     return rows
 
 
-def _final_error(rows: Rows, network: str) -> Values:
-    """|margin ÷ law - 1| at the last recorded time."""
-    return rows.of("growth", network=network).per_seed(
-        lambda run: abs(run.column("margin")[-1] / run.column("law")[-1] - 1)
+LAWS = {
+    "two-class": "mean margin against q + e^q = 1 + Ct, C = (ηd/m)(1/k + 1/n)",
+    "k-class": "mean own logit against q + e^q/(k-1) = 1/(k-1) + Ct",
+}
+
+
+def _claim(network: str) -> Claim:
+    def final_error(run: Rows) -> float:
+        return abs(run.column("margin")[-1] / run.column("law")[-1] - 1)
+
+    return ours(
+        network,
+        "Section 5, sharp",
+        f"{LAWS[network]}, at the end: relative error",
+        lambda rows: rows.of("growth", network=network).per_seed(final_error),
+        below(0.03),
     )
 
-
-CLAIMS_DYNAMICS = (
-    Claim(
-        "two-class",
-        "Section 5, sharp",
-        "mean margin against q + e^q = 1 + Ct, C = (ηd/m)(1/k + 1/n), at the end: relative error",
-        lambda rows: _final_error(rows, "two-class"),
-        below(0.03),
-        speaker="ours",
-    ),
-    Claim(
-        "k-class",
-        "Section 5, sharp",
-        "mean own logit against q + e^q/(k-1) = 1/(k-1) + Ct at the end: relative error",
-        lambda rows: _final_error(rows, "k-class"),
-        below(0.03),
-        speaker="ours",
-    ),
-)
 
 DECOMPOSITION = Experiment(
     id="feature-averaging/decomposition",
@@ -160,6 +157,6 @@ DYNAMICS = Experiment(
         "paper": [Setting(steps=10_000)],
     },
     measure=measure_dynamics,
-    claims=CLAIMS_DYNAMICS,
+    claims=tuple(_claim(network) for network in LAWS),
     about="Mean margins along training and the closed laws; the paper's bounds ln(ηt)/4 and 4 ln(t+1) drop the factor d/(km).",
 )

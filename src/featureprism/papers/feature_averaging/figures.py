@@ -1,15 +1,12 @@
 """Figures 1, 2 and 3: what the classifiers look like, what their neurons point at, and where they break."""
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from featureprism.context import Context, Progress
 from featureprism.experiment import (
-    Bound,
+    SCALES,
     Claim,
     Experiment,
     Rows,
@@ -29,7 +26,10 @@ from featureprism.papers.feature_averaging.setting import (
     bracket,
     clean_accuracy,
     matrix_rows,
+    ours,
     problem,
+    summary,
+    tested_on,
     train_k_class,
     train_two_class,
 )
@@ -43,26 +43,16 @@ CURVE = torch.linspace(0, 1.0, 101, dtype=torch.float64)  # radii in units of �
 BEYOND = 1.2  # where the universal direction is tried, in units of √(d/k)
 
 
-class Classifiers(NamedTuple):
-    """The networks of two labels and of one label for each cluster, and the data they were trained on."""
-
-    data: Problem
-    two: TwoLayerNet
-    ten: BinaryReadout
-
-    @property
-    def nets(self) -> dict[str, TwoLayerNet | BinaryReadout]:
-        """Both by name."""
-        return {"two-class": self.two, "ten-class": self.ten}
-
-
-def _classifiers(s: Setting, seed: int, progress: Progress) -> Classifiers:
+def _classifiers(
+    s: Setting, seed: int, progress: Progress
+) -> tuple[Problem, dict[str, TwoLayerNet | BinaryReadout]]:
+    """The networks of two labels and of one label for each cluster, by name, and their data."""
     data = problem(s, seed)
     two = train_two_class(s, data.train, seed)
     progress(0.3)
     ten = BinaryReadout(train_k_class(s, data.train, seed), data.clusters.labels)
     progress(0.6)
-    return Classifiers(data, two, ten)
+    return data, {"two-class": two, "ten-class": ten}
 
 
 def universal_accuracy(net, test: Dataset, centres: Tensor, labels: Tensor, norm: float) -> float:
@@ -75,8 +65,7 @@ def universal_accuracy(net, test: Dataset, centres: Tensor, labels: Tensor, norm
 
 def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     """Both classifiers on the plane through 0, the universal direction u and the first centre."""
-    classifiers = _classifiers(s, seed, context.progress)
-    data = classifiers.data
+    data, nets = _classifiers(s, seed, context.progress)
     mu, labels, root = data.clusters.mu, data.clusters.labels, s.dim**0.5
     u = labels @ mu / (labels @ mu).norm()
     across = mu[0] - (mu[0] @ u) * u
@@ -85,7 +74,7 @@ def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     plane = (axis[:, None, None] * u + axis[None, :, None] * across).reshape(-1, s.dim)
     distances = torch.linspace(0, 1, 401, dtype=torch.float64) * root
     rows: list[Row] = []
-    for name, net in classifiers.nets.items():
+    for name, net in nets.items():
         with torch.no_grad():
             values = net(plane).reshape(GRID, GRID).tolist()
             along = net(mu[0] - distances.unsqueeze(1) * u)
@@ -119,21 +108,19 @@ def _flips_at(rows: Rows, network: str) -> Values:
 
 
 CLAIMS_1 = (
-    Claim(
+    ours(
         "two-class",
         "Remark 4.2, sharp",
         "from a centre, the universal direction crosses the two-class boundary: distance ÷ √(d/k)",
         lambda rows: over_critical(rows.of("centre", network="two-class"), "flips_at"),
         between(0.9, 1.1),
-        speaker="ours",
     ),
-    Claim(
+    ours(
         "ten-class",
         "beside Figure 1",
         "and not that of the network with labels for each cluster: share of seeds that flip within √d",
         lambda rows: rows.of("centre", network="ten-class").per_seed("flipped"),
         at_most(0.0),
-        speaker="ours",
     ),
     Claim(
         "farther",
@@ -148,32 +135,28 @@ CLAIMS_1 = (
 
 def measure_2(s: Setting, seed: int, context: Context) -> list[Row]:
     """Cosine matrices of both networks."""
-    data, two, readout = _classifiers(s, seed, context.progress)
-    ten = readout.net
+    data = problem(s, seed)
+    clusters = data.clusters
+    two = train_two_class(s, data.train, seed)
+    context.progress(0.5)
+    ten = train_k_class(s, data.train, seed).equivalent_weights()
     signs = torch.sign(two.a.detach())
-    same, opposite = average_cosines(two.W, signs, data.clusters)
-    own = signs.unsqueeze(1) == data.clusters.labels
-    averaged = cosines(two.W.detach(), data.clusters.mu)
-    table = cosines(ten.equivalent_weights(), data.clusters.mu)
-    off = table - torch.diag(table.diagonal())
-    summary = {
+    same, opposite = average_cosines(two.W, signs, clusters)
+    own, averaged = signs.unsqueeze(1) == clusters.labels, cosines(two.W.detach(), clusters.mu)
+    decoupled = cosines(ten, clusters.mu)
+    off_diagonal = decoupled - torch.diag(decoupled.diagonal())
+    row = {
         "kind": "summary",
         "same_class": same,
         "opposite": opposite,
         "least_gap": float(averaged[own].min() - averaged[~own].max()),
         "law": theory.cosine_law(s.positive, s.num_clusters, s.points),
-        "diagonal": float(table.diagonal().mean()),
-        "off_diagonal": float(off.abs().max()),
+        "diagonal": float(decoupled.diagonal().mean()),
+        "off_diagonal": float(off_diagonal.abs().max()),
     }
-    matrices = matrix_rows(two.W, data.clusters, network="two-class") + matrix_rows(
-        ten.equivalent_weights(), data.clusters, network="ten-class"
-    )
-    premises = theory.premises(s, data.clusters.mu)
-    return [summary, *matrices, *(premise.as_row() for premise in premises)]
-
-
-def _summary(name: str) -> Callable[[Rows], Values]:
-    return lambda rows: rows.of("summary").per_seed(name)
+    matrices = matrix_rows(two.W, clusters, network="two-class")
+    matrices += matrix_rows(ten, clusters, network="ten-class")
+    return [row, *matrices, *(premise.as_row() for premise in theory.premises(s, clusters.mu))]
 
 
 CLAIMS_2 = (
@@ -181,38 +164,36 @@ CLAIMS_2 = (
         "uniform",
         "Figure 2 (a)",
         "two labels: cosines with the features of the own class are uniformly larger: least own minus largest other",
-        _summary("least_gap"),
+        summary("least_gap"),
         above(0.0),
         over="every seed",
     ),
-    Claim(
+    ours(
         "same-class",
         "sharp value behind Figure 2 (a)",
         "every neuron averages the features of its class: mean cosine minus the law 1/√(|J|(1+k/n))",
-        lambda rows: _summary("same_class")(rows) - _summary("law")(rows),
+        lambda rows: summary("same_class")(rows) - summary("law")(rows),
         between(-0.015, 0.015),
-        speaker="ours",
     ),
-    Claim(
+    ours(
         "opposite",
         "beside Figure 2 (a)",
         "mean cosine with the features of the other class",
-        _summary("opposite"),
+        summary("opposite"),
         between(-0.05, 0.0),
-        speaker="ours",
     ),
     Claim(
         "diagonal",
         "Figure 2 (b)",
         "ten labels: the matrix is nearly diagonal: every group learns its own feature (mean cosine)",
-        _summary("diagonal"),
+        summary("diagonal"),
         above(0.985),
     ),
     Claim(
         "off-diagonal",
         "Figure 2 (b)",
         "and no other (largest cosine in size)",
-        _summary("off_diagonal"),
+        summary("off_diagonal"),
         below(0.04),
     ),
 )
@@ -220,11 +201,10 @@ CLAIMS_2 = (
 
 def measure_3(s: Setting, seed: int, context: Context) -> list[Row]:
     """Brackets of both networks, and the universal direction beside them."""
-    classifiers = _classifiers(s, seed, context.progress)
-    data = classifiers.data
+    data, nets = _classifiers(s, seed, context.progress)
     mu, labels, test, root = data.clusters.mu, data.clusters.labels, data.test, s.dim**0.5
     rows: list[Row] = []
-    for name, net in classifiers.nets.items():
+    for name, net in nets.items():
         radii = bracket(net, test)
         clean = clean_accuracy(net, test)
         norm = BEYOND * theory.critical_radius(s.dim, s.num_clusters)
@@ -256,13 +236,19 @@ def _trusted(rows: Rows, network: str) -> Rows:
     return rows.of("summary", network=network, self_test_passed=True)
 
 
+def _breaks(name: str, radius: str, end: str) -> Claim:
+    return ours(
+        name,
+        "Figure 3, sharp",
+        f"the two-class network breaks at √(d/k): 50 % radius ÷ √(d/k), {end} end",
+        lambda rows: over_critical(_trusted(rows, "two-class"), radius),
+        between(0.95, 1.05),
+    )
+
+
 def _over_best(rows: Rows) -> Values:
     """The attacked 50 % radius ÷ √(d/2)."""
     return rows.per_seed("half_radius") / np.sqrt(rows.per_seed("dim") / 2)
-
-
-def _claim_3(name: str, statement: str, value: Callable[[Rows], Values], bound: Bound) -> Claim:
-    return Claim(name, "sharp value behind Figure 3", statement, value, bound, speaker="ours")
 
 
 CLAIMS_3 = (
@@ -271,45 +257,31 @@ CLAIMS_3 = (
         "Figure 3",
         "ten labels are more robust, provably: proven 50 % radius of ten labels ÷ attacked 50 % radius of two",
         lambda rows: (
-            rows.of("summary", network="ten-class").per_seed("certified_half_radius")
-            / rows.of("summary", network="two-class").per_seed("half_radius")
+            summary("certified_half_radius", network="ten-class")(rows)
+            / summary("half_radius", network="two-class")(rows)
         ),
         above(1.0),
     ),
-    _claim_3(
-        "two-class",
-        "the two-class network breaks at √(d/k): 50 % radius ÷ √(d/k), attacked end",
-        lambda rows: over_critical(_trusted(rows, "two-class"), "half_radius"),
-        between(0.95, 1.05),
-    ),
-    _claim_3(
-        "two-class-proven",
-        "the same, proven end",
-        lambda rows: over_critical(_trusted(rows, "two-class"), "certified_half_radius"),
-        between(0.95, 1.05),
-    ),
-    _claim_3(
+    _breaks("two-class", "half_radius", "attacked"),
+    _breaks("two-class-proven", "certified_half_radius", "proven"),
+    ours(
         "ten-class",
+        "Figure 3, sharp",
         "ten labels: 50 % radius ÷ √(d/2), the best there is, attacked end",
         lambda rows: _over_best(_trusted(rows, "ten-class")),
         between(0.92, 1.0),
     ),
-    _claim_3(
+    ours(
         "universal-gap",
+        "Figure 3, sharp",
         f"accuracy lost to one universal direction at {BEYOND} √(d/k): two labels minus ten",
         lambda rows: (
-            rows.of("summary", network="two-class").per_seed("lost_to_universal")
-            - rows.of("summary", network="ten-class").per_seed("lost_to_universal")
+            summary("lost_to_universal", network="two-class")(rows)
+            - summary("lost_to_universal", network="ten-class")(rows)
         ),
         above(0.9),
     ),
 )
-SCALES = {
-    "quick": [Setting(test_points=100)],
-    "standard": [Setting(test_points=1000)],
-    "paper": [Setting(test_points=1000)],
-}
-
 FIGURE_1 = Experiment(
     id="feature-averaging/figure-1",
     source="Li et al. 2025, Figure 1",
@@ -326,7 +298,7 @@ FIGURE_2 = Experiment(
     id="feature-averaging/figure-2",
     source="Li et al. 2025, Figure 2 (a), (b)",
     title="Two labels average the features, ten decouple them",
-    scales=SCALES,
+    scales=tested_on(100),
     measure=measure_2,
     claims=CLAIMS_2,
     about=(
@@ -338,7 +310,7 @@ FIGURE_3 = Experiment(
     id="feature-averaging/figure-3",
     source="Li et al. 2025, Figure 3 (synthetic)",
     title="The averaging network breaks at √(d/k), the decoupled one near √(d/2)",
-    scales=SCALES,
+    scales=tested_on(100),
     measure=measure_3,
     claims=CLAIMS_3,
     about=(

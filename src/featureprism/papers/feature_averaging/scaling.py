@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from featureprism.context import Context
-from featureprism.experiment import Bound, Claim, Experiment, between, under
+from featureprism.experiment import Claim, Experiment, between, under
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
     Setting,
@@ -50,52 +50,23 @@ def measure(s: Split, seed: int, context: Context) -> list[Row]:
     return rows + [premise.as_row() for premise in theory.premises(s, data.clusters.mu)]
 
 
-def _claim(name: str, source: str, network: str, split: str, statement: str, bound: Bound) -> Claim:
+ORDERS = {
+    "two-class": ("Theorem 4.5 (3)", "two labels: the radius is of order √(d/k)", between(-0.54, -0.46)),
+    "k-class": ("Theorem 4.7 (3)", "k labels: the radius is of order √d", between(-0.05, 0.05)),
+}
+CLASSES = {"equal": ("", "equal classes"), "unequal": ("-unequal", "one class three times the other")}
+
+
+def _claim(network: str, split: str) -> Claim:
+    (source, order, bound), (ending, classes) = ORDERS[network], CLASSES[split]
     return Claim(
-        name,
+        f"{network}{ending}",
         source,
-        statement,
+        f"{order}: slope of log radius against log k, {classes}",
         lambda rows: rows.of("radius", network=network, split=split).slope("clusters", "radius"),
         bound,
         premises=under(*ASSUMPTIONS, split=split),
     )
-
-
-FALLS, STAYS = between(-0.54, -0.46), between(-0.05, 0.05)  # like 1/√k, and whatever k
-CLAIMS = (
-    _claim(
-        "two-class",
-        "Theorem 4.5 (3)",
-        "two-class",
-        "equal",
-        "two labels: the radius is of order √(d/k): slope of log radius against log k, equal classes",
-        FALLS,
-    ),
-    _claim(
-        "k-class",
-        "Theorem 4.7 (3)",
-        "k-class",
-        "equal",
-        "k labels: it is of order √d: the same slope",
-        STAYS,
-    ),
-    _claim(
-        "two-class-unequal",
-        "Theorem 4.5 (3)",
-        "two-class",
-        "unequal",
-        "two labels, one class three times the other",
-        FALLS,
-    ),
-    _claim(
-        "k-class-unequal",
-        "Theorem 4.7 (3)",
-        "k-class",
-        "unequal",
-        "k labels, one class three times the other",
-        STAYS,
-    ),
-)
 
 
 def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Split]:
@@ -112,10 +83,7 @@ def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Split
         )
 
     ends = (counts[0], counts[-1])
-    return [
-        *(split("equal", k, k // 2) for k in counts),
-        *(split("unequal", k, 3 * k // 4) for k in ends),
-    ]
+    return [*(split("equal", k, k // 2) for k in counts), *(split("unequal", k, 3 * k // 4) for k in ends)]
 
 
 SCALING = Experiment(
@@ -128,7 +96,7 @@ SCALING = Experiment(
         "paper": _settings((4, 8, 16, 32, 64), 8192, 500),
     },
     measure=measure,
-    claims=CLAIMS,
+    claims=tuple(_claim(network, split) for split in CLASSES for network in ORDERS),
     about=(
         "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, steps in proportion to k. Unequal: three"
         " quarters of the clusters are positive."

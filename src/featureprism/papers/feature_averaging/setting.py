@@ -1,6 +1,8 @@
 """What the experiments of the paper share: clusters and samples of a setting, and the two ways to label them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -10,6 +12,7 @@ from torch import Tensor
 from featureprism.attacks import self_test
 from featureprism.certificates import robust_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
+from featureprism.experiment import SCALES, Claim, Rows, Values
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
 from featureprism.probes import cosines
 from featureprism.records import Dataset, RadiusBracket, Row
@@ -17,6 +20,7 @@ from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
+ours = partial(Claim, speaker="ours")
 CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
 
 
@@ -34,6 +38,11 @@ class Setting(theory.Setting):
     steps: int = 100
     group: int = 1
     test_points: int = 1
+
+
+def tested_on(quick: int) -> dict[str, list[Setting]]:
+    """The baseline at every scale, tested on this many points at the quick one and 1000 at the others."""
+    return {scale: [Setting(test_points=quick if scale == "quick" else 1000)] for scale in SCALES}
 
 
 class Problem(NamedTuple):
@@ -120,3 +129,8 @@ def matrix_rows(W: Tensor, clusters: GaussianClusters, **labels) -> list[Row]:
         for i in range(table.shape[1])
         for j in range(table.shape[0])
     ]
+
+
+def summary(name: str, **fields: Any) -> Callable[[Rows], Values]:
+    """One field of each seed's summary, as the value of a claim."""
+    return lambda rows: rows.of("summary", **fields).per_seed(name)
