@@ -1,89 +1,91 @@
-"""Every item at a tiny size: the rows are complete, the claims judge them, the figure can be drawn."""
+"""Weights, ends and radii whose values are known."""
+
+import math
 
 import pytest
 import torch
 
-from featureprism.data import orthogonal_clusters
-from featureprism.papers import PAPERS
-from featureprism.papers.feature_averaging.ablations import last_that_averages
-from featureprism.papers.feature_averaging.scaling import slope
-from featureprism.papers.feature_averaging.theorems import averaging_error
-from featureprism.report.figures import DRAWINGS
+from featureprism.data import orthogonal_clusters, sample
+from featureprism.experiment import Rows
+from featureprism.networks import shared_features_net
+from featureprism.papers.feature_averaging.ablations import Ablation, clusters_of, last_that_averages
+from featureprism.papers.feature_averaging.figures import FIGURE_3, over_critical
+from featureprism.papers.feature_averaging.scaling import SCALING
+from featureprism.papers.feature_averaging.theorems import feature_fit
 from featureprism.seeds import generator_for
-from featureprism.sweep import run
-
-EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["feature-averaging"]}
-TINY = {"dim": 200, "points": 60, "steps": 20, "step_size": 0.015, "test_points": 4}
-OWN = {
-    "figure-5": {"values": "40 300"},
-    "theorem-4-6": {"sizes": "50 150"},
-    "figure-6": {"values": "0.01 0.1"},
-}
-EXPECTED = {
-    "figure-1": {"two-class", "ten-class"},
-    "figure-2": {"same-class", "opposite", "diagonal", "off-diagonal"},
-    "figure-3": {"two-class", "two-class-proven", "ten-class", "proven-gain", "universal-gap"},
-    "figure-5": {"averages", "radius"},
-    "figure-6": {"ten-times", "stops", "radius"},
-    "figure-7": {"weakens", "radius", "no-gain"},
-    "figure-8": {"averages", "radius"},
-    "figure-9": {"averages", "radius"},
-    "theorem-4-5": {"clean", "weights", "bias", "holds", "breaks"},
-    "theorem-4-6": {"gap", "size"},
-    "theorem-4-7": {"clean", "weights", "growth", "radius"},
-    "proposition-4-8": {"clean", "loss", "radius", "averaging", "decoupled"},
-    "decomposition": {"error", "solved", "corollary", "own", "opposite", "active", "ratios", "spread"},
-    "dynamics": {"two-class", "k-class"},
-    "scaling": {"two-class", "k-class", "two-class-unequal", "k-class-unequal"},
-}
 
 
-@pytest.mark.parametrize("item", EXPECTED)
-def test_every_item_runs_is_judged_and_drawn(item, tmp_path):
-    experiment = EXPERIMENTS[item]
-    settings = [{**s, **TINY, **OWN.get(item, {})} for s in experiment.scales["quick"]]
-    small = type(experiment)(**{**experiment.__dict__, "scales": {"quick": settings}})
-    result = run(small, "quick", [0], tmp_path)
-    assert {c.id.removeprefix(f"{item}.") for c in result.claims} == EXPECTED[item]
-    assert DRAWINGS[experiment.id](result.rows)
+@pytest.fixture
+def five():
+    """Three positive and two negative clusters in 100 dimensions."""
+    return orthogonal_clusters(100, 3, 2, 1.0, generator=generator_for("centres", 0))
 
 
-@pytest.mark.slow
-def test_the_claims_hold_at_the_quick_scale(tmp_path):
-    for item in EXPECTED:
-        result = run(EXPERIMENTS[item], "quick", [0, 1, 2], tmp_path)
-        assert [c.id for c in result.claims if not c.holds] == [], item
+def test_averaged_weights_have_no_error(five):
+    own = torch.tensor([1.0, -1.0]).double().unsqueeze(1) == five.labels
+    averaged = 0.07 * torch.stack([five.mu[:3].sum(dim=0), five.mu[3:].sum(dim=0)]) / 100
+    fit = feature_fit(averaged, own, five.mu)
+    assert fit.growth == pytest.approx(0.07)
+    assert fit.relative_error < 1e-9
+    spoiled = averaged.clone()
+    spoiled[0] += 0.5 * torch.ones(100).double()
+    mistake = feature_fit(spoiled, own, five.mu)
+    assert mistake.relative_error > 0.05
+    model = mistake.growth * own.double() @ five.mu / 100
+    error = torch.linalg.vector_norm(spoiled - model, dim=1).max()
+    assert mistake.scaled_error == pytest.approx(10 * float(error))
 
 
-def test_averaged_weights_have_no_error():
-    clusters = orthogonal_clusters(100, 3, 2, 1.0, generator=generator_for("centres", 0))
-    signs = torch.tensor([1.0, -1.0]).double()
-    sums = torch.stack([clusters.mu[:3].sum(dim=0), clusters.mu[3:].sum(dim=0)])
-    growth, error = averaging_error(0.07 * sums / 100, signs, clusters.mu, clusters.labels)
-    assert growth == pytest.approx(0.07)
-    assert error < 1e-9
-    spoiled = 0.07 * sums / 100 + 0.01 * clusters.mu[0] / 100
-    assert averaging_error(spoiled, signs, clusters.mu, clusters.labels)[1] > 0.05
+def test_single_features_have_no_error(five):
+    fit = feature_fit(0.3 * five.mu / 100, torch.eye(5), five.mu)
+    assert fit.growth == pytest.approx(0.3)
+    assert fit.scaled_error < 1e-9
+
+
+def test_each_value_changes_one_field():
+    s = Ablation(varied="centre_cosine", values=(0.0, 0.5), dim=50)
+    first, second = s.each()
+    assert (first.centre_cosine, second.centre_cosine) == (0.0, 0.5)
+    assert first.points == second.points == s.points
+    mu = clusters_of(second, 0).mu
+    assert float(mu[0] @ mu[1]) == pytest.approx(0.5 * 50)
+    (loud,) = Ablation(varied="signal", values=(2.0,), dim=50).each()
+    assert float(clusters_of(loud, 0).mu[0].norm()) == pytest.approx(2 * math.sqrt(50))
 
 
 def test_where_averaging_ends():
-    rows = [
-        {"kind": "summary", "seed": 0, "value": v, "same_class": c, "law": 1.0}
-        for v, c in ((0.01, 0.99), (0.1, 0.95), (1.0, 0.5))
-    ]
-    assert last_that_averages(rows, rising=True) == [0.1]
+    def rows(*cosines: float | None) -> Rows:
+        values = zip((0.01, 0.1, 1.0), cosines, strict=True)
+        return Rows.gather(
+            {"kind": "summary", "seed": 0, "value": value, "same_class": cosine, "law": 1.0}
+            for value, cosine in values
+        )
+
+    assert last_that_averages(rows(0.99, 0.95, 0.5)).tolist() == [0.1]
+    assert math.isnan(last_that_averages(rows(0.5, 0.5, None))[0])
+
+
+def test_radii_are_in_units_of_the_critical_one_and_withheld_when_the_attack_is_blind():
+    row = {"kind": "summary", "network": "two-class", "seed": 0, "dim": 90, "positive": 5, "negative": 5}
+    seen = Rows.gather([{**row, "half_radius": 6.0, "self_test_passed": True}])
+    assert over_critical(seen, "half_radius").tolist() == [2.0]
+    claim = next(c for c in FIGURE_3.claims if c.name == "two-class")
+    assert claim.value(seen).tolist() == [2.0]
+    blind = Rows.gather([{**row, "half_radius": 6.0, "self_test_passed": False}])
+    assert math.isnan(claim.value(blind)[0])
 
 
 def test_slopes_of_powers():
-    rows = [
-        {
-            "kind": "radius",
-            "seed": 0,
-            "network": "two-class",
-            "split": "equal",
-            "clusters": k,
-            "radius": k**-0.5,
-        }
-        for k in (4, 8, 16)
-    ]
-    assert slope(rows, "two-class", "equal", 0) == pytest.approx(-0.5)
+    row = {"kind": "radius", "seed": 0, "network": "two-class", "split": "equal"}
+    rows = Rows.gather({**row, "clusters": k, "radius": k**-0.5} for k in (4, 8, 16))
+    assert SCALING.claims[0].value(rows)[0] == pytest.approx(-0.5)
+    assert math.isnan(SCALING.claims[1].value(rows)[0])
+
+
+def test_shared_features_leave_no_loss():
+    """Proposition 4.8: the cross-entropy is of order e^-d."""
+    clusters = orthogonal_clusters(500, 3, 3, 1.0, generator=generator_for("centres", 0))
+    data = sample(clusters, 50, generator=generator_for("test", 0))
+    with torch.no_grad():
+        logits = shared_features_net(clusters.mu, clusters.labels)(data.x)
+    assert float(torch.nn.functional.cross_entropy(logits, data.cluster)) < math.exp(-500 / 10)

@@ -43,6 +43,13 @@ def test_tracked_coefficients_are_the_lemma_and_the_direct_solve():
     torch.testing.assert_close(tracked.weights(net.W.detach(), data), W)
     solved = by_least_squares(W, net.W.detach(), data)
     torch.testing.assert_close(solved.features, features, rtol=1e-8, atol=1e-10)
+    # Corollary B.4: λ_j/‖μ_j‖² = Σ_{I_j} σ_i/‖ξ_i‖²; Corollary B.5: signs are those of the class, whatever the run
+    shares = tracked.noise / ((data.x - data.centres[data.cluster]) ** 2).sum(dim=1)
+    sums = torch.zeros_like(features).index_add(1, data.cluster, shares)
+    torch.testing.assert_close(sums, tracked.features / (data.centres**2).sum(dim=1))
+    own = torch.sign(net.a.detach()).unsqueeze(1) == clusters.labels
+    assert bool((tracked.features[own] >= 0).all())
+    assert bool((tracked.features[~own] <= 0).all())
     many = sample(clusters, 80, generator=generator_for("many", 0))
     with pytest.raises(ValueError, match="not unique"):
         by_least_squares(W, net.W.detach(), many)

@@ -1,6 +1,7 @@
 """Laws against their differential equations and hand calculations; premises that hold and fail."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +10,9 @@ from featureprism.data import orthogonal_clusters, sample
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 
-BASELINE = theory.Setting(3072, 5, 5, 1000, 5, 1e-3, 1e-5)
+BASELINE = theory.Setting(
+    dim=3072, positive=5, negative=5, points=1000, per_class=5, step_size=1e-3, start=1e-5
+)
 
 
 @pytest.mark.parametrize("k", [None, 3, 10])
@@ -35,10 +38,11 @@ def test_constants_of_the_baseline():
     assert theory.printed_attack_norm(BASELINE) > theory.largest_radius(3072)  # vacuous
     assert theory.epsilon(BASELINE) == pytest.approx(58, abs=0.5)
     assert theory.cosine_law(5, 10, 1000) == pytest.approx(0.445, abs=1e-3)
-    assert theory.growth_rate(BASELINE) == pytest.approx(3.072 / 5 * (0.1 + 0.001))
-    assert theory.two_class_margin(theory.growth_rate(BASELINE), 100) == pytest.approx(1.705, abs=2e-3)
-    ten = theory.Setting(3072, 5, 5, 1000, 1, 1e-3, 1e-5)
-    assert theory.k_class_margin(theory.growth_rate(ten), 100, 10) == pytest.approx(5.444, abs=2e-3)
+    assert theory.cosine_law(5, 10, 1000, signal=2.0) == pytest.approx(theory.cosine_law(5, 10, 4000))
+    assert theory.printed_shared_attack_norm(BASELINE) == pytest.approx(105.2, abs=0.05)
+    assert theory.growth_rate(BASELINE, 5) == pytest.approx(3.072 / 5 * (0.1 + 0.001))
+    assert theory.two_class_margin(theory.growth_rate(BASELINE, 5), 100) == pytest.approx(1.705, abs=2e-3)
+    assert theory.k_class_margin(theory.growth_rate(BASELINE, 1), 100, 10) == pytest.approx(5.444, abs=2e-3)
 
 
 def test_derivative_ratios_obey_the_corrected_lemma(generator):
@@ -54,13 +58,16 @@ def test_derivative_ratios_obey_the_corrected_lemma(generator):
 
 def test_premises_and_events():
     clusters = orthogonal_clusters(3072, 5, 5, 1.0, generator=generator_for("centres", 0))
-    found = {p.name: p for p in theory.premises(BASELINE, clusters.mu)}
-    assert found["largest |cos(μ_i, μ_j)|"].holds
-    assert not found["d (order k¹⁰)"].holds
-    assert not found["η (order d⁻²)"].holds
+    held = {p.id: p.holds for p in theory.premises(BASELINE, clusters.mu)}
+    assert held["assumption-3-2.cosines"]
+    assert held["assumption-3-3.balance"]
+    assert not held["assumption-4-3.dim"]
+    assert not held["assumption-4-3.step-size"]
+    assert len(held) == 10
     bent = clusters.mu.clone()
     bent[0] += 0.1 * bent[1]
-    assert not {p.name: p for p in theory.premises(BASELINE, bent)}["largest |cos(μ_i, μ_j)|"].holds
+    held = {p.id: p.holds for p in theory.premises(BASELINE, bent)}
+    assert not held["assumption-3-2.cosines"]
     events = theory.sample_events(sample(clusters, 200, generator=generator_for("train", 0)))
     assert all(e.holds for e in events[:5])
     start = torch.randn(10, 3072, generator=generator_for("start", 0)).double()
@@ -68,3 +75,12 @@ def test_premises_and_events():
     assert first.holds
     assert second.holds
     assert not theory.start_events(BASELINE, 2e-5 * start, torch.ones(10).double())[0].holds
+
+
+def test_training_is_long_enough_for_one_theorem_and_not_for_the_other():
+    long = replace(BASELINE, positive=2, negative=2)
+    held = {p.id: p.holds for p in theory.training_time(long, 2000) + theory.training_time(long, 2000, "4.7")}
+    assert held["theorem-4-5.least-steps"]
+    assert not held["theorem-4-7.least-steps"]
+    assert not held["theorem-4-5.most-steps"]
+    assert theory.training_time(long, 7)[1].holds

@@ -1,6 +1,7 @@
 """What an audit looks at: the geometry of the classes, the features of a head, and the perturbation that fools all points."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,14 @@ from featureprism.theory import feature_averaging, gmm_flow
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0
+# the conditions of feature-averaging that speak of data, not of the network or its training
+ABOUT_DATA = (
+    "assumption-3-2",
+    "assumption-3-3",
+    "assumption-4-3.dim",
+    "assumption-4-3.least-points",
+    "assumption-4-3.most-points",
+)
 HALVINGS = 10  # of the norm at which the universal direction flips half of the points
 
 
@@ -87,24 +96,32 @@ def premises(x: Tensor, mu: Tensor, found: Subclasses) -> list[Premise]:
     d, k, n = x.shape[1], len(mu), len(x)
     scale = float(torch.linalg.vector_norm(mu, dim=1).mean())
     first = int((found.parent == 0).sum())
-    setting = feature_averaging.Setting(d, k - first, first, n, 1, 1.0, 1.0)
-    about_data = ("Assumption 3.2", "Assumption 3.3, for c = 3", "Assumption 4.3")
+    setting = feature_averaging.Setting(
+        dim=d, positive=k - first, negative=first, points=n, per_class=1, step_size=1.0, start=1.0
+    )
     named = feature_averaging.premises(setting, mu / scale * math.sqrt(d))
-    chosen = [p for p in named if p.source in about_data and not p.name.startswith(("m ", "η", "σ"))]
-    rows = [
-        Premise(p.name, p.measured, p.relation, p.required, f"feature-averaging, {p.source}") for p in chosen
+    about_data = [
+        replace(p, source=f"feature-averaging, {p.source}") for p in named if p.id.startswith(ABOUT_DATA)
     ]
     noise = (x - found.centre.double()[found.label]) / scale
     alpha = float((noise**2).sum(dim=1).mean().sqrt())
     signs = torch.where(found.parent[found.label] == 0, -1.0, 1.0).double()
     data = Dataset(mu[found.label] / scale + noise, signs, found.label, mu / scale)
     # the means are those of the very points, so that the sums of the noise (event 3) are 0 whatever the data
-    events = [p for p in gmm_flow.good_event(data, alpha) if "Σ ε" not in p.name]
-    rows += [Premise(p.name, p.measured, p.relation, p.required, f"gmm-flow, {p.source}") for p in events]
-    rows.append(
-        Premise("noise α relative to the means", alpha, "<=", 1.0, "gmm-flow, α < 1 in every theorem")
+    events = [
+        replace(p, source=f"gmm-flow, {p.source}")
+        for p in gmm_flow.good_event(data, alpha)
+        if not p.id.startswith("lemma-4.3")
+    ]
+    small_noise = Premise(
+        "gmm-flow.alpha",
+        "noise α relative to the means",
+        alpha,
+        "<=",
+        1.0,
+        "gmm-flow, α < 1 in every theorem",
     )
-    return rows
+    return [*about_data, *events, small_noise]
 
 
 def neurons_of(head: Any) -> tuple[Tensor, Tensor, Tensor] | None:

@@ -7,37 +7,42 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from featureprism.records import Row
-from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels
+from featureprism.experiment import Rows
+from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
 
 NETWORKS = {"two-class": "two labels", "ten-class": "ten labels", "k-class": "a label for each cluster"}
 
 
-def mean_of(rows: list[Row], name: str) -> float:
+def mean_of(rows: Rows, name: str) -> float:
     """Mean of a value over rows."""
-    return sum(r[name] for r in rows) / len(rows)
+    return float(rows.column(name).mean())
 
 
-def matrix(axes: Axes, rows: list[Row], title: str) -> None:
+def table_of(rows: Rows, name: str) -> np.ndarray:
+    """A value for every feature (down) and neuron (across), averaged over seeds."""
+    clusters, neurons = (rows.column(key).astype(int) for key in ("cluster", "neuron"))
+    table = np.zeros((1 + clusters.max(), 1 + neurons.max()))
+    np.add.at(table, (clusters, neurons), rows.column(name))
+    return table / len(rows.distinct("seed"))
+
+
+def matrix(axes: Axes, rows: Rows, title: str) -> None:
     """A cosine matrix, features down and neurons across, averaged over seeds."""
-    table = np.zeros((1 + max(r["cluster"] for r in rows), 1 + max(r["neuron"] for r in rows)))
-    for r in rows:
-        table[r["cluster"], r["neuron"]] += r["cosine"]
-    table /= len({r["seed"] for r in rows})
+    table = table_of(rows, "cosine")
     axes.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1)
     axes.set(xlabel="neuron", ylabel="feature", title=title, xticks=[], yticks=[])
     axes.spines[["left", "bottom"]].set_visible(False)
 
 
-def slices(rows: list[Row]) -> Figure:
+def slices(rows: Rows) -> Figure:
     """Both decision boundaries on the plane of the universal direction and a centre, first seed."""
-    seed = min(r["seed"] for r in rows)
-    names = [n for n in NETWORKS if of_kind(rows, "slice", network=n)]
+    rows = rows.having(seed=rows.seeds[0])
+    names = rows.of("slice").distinct("network")
     figure, axes = panels(len(names), width=3.6, height=3.3)
     for panel, name in zip(axes, names, strict=True):
-        own = of_kind(rows, "slice", network=name, seed=seed)
+        own = rows.of("slice", network=name)
         root, k = sqrt(own[0]["dim"]), own[0]["positive"] + own[0]["negative"]
-        along, across = (sorted({r[key] for r in own}) for key in ("along", "across"))
+        along, across = (sorted(own.distinct(key)) for key in ("along", "across"))
         values = {(r["along"], r["across"]): r["value"] for r in own}
         grid = np.array([[values[a, c] for a in along] for c in across])
         panel.contourf(
@@ -47,7 +52,7 @@ def slices(rows: list[Row]) -> Figure:
             levels=[-2, 0, 2],
             colors=["#f5c9b0", "#bcd9ec"],
         )
-        (centre,) = of_kind(rows, "centre", network=name, seed=seed)
+        (centre,) = rows.of("centre", network=name)
         x, y = centre["along"] / root, centre["across"] / root
         panel.plot(x, y, "o", color="black", markersize=5)
         panel.annotate("μ₁", (x, y), xytext=(4, 4), textcoords="offset points")
@@ -58,28 +63,26 @@ def slices(rows: list[Row]) -> Figure:
     return figure
 
 
-def matrices(rows: list[Row]) -> Figure:
+def matrices(rows: Rows) -> Figure:
     """Figure 2: the two cosine matrices."""
     figure, axes = panels(2, width=3.2, height=3.1)
-    summary = of_kind(rows, "summary")
+    summary = rows.of("summary")
     texts = [
         f"two labels: own class {mean_of(summary, 'same_class'):.3f}",
         f"ten labels: diagonal {mean_of(summary, 'diagonal'):.3f}",
     ]
     for panel, name, text in zip(axes, ("two-class", "ten-class"), texts, strict=True):
-        matrix(panel, of_kind(rows, "cosine", network=name), text)
+        matrix(panel, rows.of("cosine", network=name), text)
     return figure
 
 
-def ablation(rows: list[Row]) -> Figure:
+def ablation(rows: Rows) -> Figure:
     """Figures 5 to 9: a cosine matrix for each value, its numbers below."""
-    values = sorted({r["value"] for r in of_kind(rows, "summary")})
+    values = sorted(rows.of("summary").distinct("value"))
     figure, axes = panels(len(values), width=2.1, height=2.8)
     for panel, value in zip(axes, values, strict=True):
-        own = of_kind(rows, "summary", value=value)
-        matrix(
-            panel, of_kind(rows, "cosine", value=value), f"{own[0]['varied'].replace('_', ' ')} = {value:g}"
-        )
+        own = rows.of("summary", value=value)
+        matrix(panel, rows.of("cosine", value=value), f"{own[0]['varied'].replace('_', ' ')} = {value:g}")
         same, law, other, radius = (
             mean_of(own, name) for name in ("same_class", "law", "opposite", "radius")
         )
@@ -89,21 +92,21 @@ def ablation(rows: list[Row]) -> Figure:
     return figure
 
 
-def robust_accuracy(rows: list[Row]) -> Figure:
+def robust_accuracy(rows: Rows) -> Figure:
     """Figure 3: bands from proven to attacked accuracy, and the universal direction alone."""
     figure, (axes,) = panels(1, width=5.6, height=3.4)
     for colour, name in zip(COLOURS, ("two-class", "ten-class"), strict=False):
-        own = of_kind(rows, "curve", network=name)
+        own = rows.of("curve", network=name)
         x, _, attacked, _ = over_seeds(own, "radius", "attacked_accuracy")
         certified = over_seeds(own, "radius", "certified_accuracy")[2]
         band(axes, x, certified, attacked, attacked, colour, NETWORKS[name])
-        x, _, universal, _ = over_seeds(of_kind(rows, "universal", network=name), "radius", "accuracy")
+        x, _, universal, _ = over_seeds(rows.of("universal", network=name), "radius", "accuracy")
         axes.plot(x, universal, ":", color=colour, label=f"{NETWORKS[name]}, one universal direction")
-    first = of_kind(rows, "summary")[0]
+    first = rows.of("summary")[0]
     k = first["positive"] + first["negative"]
     guide(axes, 1 / sqrt(k), f"√(d/{k})")
     guide(axes, sqrt(0.5), "√(d/2)")
-    passed = all(r["self_test_passed"] for r in of_kind(rows, "summary"))
+    passed = all(r["self_test_passed"] for r in rows.of("summary"))
     axes.set_title(f"attack self-test: {'passed' if passed else 'FAILED'}", color="0.3", fontsize=8)
     axes.set(
         xlabel="ℓ2 radius (units of √d)",
@@ -115,39 +118,41 @@ def robust_accuracy(rows: list[Row]) -> Figure:
     return figure
 
 
-def theorem_4_5(rows: list[Row]) -> Figure:
+def theorem_4_5(rows: Rows) -> Figure:
     """The conclusions as bars: what is proven below, attacked above, and under the printed attack."""
     figure, (axes,) = panels(1, width=4.6, height=2.8)
-    found = of_kind(rows, "summary")
+    summary = rows.of("summary")
     names = {
         "clean": "clean_accuracy",
         "proven at 0.8 √(d/k)": "certified_below",
         "attacked at 1.2 √(d/k)": "attacked_above",
         "printed attack": "printed_accuracy",
     }
-    for place, (text, key) in enumerate(names.items()):
-        axes.barh(place, mean_of(found, key), color=COLOURS[0], height=0.6)
-        axes.annotate(f" {mean_of(found, key):.3f}", (mean_of(found, key), place), va="center", fontsize=8)
-        axes.text(-0.02, place, text, ha="right", va="center", fontsize=8)
+    for position, (text, key) in enumerate(names.items()):
+        axes.barh(position, mean_of(summary, key), color=COLOURS[0], height=0.6)
+        axes.annotate(
+            f" {mean_of(summary, key):.3f}", (mean_of(summary, key), position), va="center", fontsize=8
+        )
+        axes.text(-0.02, position, text, ha="right", va="center", fontsize=8)
     axes.set(xlabel="accuracy", xlim=(0, 1.15), yticks=[])
     axes.set_ylim(len(names) - 0.4, -0.6)
     return figure
 
 
-def theorem_4_6(rows: list[Row]) -> Figure:
+def theorem_4_6(rows: Rows) -> Figure:
     """The gap to f_FA against the sample size."""
     figure, (axes,) = panels(1, width=3.8, height=2.8)
-    x, low, mean, high = over_seeds(of_kind(rows, "gap"), "num", "gap")
+    x, low, mean, high = over_seeds(rows.of("gap"), "num", "gap")
     band(axes, x, low, mean, high, COLOURS[0], None)
     axes.loglog(x, mean, "o", color=COLOURS[0])
     axes.set(xlabel="training points n", ylabel="sup|C f_FA - f| ÷ sup|f|")
     return figure
 
 
-def theorem_4_7(rows: list[Row]) -> Figure:
+def theorem_4_7(rows: Rows) -> Figure:
     """Proven and attacked 50 % radius of each seed between √d/10 and √(d/2)."""
     figure, (axes,) = panels(1, width=4.6, height=2.6)
-    for r in of_kind(rows, "summary"):
+    for r in rows.of("summary"):
         root = sqrt(r["dim"])
         axes.plot(
             [r["certified_half_radius"] / root, r["half_radius"] / root],
@@ -162,7 +167,7 @@ def theorem_4_7(rows: list[Row]) -> Figure:
     return figure
 
 
-def constructions(rows: list[Row]) -> Figure:
+def constructions(rows: Rows) -> Figure:
     """Proven to attacked 50 % radius of the constructions, in units of what is predicted."""
     figure, (axes,) = panels(1, width=5.0, height=2.6)
     units = {
@@ -170,26 +175,22 @@ def constructions(rows: list[Row]) -> Figure:
         "decoupled": "f_dec ÷ √d",
         "shared": "shared features ÷ 2√(d/(k+6))",
     }
-    for place, (name, text) in enumerate(units.items()):
-        own = of_kind(rows, "summary", network=name)
+    for position, (name, text) in enumerate(units.items()):
+        own = rows.of("summary", network=name)
         low, high = mean_of(own, "certified_radius"), mean_of(own, "radius")
-        axes.plot([low, high], [place, place], color=COLOURS[place], linewidth=5)
-        axes.plot(high, place, "|", color="black", markersize=12)
-        axes.text(-0.02, place, text, ha="right", va="center", fontsize=8)
+        axes.plot([low, high], [position, position], color=COLOURS[position], linewidth=5)
+        axes.plot(high, position, "|", color="black", markersize=12)
+        axes.text(-0.02, position, text, ha="right", va="center", fontsize=8)
     guide(axes, 1.0, "predicted")
     axes.set(xlabel="50 % radius: proven to attacked", xlim=(0, 1.15), yticks=[])
     axes.set_ylim(len(units) - 0.4, -0.6)
     return figure
 
 
-def decomposition(rows: list[Row]) -> Figure:
+def decomposition(rows: Rows) -> Figure:
     """λ of every neuron and cluster, first seed."""
-    seed = min(r["seed"] for r in rows)
     figure, (axes,) = panels(1, width=3.9, height=3.1)
-    found = of_kind(rows, "feature", seed=seed)
-    table = np.zeros((1 + max(r["cluster"] for r in found), 1 + max(r["neuron"] for r in found)))
-    for r in found:
-        table[r["cluster"], r["neuron"]] = r["coefficient"]
+    table = table_of(rows.of("feature", seed=rows.seeds[0]), "coefficient")
     top = np.abs(table).max()
     shown = axes.imshow(table, cmap="RdBu_r", vmin=-top, vmax=top)
     axes.figure.colorbar(shown, ax=axes, label="λ")
@@ -197,11 +198,11 @@ def decomposition(rows: list[Row]) -> Figure:
     return figure
 
 
-def growth(rows: list[Row]) -> Figure:
+def growth(rows: Rows) -> Figure:
     """Margins along training and their laws."""
     figure, (axes,) = panels(1, width=4.4, height=3.0)
     for colour, name in zip(COLOURS, ("two-class", "k-class"), strict=False):
-        own = of_kind(rows, "growth", network=name)
+        own = rows.of("growth", network=name)
         x, low, mean, high = over_seeds(own, "time", "margin")
         band(axes, x, low, mean, high, colour, NETWORKS[name])
         x, _, law, _ = over_seeds(own, "time", "law")
@@ -211,12 +212,12 @@ def growth(rows: list[Row]) -> Figure:
     return figure
 
 
-def scaling(rows: list[Row]) -> Figure:
+def scaling(rows: Rows) -> Figure:
     """Radius against k, equal and unequal classes."""
     figure, axes = panels(2, width=3.8, height=3.0)
     for panel, split in zip(axes, ("equal", "unequal"), strict=True):
         for colour, name in zip(COLOURS, ("two-class", "k-class"), strict=False):
-            own = of_kind(rows, "radius", network=name, split=split)
+            own = rows.of("radius", network=name, split=split)
             if own:
                 x, _, attacked, _ = over_seeds(own, "clusters", "radius")
                 certified = over_seeds(own, "clusters", "certified_radius")[2]
@@ -235,7 +236,7 @@ def scaling(rows: list[Row]) -> Figure:
     return figure
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-averaging/figure-1": slices,
     "feature-averaging/figure-2": matrices,
     "feature-averaging/figure-3": robust_accuracy,

@@ -15,14 +15,14 @@ from torch import Tensor
 from featureprism.records import Dataset, Premise
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
-    """The sizes a statement speaks of; `start` is the std σ_w = σ_b of the initial entries."""
+    """|J₊| positive and |J₋| negative clusters in d dimensions, n points, m neurons of each sign, step size η, entries of std σ."""
 
     dim: int
-    num_positive: int
-    num_negative: int
-    num_points: int
+    positive: int
+    negative: int
+    points: int
     per_class: int
     step_size: float
     start: float
@@ -30,12 +30,12 @@ class Setting:
     @property
     def num_clusters(self) -> int:
         """k."""
-        return self.num_positive + self.num_negative
+        return self.positive + self.negative
 
     @property
     def imbalance(self) -> float:
         """c = max(|J₊|/|J₋|, |J₋|/|J₊|)."""
-        return max(self.num_positive / self.num_negative, self.num_negative / self.num_positive)
+        return max(self.positive / self.negative, self.negative / self.positive)
 
 
 def noise_bound(dim: int) -> float:
@@ -43,30 +43,49 @@ def noise_bound(dim: int) -> float:
     return 4 * math.sqrt(dim) * math.log(dim)
 
 
-def premises(setting: Setting, mu: Float[Tensor, "k d"]) -> list[Premise]:
+def premises(s: Setting, mu: Float[Tensor, "k d"]) -> list[Premise]:
     """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13."""
-    d, k, n, m = setting.dim, setting.num_clusters, setting.num_points, setting.per_class
+    d, k, n, m, eta = s.dim, s.num_clusters, s.points, s.per_class, s.step_size
     unit = mu / torch.linalg.vector_norm(mu, dim=1, keepdim=True)
     off = float((unit @ unit.T - torch.eye(len(mu), dtype=mu.dtype)).abs().max())
     norms = float((torch.linalg.vector_norm(mu, dim=1) / math.sqrt(d) - 1).abs().max())
-    eta = setting.step_size
+    many, hidden = math.log(d) ** 2, eta / (6 * n * m * math.sqrt(d))
+    sizes = [
+        ("dim", "d (order k¹⁰)", d, ">=", float(k) ** 10),
+        ("least-points", "n, from below (order k⁷)", n, ">=", float(k) ** 7),
+        ("most-points", "ln n, from above (order ln² d)", math.log(n), "<=", many),
+        ("neurons", "m (order k)", m, "<=", k),
+        ("step-size", "η (order d⁻²)", eta, "<=", float(d) ** -2),
+        ("start", "σ_w² (order η k⁻⁵)", s.start**2, "<=", eta / float(k) ** 5),
+    ]
+    data, balance = "Assumption 3.2", "c = max(|J₊|/|J₋|, |J₋|/|J₊|)"
     return [
-        Premise("largest |cos(μ_i, μ_j)|", off, "<=", 1e-9, "Assumption 3.2"),
-        Premise("largest |‖μ_j‖/√d - 1|", norms, "<=", 1e-9, "Assumption 3.2"),
-        Premise("c = max(|J₊|/|J₋|, |J₋|/|J₊|)", setting.imbalance, "<=", 3.0, "Assumption 3.3, for c = 3"),
-        Premise("d (order k¹⁰)", d, ">=", float(k) ** 10, "Assumption 4.3"),
-        Premise("n, from below (order k⁷)", n, ">=", float(k) ** 7, "Assumption 4.3"),
-        Premise("ln n, from above (order ln² d)", math.log(n), "<=", math.log(d) ** 2, "Assumption 4.3"),
-        Premise("m (order k)", m, "<=", k, "Assumption 4.3"),
-        Premise("η (order d⁻²)", eta, "<=", float(d) ** -2, "Assumption 4.3"),
-        Premise("σ_w² (order η k⁻⁵)", setting.start**2, "<=", eta / float(k) ** 5, "Assumption 4.3"),
+        Premise("assumption-3-2.cosines", "largest |cos(μ_i, μ_j)|", off, "<=", 1e-9, data),
+        Premise("assumption-3-2.norms", "largest |‖μ_j‖/√d - 1|", norms, "<=", 1e-9, data),
+        Premise("assumption-3-3.balance", balance, s.imbalance, "<=", 3.0, "Assumption 3.3, for c = 3"),
+        *(
+            Premise(f"assumption-4-3.{id}", name, measured, relation, required, "Assumption 4.3")
+            for id, name, measured, relation, required in sizes
+        ),
         Premise(
+            "lemma-a-13.start",
             "σ_w (order η/(n m √d))",
-            setting.start,
+            s.start,
             "<=",
-            eta / (6 * n * m * math.sqrt(d)),
+            hidden,
             "Lemma A.13, needed but not assumed",
         ),
+    ]
+
+
+def training_time(s: Setting, steps: int, theorem: str = "4.5") -> list[Premise]:
+    """Ω(1/η) ≤ T ≤ exp(Õ(√k)) of Theorem 4.5, or Ω(k⁸/η) ≤ T ≤ exp(Õ(√k)) of Theorem 4.7; constants and logarithms set to 1."""
+    id, k = f"theorem-{theorem.replace('.', '-')}", s.num_clusters
+    name, least = {"4.5": ("ηT (order 1)", 1.0), "4.7": ("ηT (order k⁸)", float(k) ** 8)}[theorem]
+    source = f"Theorem {theorem}"
+    return [
+        Premise(f"{id}.least-steps", name, s.step_size * steps, ">=", least, source),
+        Premise(f"{id}.most-steps", "ln T (order √k)", math.log(steps), "<=", math.sqrt(k), source),
     ]
 
 
@@ -75,45 +94,44 @@ def sample_events(data: Dataset) -> list[Premise]:
     n, d = data.x.shape
     k, delta = len(data.centres), noise_bound(d)
     noise = data.x - data.centres[data.cluster]
-    lengths, sizes = torch.linalg.vector_norm(noise, dim=1), torch.bincount(data.cluster, minlength=k)
+    lengths, norms = (torch.linalg.vector_norm(v, dim=1) for v in (noise, data.x))
+    sizes = torch.bincount(data.cluster, minlength=k)
     inner, cross = data.x @ data.x.T, noise @ noise.T
     same = data.cluster.unsqueeze(0) == data.cluster.unsqueeze(1)
     others = ~torch.eye(n, dtype=torch.bool)
-    counts = float((sizes - n / k).abs().max())
-    source = "Proposition A.6"
+    pairs, room = inner[same & others], math.sqrt(2 * n / k) * math.log(n / k)
+    events = [
+        ("noise-norm", "|‖ξ‖ - √d|", (lengths - math.sqrt(d)).abs().max(), "<=", 2 * math.log(d)),
+        ("norm", "‖x‖", norms.max(), "<=", 3 * math.sqrt(d)),
+        ("noise-pairs", "|⟨ξ_i, ξ_j⟩|", cross[others].abs().max(), "<=", delta),
+        ("centre-noise", "|⟨μ_j, ξ_i⟩|", (noise @ data.centres.T).abs().max(), "<=", delta),
+        ("across", "|⟨x_i, x_j⟩|, different clusters", inner[~same].abs().max(), "<=", delta),
+        ("within-least", "⟨x_i, x_j⟩, same cluster, from below", pairs.min(), ">=", d / 2),
+        ("within-most", "⟨x_i, x_j⟩, same cluster, from above", pairs.max(), "<=", 2.0 * d),
+        ("sizes", "||I_j| - n/k|", (sizes - n / k).abs().max(), "<=", room),
+    ]
     return [
-        Premise("|‖ξ‖ - √d|", float((lengths - math.sqrt(d)).abs().max()), "<=", 2 * math.log(d), source),
-        Premise("‖x‖", float(torch.linalg.vector_norm(data.x, dim=1).max()), "<=", 3 * math.sqrt(d), source),
-        Premise("|⟨ξ_i, ξ_j⟩|", float(cross[others].abs().max()), "<=", delta, source),
-        Premise("|⟨μ_j, ξ_i⟩|", float((noise @ data.centres.T).abs().max()), "<=", delta, source),
-        Premise("|⟨x_i, x_j⟩|, different clusters", float(inner[~same].abs().max()), "<=", delta, source),
-        Premise(
-            "⟨x_i, x_j⟩, same cluster, from below", float(inner[same & others].min()), ">=", d / 2, source
-        ),
-        Premise(
-            "⟨x_i, x_j⟩, same cluster, from above", float(inner[same & others].max()), "<=", 2.0 * d, source
-        ),
-        Premise("||I_j| - n/k|", counts, "<=", math.sqrt(2 * n / k) * math.log(n / k), source),
+        Premise(f"proposition-a-6.{id}", name, float(measured), relation, required, "Proposition A.6")
+        for id, name, measured, relation, required in events
     ]
 
 
-def start_events(setting: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) -> list[Premise]:
+def start_events(s: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) -> list[Premise]:
     """The events of Proposition A.10 on a start."""
-    norms = torch.linalg.vector_norm(W, dim=1) / setting.start
-    room = 2 * math.log(setting.dim)
-    worst = float((norms - math.sqrt(setting.dim)).abs().max())
-    largest = 2 * setting.start * math.sqrt(2 * math.log(max(2, setting.per_class)))
+    norms, source = torch.linalg.vector_norm(W, dim=1) / s.start, "Proposition A.10"
+    worst = float((norms - math.sqrt(s.dim)).abs().max())
+    largest = 2 * s.start * math.sqrt(2 * math.log(max(2, s.per_class)))
     return [
-        Premise("|‖w(0)‖/σ_w - √d|", worst, "<=", room, "Proposition A.10"),
-        Premise("|b(0)|", float(b.abs().max()), "<=", largest, "Proposition A.10"),
+        Premise("proposition-a-10.norms", "|‖w(0)‖/σ_w - √d|", worst, "<=", 2 * math.log(s.dim), source),
+        Premise("proposition-a-10.biases", "|b(0)|", float(b.abs().max()), "<=", largest, source),
     ]
 
 
-def epsilon(setting: Setting) -> float:
+def epsilon(s: Setting) -> float:
     """ε = max{2 ln(n/k)/(√(n/k) - ln(n/k)), k²Δ/d, k²/n} of the appendix; its bounds are vacuous from 1 on."""
-    k, ratio = setting.num_clusters, setting.num_points / setting.num_clusters
+    k, ratio = s.num_clusters, s.points / s.num_clusters
     first = 2 * math.log(ratio) / max(math.sqrt(ratio) - math.log(ratio), 1e-300)
-    return max(first, k**2 * noise_bound(setting.dim) / setting.dim, k**2 / setting.num_points)
+    return max(first, k**2 * noise_bound(s.dim) / s.dim, k**2 / s.points)
 
 
 def critical_radius(dim: int, num_clusters: int) -> float:
@@ -121,9 +139,14 @@ def critical_radius(dim: int, num_clusters: int) -> float:
     return math.sqrt(dim / num_clusters)
 
 
-def printed_attack_norm(setting: Setting) -> float:
+def printed_attack_norm(s: Setting) -> float:
     """2(1+c)√(d/k), the norm of the attack of Theorem 4.5; above √d it proves nothing."""
-    return 2 * (1 + setting.imbalance) * critical_radius(setting.dim, setting.num_clusters)
+    return 2 * (1 + s.imbalance) * critical_radius(s.dim, s.num_clusters)
+
+
+def printed_shared_attack_norm(s: Setting) -> float:
+    """3(1+c)√(d/k), the norm of the attack in the proof of Proposition 4.8 (Theorem D.4)."""
+    return 3 * (1 + s.imbalance) * critical_radius(s.dim, s.num_clusters)
 
 
 def largest_radius(dim: int) -> float:
@@ -141,9 +164,12 @@ def shared_features_radius(dim: int, num_clusters: int) -> float:
     return 2 * math.sqrt(dim / (num_clusters + 6))
 
 
-def cosine_law(num_own: int, num_clusters: int, num_points: int) -> float:
-    """cos(w, μ_j) = 1/√(|J|(1 + k/n)) for the clusters of the own class: the signal averaged, the noise memorised."""
-    return 1 / math.sqrt(num_own * (1 + num_clusters / num_points))
+def cosine_law(num_own: int, num_clusters: int, num_points: int, signal: float = 1.0) -> float:
+    """cos(w, μ_j) = 1/√(|J|(1 + k/(nα²))) for the clusters of the own class: the signal averaged, the noise memorised.
+
+    `signal` is α, the norm of the centres ÷ √d.
+    """
+    return 1 / math.sqrt(num_own * (1 + num_clusters / num_points / signal**2))
 
 
 def noise_share(num_clusters: int, num_points: int) -> float:
@@ -151,10 +177,9 @@ def noise_share(num_clusters: int, num_points: int) -> float:
     return math.sqrt(num_clusters / num_points)
 
 
-def growth_rate(setting: Setting) -> float:
-    """C = (ηd/m)(1/k + 1/n) of the growth laws, per step."""
-    scale = setting.step_size * setting.dim / setting.per_class
-    return scale * (1 / setting.num_clusters + 1 / setting.num_points)
+def growth_rate(s: Setting, num_neurons: int) -> float:
+    """C = (ηd/m)(1/k + 1/n) of the growth laws, per step; m neurons share an output: `per_class` of two labels, h of k."""
+    return s.step_size * s.dim / num_neurons * (1 / s.num_clusters + 1 / s.points)
 
 
 def two_class_margin(rate: float, time: float) -> float:
@@ -192,18 +217,18 @@ def partial_radius(dim: int, per_label: float) -> float:
     return math.sqrt(dim / (2 * per_label))
 
 
-def averaging_share(setting: Setting, steps: int) -> float:
+def averaging_share(s: Setting, steps: int) -> float:
     """Own-class cosine ÷ `cosine_law` after `steps` steps: what is left of averaging at large steps and large starts.
 
     1/√(1 + ρ²(1/12 + |J₋|/3|J₊|) + σ²d²/(|J₊|q²(1+k/n))) with q the margin at the end and ρ = C/2q the share of the first step.
     In the first step a neuron sees a random share of each cluster (uniform in [0, 1]: mean 1/2, variance 1/12), of both classes;
     later ones add its own class alone, with dq/dt = C/(1 + e^q) from q = C/4. Not in the paper: follows from its dynamics.
     """
-    rate = growth_rate(setting)
-    first, k, n = rate / 4, setting.num_clusters, setting.num_points
+    rate = growth_rate(s, s.per_class)
+    first, k, n = rate / 4, s.num_clusters, s.points
     # past e^600 one step settles everything, and the exponential would overflow
     margin = first if first > 600 else _grown(first + math.exp(first) - 1 + rate * (steps - 1), 1.0)
-    own = setting.num_positive
-    overshoot = (rate / (2 * margin)) ** 2 * (1 / 12 + setting.num_negative / (3 * own))
-    remembered = (setting.start * setting.dim / margin) ** 2 / (own * (1 + k / n))
+    own = s.positive
+    overshoot = (rate / (2 * margin)) ** 2 * (1 / 12 + s.negative / (3 * own))
+    remembered = (s.start * s.dim / margin) ** 2 / (own * (1 + k / n))
     return 1 / math.sqrt(1 + overshoot + remembered)

@@ -1,36 +1,35 @@
 """Li et al., "Feature Averaging: An Implicit Bias of Gradient Descent Leading to Non-Robustness in Neural Networks", ICLR 2025."""
 
+from featureprism.experiment import Paper
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
+from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS, FIGURE_10
 from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
 from featureprism.papers.feature_averaging.scaling import SCALING
-from featureprism.papers.feature_averaging.theorems import (
-    PROPOSITION_4_8,
-    THEOREM_4_5,
-    THEOREM_4_6,
-    THEOREM_4_7,
-)
+from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_6, THEOREM_4_7
 
-EXPERIMENTS = (
-    FIGURE_1,
-    FIGURE_2,
-    FIGURE_3,
-    FIGURE_2_EMBEDDINGS,
-    FIGURE_3_MNIST,
-    FIGURE_3_CIFAR,
-    FIGURE_10,
-    EMBEDDING_HEADS,
-    *ABLATIONS,
-    THEOREM_4_5,
-    THEOREM_4_6,
-    THEOREM_4_7,
-    PROPOSITION_4_8,
-    DECOMPOSITION,
-    DYNAMICS,
-    SCALING,
+PAPER = Paper(
+    "feature-averaging",
+    str(__doc__),
+    (
+        FIGURE_1,
+        FIGURE_2,
+        FIGURE_3,
+        FIGURE_2_EMBEDDINGS,
+        FIGURE_3_MNIST,
+        FIGURE_3_CIFAR,
+        FIGURE_10,
+        EMBEDDING_HEADS,
+        *ABLATIONS,
+        THEOREM_4_5,
+        THEOREM_4_6,
+        THEOREM_4_7,
+        PROPOSITION_4_8,
+        DECOMPOSITION,
+        DYNAMICS,
+        SCALING,
+    ),
 )
-
-__all__ = ["EXPERIMENTS"]

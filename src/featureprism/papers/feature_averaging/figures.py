@@ -1,22 +1,40 @@
 """Figures 1, 2 and 3: what the classifiers look like, what their neurons point at, and where they break."""
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from featureprism.networks import BinaryReadout
+from featureprism.context import Context, Progress
+from featureprism.experiment import (
+    SCALES,
+    Claim,
+    Experiment,
+    Rows,
+    Values,
+    above,
+    at_least,
+    at_most,
+    below,
+    between,
+)
+from featureprism.networks import BinaryReadout, TwoLayerNet
 from featureprism.papers.feature_averaging.setting import (
+    Problem,
+    Setting,
     attack_facts,
     average_cosines,
     bracket,
     clean_accuracy,
     matrix_rows,
+    ours,
     problem,
-    scales,
-    theory_setting,
+    summary,
+    tested_on,
     train_k_class,
     train_two_class,
 )
 from featureprism.probes import cosines
-from featureprism.records import Claim, Dataset, Experiment, Progress, Row, judge, rows_of
+from featureprism.records import Dataset, Row
 from featureprism.theory import feature_averaging as theory
 
 GRID = 31  # points of the slice in each direction
@@ -25,16 +43,19 @@ CURVE = torch.linspace(0, 1.0, 101, dtype=torch.float64)  # radii in units of �
 BEYOND = 1.2  # where the universal direction is tried, in units of √(d/k)
 
 
-def _classifiers(setting: Row, seed: int, progress: Progress):
-    data = problem(setting, seed)
-    two = train_two_class(setting, data.train, seed)
+def _classifiers(
+    s: Setting, seed: int, progress: Progress
+) -> tuple[Problem, dict[str, TwoLayerNet | BinaryReadout]]:
+    """The networks of two labels and of one label for each cluster, by name, and their data."""
+    data = problem(s, seed)
+    two = train_two_class(s, data.train, seed)
     progress(0.3)
-    ten = BinaryReadout(train_k_class(setting, data.train, seed), data.clusters.labels)
+    ten = BinaryReadout(train_k_class(s, data.train, seed), data.clusters.labels)
     progress(0.6)
     return data, {"two-class": two, "ten-class": ten}
 
 
-def universal_accuracy(net, test: Dataset, centres: torch.Tensor, labels: torch.Tensor, norm: float) -> float:
+def universal_accuracy(net, test: Dataset, centres: Tensor, labels: Tensor, norm: float) -> float:
     """Accuracy after moving every point by -y times `norm` along Σ_j y_j μ_j. Proof of Theorem 4.5."""
     direction = labels @ centres
     moved = test.x - test.y.unsqueeze(1) * norm * direction / direction.norm()
@@ -42,32 +63,26 @@ def universal_accuracy(net, test: Dataset, centres: torch.Tensor, labels: torch.
         return float((test.y * net(moved) > 0).double().mean())
 
 
-def measure_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     """Both classifiers on the plane through 0, the universal direction u and the first centre."""
-    data, nets = _classifiers(setting, seed, progress)
-    mu, labels, d = data.clusters.mu, data.clusters.labels, setting["dim"]
+    data, nets = _classifiers(s, seed, context.progress)
+    mu, labels, root = data.clusters.mu, data.clusters.labels, s.dim**0.5
     u = labels @ mu / (labels @ mu).norm()
     across = mu[0] - (mu[0] @ u) * u
     across = across / across.norm()
-    axis = torch.linspace(-REACH, REACH, GRID, dtype=torch.float64) * d**0.5
-    plane = (axis[:, None, None] * u + axis[None, :, None] * across).reshape(-1, d)
-    rows = []
-    distances = torch.linspace(0, 1, 401, dtype=torch.float64) * d**0.5
+    axis = torch.linspace(-REACH, REACH, GRID, dtype=torch.float64) * root
+    plane = (axis[:, None, None] * u + axis[None, :, None] * across).reshape(-1, s.dim)
+    distances = torch.linspace(0, 1, 401, dtype=torch.float64) * root
+    rows: list[Row] = []
     for name, net in nets.items():
         with torch.no_grad():
-            values = net(plane).reshape(GRID, GRID)
+            values = net(plane).reshape(GRID, GRID).tolist()
             along = net(mu[0] - distances.unsqueeze(1) * u)
         flips = distances[along <= 0]
         rows += [
-            {
-                "kind": "slice",
-                "network": name,
-                "along": float(axis[i]),
-                "across": float(axis[j]),
-                "value": float(values[i, j]),
-            }
-            for i in range(GRID)
-            for j in range(GRID)
+            {"kind": "slice", "network": name, "along": x, "across": y, "value": values[i][j]}
+            for i, x in enumerate(axis.tolist())
+            for j, y in enumerate(axis.tolist())
         ]
         rows.append(
             {
@@ -75,197 +90,205 @@ def measure_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "network": name,
                 "along": float(mu[0] @ u),
                 "across": float(mu[0] @ across),
-                "flips_at": float(flips[0]) if len(flips) else d**0.5,
+                "flips_at": float(flips[0]) if len(flips) else root,
                 "flipped": bool(len(flips)),
             }
         )
     return rows
 
 
-def _claims_1(rows: list[Row]) -> list[Claim]:
-    def ratio(row: Row) -> float:
-        k = row["positive"] + row["negative"]
-        return row["flips_at"] / theory.critical_radius(row["dim"], k)
-
-    two, ten = (rows_of(rows, "centre", network=n) for n in ("two-class", "ten-class"))
-    return [
-        judge(
-            "figure-1.two-class",
-            "Figure 1",
-            "from a centre, the universal direction crosses the two-class boundary: distance ÷ √(d/k)",
-            [ratio(r) for r in two],
-            "in",
-            (0.9, 1.1),
-        ),
-        judge(
-            "figure-1.ten-class",
-            "Figure 1",
-            "and not that of the network with labels for each cluster: share of seeds that flip within √d",
-            [float(r["flipped"]) for r in ten],
-            "<=",
-            0.0,
-        ),
-    ]
+def over_critical(rows: Rows, name: str) -> Values:
+    """A radius ÷ √(d/k), for one row a seed."""
+    clusters = rows.per_seed("positive") + rows.per_seed("negative")
+    return rows.per_seed(name) / np.sqrt(rows.per_seed("dim") / clusters)
 
 
-def measure_2(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def _flips_at(rows: Rows, network: str) -> Values:
+    return rows.of("centre", network=network).per_seed("flips_at")
+
+
+CLAIMS_1 = (
+    ours(
+        "two-class",
+        "Remark 4.2, sharp",
+        "from a centre, the universal direction crosses the two-class boundary: distance ÷ √(d/k)",
+        lambda rows: over_critical(rows.of("centre", network="two-class"), "flips_at"),
+        between(0.9, 1.1),
+    ),
+    ours(
+        "ten-class",
+        "beside Figure 1",
+        "and not that of the network with labels for each cluster: share of seeds that flip within √d",
+        lambda rows: rows.of("centre", network="ten-class").per_seed("flipped"),
+        at_most(0.0),
+    ),
+    Claim(
+        "farther",
+        "Figure 1",
+        "the boundary of decoupled features is much farther: distance along the universal direction, ten labels ÷ two",
+        lambda rows: _flips_at(rows, "ten-class") / _flips_at(rows, "two-class"),
+        at_least(2.0),
+        note="looked for up to √d; 'much' is read as twice",
+    ),
+)
+
+
+def measure_2(s: Setting, seed: int, context: Context) -> list[Row]:
     """Cosine matrices of both networks."""
-    data, nets = _classifiers(setting, seed, progress)
-    two, ten = nets["two-class"], nets["ten-class"].net
-    same, opposite = average_cosines(two.W, torch.sign(two.a.detach()), data.clusters)
-    table = cosines(ten.equivalent_weights(), data.clusters.mu)
-    off = table - torch.diag(table.diagonal())
-    summary = {
+    data = problem(s, seed)
+    clusters = data.clusters
+    two = train_two_class(s, data.train, seed)
+    context.progress(0.5)
+    ten = train_k_class(s, data.train, seed).equivalent_weights()
+    signs = torch.sign(two.a.detach())
+    same, opposite = average_cosines(two.W, signs, clusters)
+    own, averaged = signs.unsqueeze(1) == clusters.labels, cosines(two.W.detach(), clusters.mu)
+    decoupled = cosines(ten, clusters.mu)
+    off_diagonal = decoupled - torch.diag(decoupled.diagonal())
+    row = {
         "kind": "summary",
         "same_class": same,
         "opposite": opposite,
-        "law": theory.cosine_law(setting["positive"], len(table), setting["points"]),
-        "diagonal": float(table.diagonal().mean()),
-        "off_diagonal": float(off.abs().max()),
+        "least_gap": float(averaged[own].min() - averaged[~own].max()),
+        "law": theory.cosine_law(s.positive, s.num_clusters, s.points),
+        "diagonal": float(decoupled.diagonal().mean()),
+        "off_diagonal": float(off_diagonal.abs().max()),
     }
-    matrices = matrix_rows(two.W, data.clusters, network="two-class") + matrix_rows(
-        ten.equivalent_weights(), data.clusters, network="ten-class"
-    )
-    premises = theory.premises(theory_setting(setting, setting["per_class"]), data.clusters.mu)
-    return [summary, *matrices, *(p.as_row() for p in premises)]
+    matrices = matrix_rows(two.W, clusters, network="two-class")
+    matrices += matrix_rows(ten, clusters, network="ten-class")
+    return [row, *matrices, *(premise.as_row() for premise in theory.premises(s, clusters.mu))]
 
 
-def _claims_2(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "summary")
-    law = found[0]["law"] if found else float("nan")
-    return [
-        judge(
-            "figure-2.same-class",
-            "Figure 2 (a)",
-            f"two labels: every neuron averages the features of its class; mean cosine minus the law {law:.4f}",
-            [r["same_class"] - r["law"] for r in found],
-            "in",
-            (-0.015, 0.015),
-        ),
-        judge(
-            "figure-2.opposite",
-            "Figure 2 (a)",
-            "mean cosine with the features of the other class",
-            [r["opposite"] for r in found],
-            "in",
-            (-0.05, 0.0),
-        ),
-        judge(
-            "figure-2.diagonal",
-            "Figure 2 (b)",
-            "ten labels: every group learns its own feature (mean cosine)",
-            [r["diagonal"] for r in found],
-            ">",
-            0.985,
-        ),
-        judge(
-            "figure-2.off-diagonal",
-            "Figure 2 (b)",
-            "and no other (largest cosine in size)",
-            [r["off_diagonal"] for r in found],
-            "<",
-            0.04,
-        ),
-    ]
+CLAIMS_2 = (
+    Claim(
+        "uniform",
+        "Figure 2 (a)",
+        "two labels: cosines with the features of the own class are uniformly larger: least own minus largest other",
+        summary("least_gap"),
+        above(0.0),
+        over="every seed",
+    ),
+    ours(
+        "same-class",
+        "sharp value behind Figure 2 (a)",
+        "every neuron averages the features of its class: mean cosine minus the law 1/√(|J|(1+k/n))",
+        lambda rows: summary("same_class")(rows) - summary("law")(rows),
+        between(-0.015, 0.015),
+    ),
+    ours(
+        "opposite",
+        "beside Figure 2 (a)",
+        "mean cosine with the features of the other class",
+        summary("opposite"),
+        between(-0.05, 0.0),
+    ),
+    Claim(
+        "diagonal",
+        "Figure 2 (b)",
+        "ten labels: the matrix is nearly diagonal: every group learns its own feature (mean cosine)",
+        summary("diagonal"),
+        above(0.985),
+    ),
+    Claim(
+        "off-diagonal",
+        "Figure 2 (b)",
+        "and no other (largest cosine in size)",
+        summary("off_diagonal"),
+        below(0.04),
+    ),
+)
 
 
-def measure_3(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_3(s: Setting, seed: int, context: Context) -> list[Row]:
     """Brackets of both networks, and the universal direction beside them."""
-    data, nets = _classifiers(setting, seed, progress)
-    d, k = setting["dim"], setting["positive"] + setting["negative"]
-    mu, labels, test = data.clusters.mu, data.clusters.labels, data.test
-    rows = []
+    data, nets = _classifiers(s, seed, context.progress)
+    mu, labels, test, root = data.clusters.mu, data.clusters.labels, data.test, s.dim**0.5
+    rows: list[Row] = []
     for name, net in nets.items():
-        found = bracket(net, test)
+        radii = bracket(net, test)
         clean = clean_accuracy(net, test)
-        universal = universal_accuracy(net, test, mu, labels, BEYOND * theory.critical_radius(d, k))
+        norm = BEYOND * theory.critical_radius(s.dim, s.num_clusters)
         rows.append(
             {
                 "kind": "summary",
                 "network": name,
-                "half_radius": float(found.attacked.median()),
-                "certified_half_radius": float(found.certified.median()),
+                "half_radius": float(radii.attacked.median()),
+                "certified_half_radius": float(radii.certified.median()),
                 "clean_accuracy": clean,
-                "lost_to_universal": clean - universal,
-                **attack_facts(found),
+                "lost_to_universal": clean - universal_accuracy(net, test, mu, labels, norm),
+                **attack_facts(radii),
             }
         )
-        certified, attacked = found.accuracy(CURVE * d**0.5)
-        one = [universal_accuracy(net, test, mu, labels, float(r) * d**0.5) for r in CURVE[::4]]
+        certified, attacked = radii.accuracy(CURVE * root)
         rows += [
             {"kind": "curve", "network": name, "radius": r, "certified_accuracy": c, "attacked_accuracy": a}
             for r, c, a in zip(CURVE.tolist(), certified.tolist(), attacked.tolist(), strict=True)
         ]
-        rows += [
-            {"kind": "universal", "network": name, "radius": r, "accuracy": a}
-            for r, a in zip(CURVE[::4].tolist(), one, strict=True)
-        ]
-        progress(0.8)
+        for r in CURVE[::4].tolist():
+            accuracy = universal_accuracy(net, test, mu, labels, r * root)
+            rows.append({"kind": "universal", "network": name, "radius": r, "accuracy": accuracy})
+        context.progress(0.8)
     return rows
 
 
-def _claims_3(rows: list[Row]) -> list[Claim]:
-    two, ten = (rows_of(rows, "summary", network=n) for n in ("two-class", "ten-class"))
+def _trusted(rows: Rows, network: str) -> Rows:
+    """The summaries of a network whose attack passed its self-test."""
+    return rows.of("summary", network=network, self_test_passed=True)
 
-    def over(row: Row, side: str, radius: float) -> float:
-        return row[side] / radius if row["self_test_passed"] else float("nan")
 
-    def critical(row: Row) -> float:
-        return theory.critical_radius(row["dim"], row["positive"] + row["negative"])
+def _breaks(name: str, radius: str, end: str) -> Claim:
+    return ours(
+        name,
+        "Figure 3, sharp",
+        f"the two-class network breaks at √(d/k): 50 % radius ÷ √(d/k), {end} end",
+        lambda rows: over_critical(_trusted(rows, "two-class"), radius),
+        between(0.95, 1.05),
+    )
 
-    return [
-        judge(
-            "figure-3.two-class",
-            "Figure 3",
-            "the two-class network breaks at √(d/k): 50 % radius ÷ √(d/k), attacked end",
-            [over(r, "half_radius", critical(r)) for r in two],
-            "in",
-            (0.95, 1.05),
+
+def _over_best(rows: Rows) -> Values:
+    """The attacked 50 % radius ÷ √(d/2)."""
+    return rows.per_seed("half_radius") / np.sqrt(rows.per_seed("dim") / 2)
+
+
+CLAIMS_3 = (
+    Claim(
+        "proven-gain",
+        "Figure 3",
+        "ten labels are more robust, provably: proven 50 % radius of ten labels ÷ attacked 50 % radius of two",
+        lambda rows: (
+            summary("certified_half_radius", network="ten-class")(rows)
+            / summary("half_radius", network="two-class")(rows)
         ),
-        judge(
-            "figure-3.two-class-proven",
-            "Figure 3",
-            "the same, proven end",
-            [over(r, "certified_half_radius", critical(r)) for r in two],
-            "in",
-            (0.95, 1.05),
+        above(1.0),
+    ),
+    _breaks("two-class", "half_radius", "attacked"),
+    _breaks("two-class-proven", "certified_half_radius", "proven"),
+    ours(
+        "ten-class",
+        "Figure 3, sharp",
+        "ten labels: 50 % radius ÷ √(d/2), the best there is, attacked end",
+        lambda rows: _over_best(_trusted(rows, "ten-class")),
+        between(0.92, 1.0),
+    ),
+    ours(
+        "universal-gap",
+        "Figure 3, sharp",
+        f"accuracy lost to one universal direction at {BEYOND} √(d/k): two labels minus ten",
+        lambda rows: (
+            summary("lost_to_universal", network="two-class")(rows)
+            - summary("lost_to_universal", network="ten-class")(rows)
         ),
-        judge(
-            "figure-3.ten-class",
-            "Figure 3",
-            "ten labels: 50 % radius ÷ √(d/2), the best there is, attacked end",
-            [over(r, "half_radius", theory.largest_radius(r["dim"])) for r in ten],
-            "in",
-            (0.92, 1.0),
-        ),
-        judge(
-            "figure-3.proven-gain",
-            "Figure 3",
-            "ten labels are provably more robust: proven 50 % radius of ten labels ÷ attacked 50 % radius of two",
-            [t["certified_half_radius"] / o["half_radius"] for t, o in zip(ten, two, strict=True)],
-            ">",
-            1.0,
-        ),
-        judge(
-            "figure-3.universal-gap",
-            "Figure 3",
-            f"accuracy lost to one universal direction at {BEYOND} √(d/k): two labels minus ten",
-            [o["lost_to_universal"] - t["lost_to_universal"] for t, o in zip(ten, two, strict=True)],
-            ">",
-            0.9,
-        ),
-    ]
-
-
-_SIZES = scales({"test_points": 100}, {"test_points": 1000}, {"test_points": 1000})
-
+        above(0.9),
+    ),
+)
 FIGURE_1 = Experiment(
     id="feature-averaging/figure-1",
     source="Li et al. 2025, Figure 1",
     title="One direction crosses one boundary and not the other",
-    scales=scales({"test_points": 10}, {"test_points": 10}, {"test_points": 10}),
+    scales={scale: [Setting(test_points=10)] for scale in SCALES},
     measure=measure_1,
-    claims=_claims_1,
+    claims=CLAIMS_1,
     about=(
         "The paper sketches the two decision boundaries; here they are, on the plane through the origin, the universal direction"
         " Σ y_j μ_j and the first centre, for networks trained with two labels and with one label for each cluster."
@@ -275,9 +298,9 @@ FIGURE_2 = Experiment(
     id="feature-averaging/figure-2",
     source="Li et al. 2025, Figure 2 (a), (b)",
     title="Two labels average the features, ten decouple them",
-    scales=_SIZES,
+    scales=tested_on(100),
     measure=measure_2,
-    claims=_claims_2,
+    claims=CLAIMS_2,
     about=(
         "Cosines between the cluster features and the neurons after 100 steps of descent. The law for own-class cosines is"
         " 1/√(|J|(1+k/n)): the signal is averaged over |J| features, the noise of the sample adds k/n."
@@ -287,9 +310,9 @@ FIGURE_3 = Experiment(
     id="feature-averaging/figure-3",
     source="Li et al. 2025, Figure 3 (synthetic)",
     title="The averaging network breaks at √(d/k), the decoupled one near √(d/2)",
-    scales=_SIZES,
+    scales=tested_on(100),
     measure=measure_3,
-    claims=_claims_3,
+    claims=CLAIMS_3,
     about=(
         "Robust accuracy against the ℓ2 radius: bands from proven to attacked, and the accuracy under the universal direction"
         " Σ y_j μ_j alone. The decision that is attacked is the two-class one, LSE over J₊ minus LSE over J₋ for ten labels. The"

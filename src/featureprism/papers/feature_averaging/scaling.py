@@ -1,104 +1,89 @@
 """The 50 % radius against the number of clusters, for both kinds of supervision and unequal classes."""
 
+from dataclasses import dataclass
+
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, between, under
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
-    BASELINE,
+    Setting,
     attack_facts,
     bracket,
     problem,
     train_k_class,
     train_two_class,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of
+from featureprism.papers.feature_averaging.theorems import ASSUMPTIONS
+from featureprism.records import Row
+from featureprism.theory import feature_averaging as theory
 
 RATE = 7.5e-3  # 7.5 times the baseline: the margins of many clusters grow slowly, and averaging does not mind (Figure 6)
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """Radii of the two-class and the k-class network on k clusters."""
-    data = problem(setting, seed)
-    two = train_two_class(setting, data.train, seed)
-    progress(0.3)
-    fine = BinaryReadout(train_k_class(setting, data.train, seed), data.clusters.labels)
-    progress(0.7)
-    rows = []
+@dataclass(frozen=True, kw_only=True)
+class Split(Setting):
+    """Clusters shared out between the classes: equally, or three quarters of them positive."""
+
+    split: str
+
+
+def measure(s: Split, seed: int, context: Context) -> list[Row]:
+    """Radii of the two-class and the k-class network on k clusters, and the assumptions of their theorems."""
+    data = problem(s, seed)
+    two = train_two_class(s, data.train, seed)
+    context.progress(0.3)
+    fine = BinaryReadout(train_k_class(s, data.train, seed), data.clusters.labels)
+    context.progress(0.7)
+    rows: list[Row] = []
     for name, net in (("two-class", two), ("k-class", fine)):
-        found = bracket(net, data.test, gap=0.01)
-        radius, proven = float(found.attacked.median()), float(found.certified.median())
+        radii = bracket(net, data.test, gap=0.01)
         rows.append(
             {
                 "kind": "radius",
                 "network": name,
-                "clusters": data.clusters.num_clusters,
-                **attack_facts(found),
-                "radius": radius / setting["dim"] ** 0.5,
-                "certified_radius": proven / setting["dim"] ** 0.5,
+                "clusters": s.num_clusters,
+                **attack_facts(radii),
+                "radius": float(radii.attacked.median()) / s.dim**0.5,
+                "certified_radius": float(radii.certified.median()) / s.dim**0.5,
             }
         )
-    return rows
+    return rows + [premise.as_row() for premise in theory.premises(s, data.clusters.mu)]
 
 
-def slope(rows: list[Row], network: str, split: str, seed: int) -> float:
-    """Least-squares slope of log radius against log k."""
-    found = rows_of(rows, "radius", network=network, split=split, seed=seed)
-    return log_slope([r["clusters"] for r in found], [r["radius"] for r in found])
+ORDERS = {
+    "two-class": ("Theorem 4.5 (3)", "two labels: the radius is of order √(d/k)", between(-0.54, -0.46)),
+    "k-class": ("Theorem 4.7 (3)", "k labels: the radius is of order √d", between(-0.05, 0.05)),
+}
+CLASSES = {"equal": ("", "equal classes"), "unequal": ("-unequal", "one class three times the other")}
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    seeds = sorted({r["seed"] for r in rows})
+def _claim(network: str, split: str) -> Claim:
+    (source, order, bound), (ending, classes) = ORDERS[network], CLASSES[split]
+    return Claim(
+        f"{network}{ending}",
+        source,
+        f"{order}: slope of log radius against log k, {classes}",
+        lambda rows: rows.of("radius", network=network, split=split).slope("clusters", "radius"),
+        bound,
+        premises=under(*ASSUMPTIONS, split=split),
+    )
 
-    def claim(id: str, network: str, split: str, statement: str, bound: tuple[float, float]) -> Claim:
-        return judge(
-            f"scaling.{id}",
-            "Section 4",
-            statement,
-            [slope(rows, network, split, s) for s in seeds],
-            "in",
-            bound,
+
+def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Split]:
+    def split(name: str, k: int, positive: int) -> Split:
+        return Split(
+            split=name,
+            dim=dim,
+            positive=positive,
+            negative=k - positive,
+            points=40 * k,
+            step_size=RATE,
+            steps=20 * k,
+            test_points=test_points,
         )
 
-    return [
-        claim(
-            "two-class",
-            "two-class",
-            "equal",
-            "two labels: slope of log radius against log k, equal classes",
-            (-0.54, -0.46),
-        ),
-        claim("k-class", "k-class", "equal", "k labels: the same slope", (-0.05, 0.05)),
-        claim(
-            "two-class-unequal",
-            "two-class",
-            "unequal",
-            "two labels, one class three times the other",
-            (-0.54, -0.46),
-        ),
-        claim(
-            "k-class-unequal",
-            "k-class",
-            "unequal",
-            "k labels, one class three times the other",
-            (-0.05, 0.05),
-        ),
-    ]
-
-
-def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Row]:
-    return [
-        {
-            **BASELINE,
-            "dim": dim,
-            "positive": k // 2 if split == "equal" else 3 * k // 4,
-            "negative": k // 2 if split == "equal" else k // 4,
-            "points": 40 * k,
-            "step_size": RATE,
-            "steps": 20 * k,
-            "test_points": test_points,
-            "split": split,
-        }
-        for split in ("equal", "unequal")
-        for k in (counts if split == "equal" else (counts[0], counts[-1]))
-    ]
+    ends = (counts[0], counts[-1])
+    return [*(split("equal", k, k // 2) for k in counts), *(split("unequal", k, 3 * k // 4) for k in ends)]
 
 
 SCALING = Experiment(
@@ -111,7 +96,7 @@ SCALING = Experiment(
         "paper": _settings((4, 8, 16, 32, 64), 8192, 500),
     },
     measure=measure,
-    claims=_claims,
+    claims=tuple(_claim(network, split) for split in CLASSES for network in ORDERS),
     about=(
         "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, steps in proportion to k. Unequal: three"
         " quarters of the clusters are positive."

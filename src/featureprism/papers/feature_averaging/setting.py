@@ -1,5 +1,8 @@
 """What the experiments of the paper share: clusters and samples of a setting, and the two ways to label them."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -9,25 +12,37 @@ from torch import Tensor
 from featureprism.attacks import self_test
 from featureprism.certificates import robust_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
+from featureprism.experiment import SCALES, Claim, Rows, Values
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
 from featureprism.probes import cosines
 from featureprism.records import Dataset, RadiusBracket, Row
 from featureprism.seeds import generator_for
-from featureprism.theory.feature_averaging import Setting
+from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
-BASELINE: Row = {  # Section 6 and Appendix E.1
-    "dim": 3072,
-    "positive": 5,
-    "negative": 5,
-    "points": 1000,
-    "per_class": 5,
-    "step_size": 1e-3,
-    "start": 1e-5,
-    "steps": 100,
-    "group": 1,
-}
+ours = partial(Claim, speaker="ours")
 CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(theory.Setting):
+    """The baseline of Section 6 and Appendix E.1: descent for some steps; `group` neurons for each of k labels."""
+
+    dim: int = 3072
+    positive: int = 5
+    negative: int = 5
+    points: int = 1000
+    per_class: int = 5
+    step_size: float = 1e-3
+    start: float = 1e-5
+    steps: int = 100
+    group: int = 1
+    test_points: int = 1
+
+
+def tested_on(quick: int) -> dict[str, list[Setting]]:
+    """The baseline at every scale, tested on this many points at the quick one and 1000 at the others."""
+    return {scale: [Setting(test_points=quick if scale == "quick" else 1000)] for scale in SCALES}
 
 
 class Problem(NamedTuple):
@@ -38,68 +53,45 @@ class Problem(NamedTuple):
     test: Dataset
 
 
-def scales(quick: Row, standard: Row, paper: Row, **common) -> dict[str, list[Row]]:
-    """One setting for each scale, the baseline where nothing else is said."""
-    named = {"quick": quick, "standard": standard, "paper": paper}
-    return {scale: [{**BASELINE, **common, **own}] for scale, own in named.items()}
-
-
-def problem(setting: Row, seed: int) -> Problem:
+def problem(s: Setting, seed: int) -> Problem:
     """Orthogonal centres of norm √d, noise N(0, I). Definition 3.1."""
     clusters = orthogonal_clusters(
-        setting["dim"],
-        setting["positive"],
-        setting["negative"],
-        1.0,
-        generator=generator_for("centres", seed),
+        s.dim, s.positive, s.negative, 1.0, generator=generator_for("centres", seed)
     )
-    train = sample(clusters, setting["points"], generator=generator_for("train", seed))
-    test = sample(clusters, setting["test_points"], generator=generator_for("test", seed))
+    train = sample(clusters, s.points, generator=generator_for("train", seed))
+    test = sample(clusters, s.test_points, generator=generator_for("test", seed))
     return Problem(clusters, train, test)
 
 
-def theory_setting(setting: Row, per_class: int) -> Setting:
-    """The setting as the theory wants it."""
-    return Setting(
-        dim=setting["dim"],
-        num_positive=setting["positive"],
-        num_negative=setting["negative"],
-        num_points=setting["points"],
-        per_class=per_class,
-        step_size=setting["step_size"],
-        start=setting["start"],
-    )
-
-
-def two_class_start(setting: Row, seed: int) -> TwoLayerNet:
+def two_class_start(s: Setting, seed: int) -> TwoLayerNet:
     """The start of the two-class network."""
     generator = generator_for("two-class start", seed)
-    return voting_start(setting["per_class"], setting["dim"], setting["start"], ReLU(), generator=generator)
+    return voting_start(s.per_class, s.dim, s.start, ReLU(), generator=generator)
 
 
-def k_class_start(setting: Row, seed: int) -> GroupedNet:
+def k_class_start(s: Setting, seed: int) -> GroupedNet:
     """The start of the network with a label for each cluster."""
-    k, generator = setting["positive"] + setting["negative"], generator_for("k-class start", seed)
-    return grouped_start(k, setting["group"], setting["dim"], setting["start"], generator=generator)
+    generator = generator_for("k-class start", seed)
+    return grouped_start(s.num_clusters, s.group, s.dim, s.start, generator=generator)
 
 
-def train(start: Any, setting: Row, x: Tensor, targets: Tensor) -> Any:
+def train(start: Any, s: Setting, x: Tensor, targets: Tensor) -> Any:
     """Descent on the first layer: in float64 in the Gram representation (n < d), in float32 by the direct loop."""
     exact = x.shape[0] < x.shape[1]
     start, x, targets = (start, x, targets) if exact else (start.float(), x.float(), targets)
     targets = targets.to(x.dtype) if targets.is_floating_point() else targets
-    run = first_layer_descent(start, x, targets, step_size=setting["step_size"], steps=setting["steps"])
+    run = first_layer_descent(start, x, targets, step_size=s.step_size, steps=s.steps)
     return run.last.double()
 
 
-def train_two_class(setting: Row, data: Dataset, seed: int) -> TwoLayerNet:
+def train_two_class(s: Setting, data: Dataset, seed: int) -> TwoLayerNet:
     """Labels ±1, logistic loss."""
-    return train(two_class_start(setting, seed), setting, data.x, data.y)
+    return train(two_class_start(s, seed), s, data.x, data.y)
 
 
-def train_k_class(setting: Row, data: Dataset, seed: int) -> GroupedNet:
+def train_k_class(s: Setting, data: Dataset, seed: int) -> GroupedNet:
     """A label for each cluster, cross-entropy."""
-    return train(k_class_start(setting, seed), setting, data.x, data.cluster)
+    return train(k_class_start(s, seed), s, data.x, data.cluster)
 
 
 def bracket(net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3) -> RadiusBracket:
@@ -107,11 +99,11 @@ def bracket(net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3) 
     return robust_radius(net, test.x, test.y, gap=gap, seconds_per_point=inf, max_cells=CELLS)
 
 
-def attack_facts(found: RadiusBracket) -> Row:
+def attack_facts(radii: RadiusBracket) -> Row:
     """What must stand beside an attacked radius: vanished gradients, where plain PGD fails, and the attack's self-test."""
     return {
-        "zero_gradient_share": found.zero_gradient_share,
-        "blind_share": found.blind_share,
+        "zero_gradient_share": radii.zero_gradient_share,
+        "blind_share": radii.blind_share,
         "self_test_passed": self_test().passed,
     }
 
@@ -122,14 +114,14 @@ def clean_accuracy(net: TwoLayerNet | BinaryReadout, test: Dataset) -> float:
         return float((test.y * net(test.x) > 0).double().mean())
 
 
-def average_cosines(W: torch.Tensor, signs: torch.Tensor, clusters: GaussianClusters) -> tuple[float, float]:
+def average_cosines(W: Tensor, signs: Tensor, clusters: GaussianClusters) -> tuple[float, float]:
     """Mean cosine of neurons with the centres of their own class, and of the other."""
     table = cosines(W.detach(), clusters.mu)  # (h, k)
     same = signs.unsqueeze(1) == clusters.labels
     return float(table[same].mean()), float(table[~same].mean())
 
 
-def matrix_rows(W: torch.Tensor, clusters: GaussianClusters, **labels) -> list[Row]:
+def matrix_rows(W: Tensor, clusters: GaussianClusters, **labels) -> list[Row]:
     """cos(μ_i, w_j) as rows."""
     table = cosines(W.detach(), clusters.mu)
     return [
@@ -137,3 +129,8 @@ def matrix_rows(W: torch.Tensor, clusters: GaussianClusters, **labels) -> list[R
         for i in range(table.shape[1])
         for j in range(table.shape[0])
     ]
+
+
+def summary(name: str, **fields: Any) -> Callable[[Rows], Values]:
+    """One field of each seed's summary, as the value of a claim."""
+    return lambda rows: rows.of("summary", **fields).per_seed(name)

@@ -1,370 +1,282 @@
-"""Theorems 4.5, 4.6, 4.7 and Proposition 4.8: what descent finds with two labels and with k, and what it could have found."""
+"""Theorems 4.5, 4.6 and 4.7: what descent finds with two labels and with k."""
 
-from math import sqrt
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log, sqrt
+from typing import NamedTuple
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from featureprism.networks import (
-    BinaryReadout,
-    averaging_classifier,
-    decoupled_classifier,
-    shared_features_net,
-)
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, below, between, under
+from featureprism.networks import BinaryReadout, averaging_classifier
 from featureprism.papers.feature_averaging.figures import universal_accuracy
 from featureprism.papers.feature_averaging.setting import (
+    Setting,
     attack_facts,
     bracket,
     clean_accuracy,
+    ours,
     problem,
-    scales,
-    theory_setting,
+    summary,
+    tested_on,
     train_k_class,
     train_two_class,
     two_class_start,
 )
 from featureprism.probes import sphere_distance
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of
+from featureprism.records import Row
 from featureprism.theory import feature_averaging as theory
 
 BELOW, ABOVE = 0.8, 1.2  # of √(d/k): where points must still hold, and be broken; radii spread by 1 around it
+ASSUMPTIONS = ("assumption-3-2", "assumption-3-3", "assumption-4-3")
 
 
-def averaging_error(
-    W: torch.Tensor, signs: torch.Tensor, mu: torch.Tensor, labels: torch.Tensor
-) -> tuple[float, float]:
-    """(λ, largest ‖w_r - λ Σ_{J_s} μ_j/d‖ ÷ ‖λ Σ μ_j/d‖), λ the mean of ⟨w_r, μ_j⟩ over own clusters. Theorem 4.5 (2)."""
-    d = mu.shape[1]
-    same = (signs.unsqueeze(1) == labels).to(W.dtype)  # (h, k)
-    own = (W @ mu.T * same).sum(dim=1) / same.sum(dim=1)
-    model = own.mean() * same @ mu / d
-    error = torch.linalg.vector_norm(W - model, dim=1) / torch.linalg.vector_norm(model, dim=1)
-    return float(own.mean()), float(error.max())
+@dataclass(frozen=True, kw_only=True)
+class SampleSizes(Setting):
+    """Networks trained on samples of several sizes."""
+
+    sizes: tuple[int, ...]
 
 
-def measure_4_5(setting: Row, seed: int, progress: Progress) -> list[Row]:
+class FeatureFit(NamedTuple):
+    """λ, and the largest ‖w_r - λ Σ_own μ_j/d‖: in units of ‖λ Σ_own μ_j/d‖, and in units of 1/√d as the theorems have it."""
+
+    growth: float
+    relative_error: float
+    scaled_error: float
+
+
+def feature_fit(W: Tensor, own: Tensor, mu: Tensor) -> FeatureFit:
+    """Neurons as λ times their own features; own[r, j] says whether μ_j is one of w_r's, λ is the mean of ⟨w_r, μ_j⟩ over them."""
+    d, own = mu.shape[1], own.to(W.dtype)  # (h, k)
+    growth = ((W @ mu.T * own).sum(dim=1) / own.sum(dim=1)).mean()
+    model = growth * own @ mu / d
+    error = torch.linalg.vector_norm(W - model, dim=1)
+    relative = error / torch.linalg.vector_norm(model, dim=1)
+    return FeatureFit(float(growth), float(relative.max()), sqrt(d) * float(error.max()))
+
+
+def fit_row(fit: FeatureFit, s: Setting) -> Row:
+    """The fit as it stands in a summary, with the relative error that memorised noise explains."""
+    return {
+        "lambda": fit.growth,
+        "relative_error": fit.relative_error,
+        "scaled_error": fit.scaled_error,
+        "noise_share": theory.noise_share(s.num_clusters, s.points),
+    }
+
+
+def measure_4_5(s: Setting, seed: int, context: Context) -> list[Row]:
     """The trained two-class network: clean accuracy, averaged weights, and where it breaks; premises and events beside."""
-    data = problem(setting, seed)
-    net = train_two_class(setting, data.train, seed)
-    progress(0.5)
-    d, k = setting["dim"], data.clusters.num_clusters
-    sizes = theory_setting(setting, setting["per_class"])
+    data = problem(s, seed)
+    net = train_two_class(s, data.train, seed)
+    context.progress(0.5)
     mu, labels = data.clusters.mu, data.clusters.labels
-    growth, error = averaging_error(net.W.detach(), torch.sign(net.a.detach()), mu, labels)
-    found = bracket(net, data.test)
-    critical = theory.critical_radius(d, k)
-    certified, attacked = found.accuracy(torch.tensor([BELOW, ABOVE]).double() * critical)
-    start = two_class_start(setting, seed)
+    own = torch.sign(net.a.detach()).unsqueeze(1) == labels
+    radii = bracket(net, data.test)
+    critical = theory.critical_radius(s.dim, s.num_clusters)
+    certified, attacked = radii.accuracy(torch.tensor([BELOW, ABOVE]).double() * critical)
+    start = two_class_start(s, seed)
     assert net.b is not None
     assert start.b is not None
-    printed = theory.printed_attack_norm(sizes)
-    summary = {
+    printed = theory.printed_attack_norm(s)
+    row = {
         "kind": "summary",
         "clean_accuracy": clean_accuracy(net, data.test),
-        "lambda": growth,
-        "relative_error": error,
-        "noise_share": theory.noise_share(k, setting["points"]),
+        **fit_row(feature_fit(net.W.detach(), own, mu), s),
         "largest_bias": float(net.b.detach().abs().max()),
-        **attack_facts(found),
+        **attack_facts(radii),
         "certified_below": float(certified[0]),
         "attacked_above": float(attacked[1]),
         "printed_norm": printed,
         "printed_accuracy": universal_accuracy(net, data.test, mu, labels, printed),
-        "printed_is_vacuous": printed > theory.largest_radius(d),
-        "epsilon": theory.epsilon(sizes),
+        "printed_is_vacuous": printed > theory.largest_radius(s.dim),
+        "epsilon": theory.epsilon(s),
     }
-    events = theory.premises(sizes, mu) + theory.sample_events(data.train)
-    events += theory.start_events(sizes, start.W.detach(), start.b.detach())
-    return [summary, *(p.as_row() for p in events)]
-
-
-def _claims_4_5(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "summary")
-    first = found[0] if found else {"epsilon": float("nan"), "printed_norm": float("nan"), "dim": 1}
-    vacuous = (
-        f"the printed attack has norm {first['printed_norm']:.1f}, beyond √(d/2) = {sqrt(first['dim'] / 2):.1f}, and the proof's "
-        f"ε is {first['epsilon']:.0f}: both vacuous at this size"
-    )
-    return [
-        judge(
-            "theorem-4-5.clean",
-            "Theorem 4.5 (1)",
-            "clean accuracy",
-            [r["clean_accuracy"] for r in found],
-            ">=",
-            0.999,
-        ),
-        judge(
-            "theorem-4-5.weights",
-            "Theorem 4.5 (2)",
-            "w = λ Σ μ_j/d up to memorised noise: largest relative error ÷ √(k/n)",
-            [r["relative_error"] / r["noise_share"] for r in found],
-            "in",
-            (0.8, 1.6),
-        ),
-        judge(
-            "theorem-4-5.bias",
-            "Theorem 4.5 (2)",
-            "biases stay small",
-            [r["largest_bias"] for r in found],
-            "<=",
-            0.01,
-        ),
-        judge(
-            "theorem-4-5.holds",
-            "Theorem 4.5 (3), sharp",
-            f"proven accuracy at {BELOW} √(d/k)",
-            [r["certified_below"] for r in found],
-            ">=",
-            0.95,
-        ),
-        judge(
-            "theorem-4-5.breaks",
-            "Theorem 4.5 (3), sharp",
-            f"attacked accuracy at {ABOVE} √(d/k)",
-            [r["attacked_above"] for r in found],
-            "<=",
-            0.05,
-            vacuous,
-        ),
+    premises = [
+        *theory.premises(s, mu),
+        *theory.training_time(s, s.steps),
+        *theory.sample_events(data.train),
+        *theory.start_events(s, start.W.detach(), start.b.detach()),
     ]
+    return [row, *(premise.as_row() for premise in premises)]
 
 
-def measure_4_6(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def _vacuous(rows: Rows) -> str:
+    runs = rows.of("summary")
+    norm, best = runs.column("printed_norm").mean(), np.sqrt(runs.column("dim").mean() / 2)
+    return (
+        f"the printed attack has norm {norm:.1f}, beyond √(d/2) = {best:.1f}, and the proof's"
+        f" ε is {runs.column('epsilon').mean():.0f}: both vacuous at this size"
+    )
+
+
+of_4_5 = partial(Claim, premises=under(*ASSUMPTIONS, "theorem-4-5"))
+of_4_7 = partial(Claim, premises=under(*ASSUMPTIONS, "theorem-4-7"))
+
+
+def _accuracy_and_weights(theorem: str, weights: str, claim: Callable[..., Claim]) -> tuple[Claim, ...]:
+    """The first two conclusions, alike in both theorems, and the sharp error of the weights."""
+    return (
+        claim("clean", f"{theorem} (1)", "clean accuracy", summary("clean_accuracy"), at_least(0.999)),
+        claim(
+            "weights-order",
+            f"{theorem} (2)",
+            f"{weights} up to o(1)/√d: largest error of a neuron times √d",
+            summary("scaled_error"),
+            below(1.0),
+            note="o(1) read as below 1; it grows with λ, the relative error does not",
+        ),
+        ours(
+            "weights",
+            f"{theorem} (2), sharp",
+            f"{weights} up to memorised noise: largest relative error ÷ √(k/n)",
+            lambda rows: summary("relative_error")(rows) / summary("noise_share")(rows),
+            between(0.8, 1.6),
+        ),
+    )
+
+
+CLAIMS_4_5 = (
+    *_accuracy_and_weights("Theorem 4.5", "w = λ Σ μ_j/d", of_4_5),
+    of_4_5("bias", "Theorem 4.5 (2)", "biases stay small", summary("largest_bias"), at_most(0.01)),
+    of_4_5(
+        "printed-attack",
+        "Theorem 4.5 (3)",
+        "accuracy is nearly zero under the attack of the proof, of norm 2(1+c)√(d/k)",
+        summary("printed_accuracy"),
+        at_most(0.05),
+        note=_vacuous,
+    ),
+    ours(
+        "holds",
+        "Theorem 4.5 (3), sharp",
+        f"proven accuracy at {BELOW} √(d/k)",
+        summary("certified_below"),
+        at_least(0.95),
+    ),
+    ours(
+        "breaks",
+        "Theorem 4.5 (3), sharp",
+        f"attacked accuracy at {ABOVE} √(d/k)",
+        summary("attacked_above"),
+        at_most(0.05),
+    ),
+)
+
+
+def measure_4_6(s: SampleSizes, seed: int, context: Context) -> list[Row]:
     """inf_C sup_{‖x‖=√d} |C f_FA - f| ÷ sup|f| for several sample sizes."""
-    rows = []
-    sizes = [int(n) for n in setting["sizes"].split()]
-    for place, num in enumerate(sizes):
-        own = {**setting, "points": num}
-        data = problem(own, seed)
-        net = train_two_class(own, data.train, seed)
+    rows: list[Row] = []
+    for index, num in enumerate(s.sizes):
+        run = replace(s, points=num)
+        data = problem(run, seed)
+        net = train_two_class(run, data.train, seed)
         reference = averaging_classifier(data.clusters.mu, data.clusters.labels)
         # positive homogeneity (the biases are tiny): the unit sphere decides, and |f - C f_FA| is least in C
         gap = sphere_distance(reference, net, best_scale=True)
         zero = averaging_classifier(0 * data.clusters.mu, data.clusters.labels)
         largest = sphere_distance(zero, net)
-        rows.append(
-            {"kind": "gap", "num": num, "gap": gap.value / largest.value, "scale": gap.scale * setting["dim"]}
-        )
-        progress((place + 1) / len(sizes))
+        rows.append({"kind": "gap", "num": num, "gap": gap.value / largest.value, "scale": gap.scale * s.dim})
+        premises = theory.premises(run, data.clusters.mu) + theory.training_time(run, s.steps)
+        rows += [{"num": num, **premise.as_row()} for premise in premises]
+        context.progress((index + 1) / len(s.sizes))
     return rows
 
 
-def _claims_4_6(rows: list[Row]) -> list[Claim]:
-    sizes = sorted({r["num"] for r in rows if r["kind"] == "gap"})
-    gaps = [[r["gap"] for r in rows_of(rows, "gap", num=n)] for n in (sizes[0], sizes[-1])]
-    return [
-        judge(
-            "theorem-4-6.gap",
-            "Theorem 4.6",
-            f"the trained network approaches f_FA: sup|C f_FA - f| ÷ sup|f| at n = {sizes[-1]} ÷ at n = {sizes[0]}",
-            [large / small for small, large in zip(*gaps, strict=True)],
-            "<",
-            1.0,
-        ),
-        judge(
-            "theorem-4-6.size",
-            "Theorem 4.6",
-            f"the gap itself at n = {sizes[-1]}",
-            gaps[1],
-            "<",
-            0.2,
-            "the theorem gives an order only",
-        ),
-    ]
+CLAIMS_4_6 = (
+    of_4_5(
+        "gap",
+        "Theorem 4.6",
+        "the trained network approaches f_FA: sup|C f_FA - f| ÷ sup|f| at the largest n ÷ at the smallest",
+        lambda rows: rows.of("gap").per_seed(lambda run: run.column("gap")[-1] / run.column("gap")[0]),
+        below(1.0),
+    ),
+    of_4_5(
+        "size",
+        "Theorem 4.6",
+        "the gap itself at the largest n",
+        lambda rows: rows.of("gap").per_seed(lambda run: run.column("gap")[-1]),
+        below(0.2),
+        note="the theorem gives an order only",
+    ),
+)
 
 
-def measure_4_7(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_4_7(s: Setting, seed: int, context: Context) -> list[Row]:
     """The trained k-class network: its weights, and the radius of its two-class read-out."""
-    data = problem(setting, seed)
-    net = train_k_class(setting, data.train, seed)
-    progress(0.5)
-    d, k = setting["dim"], data.clusters.num_clusters
-    W, mu = net.equivalent_weights(), data.clusters.mu
-    growth = (W * mu).sum(dim=1)
-    model = growth.mean() * mu / d
-    error = torch.linalg.vector_norm(W - model, dim=1) / torch.linalg.vector_norm(model, dim=1)
+    data = problem(s, seed)
+    net = train_k_class(s, data.train, seed)
+    context.progress(0.5)
+    mu, k = data.clusters.mu, s.num_clusters
     readout = BinaryReadout(net, data.clusters.labels)
-    found = bracket(readout, data.test)
-    certified, _ = found.accuracy(torch.tensor([theory.printed_decoupled_radius(d)]).double())
-    return [
-        {
-            "kind": "summary",
-            "clean_accuracy": clean_accuracy(readout, data.test),
-            "lambda": float(growth.mean()),
-            "needed_lambda": 2 * torch.log(torch.tensor(float(k))).item(),
-            "relative_error": float(error.max()),
-            "noise_share": theory.noise_share(k, setting["points"]),
-            **attack_facts(found),
-            "certified_at_printed": float(certified[0]),
-            "half_radius": float(found.attacked.median()),
-            "certified_half_radius": float(found.certified.median()),
-        }
-    ]
-
-
-def _claims_4_7(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "summary")
-    return [
-        judge(
-            "theorem-4-7.clean",
-            "Theorem 4.7",
-            "clean accuracy",
-            [r["clean_accuracy"] for r in found],
-            ">=",
-            0.999,
-        ),
-        judge(
-            "theorem-4-7.weights",
-            "Theorem 4.7",
-            "w_j = λ μ_j/d up to memorised noise: largest relative error ÷ √(k/n)",
-            [r["relative_error"] / r["noise_share"] for r in found],
-            "in",
-            (0.8, 1.6),
-        ),
-        judge(
-            "theorem-4-7.growth",
-            "Theorem 4.7",
-            "λ ÷ (2 ln k)",
-            [r["lambda"] / r["needed_lambda"] for r in found],
-            ">=",
-            1.0,
-        ),
-        judge(
-            "theorem-4-7.radius",
-            "Theorem C.22",
-            "proven accuracy at √d/10, the radius of the proof",
-            [r["certified_at_printed"] for r in found],
-            ">=",
-            0.99,
-            "the theorem asks for T of order k⁸/η steps; 100 are enough",
-        ),
-    ]
-
-
-def measure_4_8(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """The constructions on the same test points: f_FA, f_dec, and the k-class network that shares features."""
-    data = problem({**setting, "points": 1}, seed)
-    d, k, (mu, labels) = setting["dim"], data.clusters.num_clusters, (data.clusters.mu, data.clusters.labels)
-    nets = {
-        "averaging": (averaging_classifier(mu, labels), theory.critical_radius(d, k)),
-        "decoupled": (decoupled_classifier(mu, labels), sqrt(d)),
-        "shared": (
-            BinaryReadout(shared_features_net(mu, labels), labels),
-            theory.shared_features_radius(d, k),
-        ),
+    radii = bracket(readout, data.test)
+    certified, _ = radii.accuracy(torch.tensor([theory.printed_decoupled_radius(s.dim)]).double())
+    row = {
+        "kind": "summary",
+        "clean_accuracy": clean_accuracy(readout, data.test),
+        **fit_row(feature_fit(net.equivalent_weights(), torch.eye(k), mu), s),
+        "needed_lambda": 2 * log(k),
+        **attack_facts(radii),
+        "certified_at_printed": float(certified[0]),
+        "half_radius": float(radii.attacked.median()),
+        "certified_half_radius": float(radii.certified.median()),
     }
-    rows = []
-    for place, (name, (net, unit)) in enumerate(nets.items()):
-        found = bracket(net, data.test, gap=0.005)
-        rows.append(
-            {
-                "kind": "summary",
-                "network": name,
-                "clean_accuracy": clean_accuracy(net, data.test),
-                **attack_facts(found),
-                "radius": float(found.attacked.median()) / unit,
-                "certified_radius": float(found.certified.median()) / unit,
-            }
-        )
-        progress((place + 1) / len(nets))
-    fine = shared_features_net(mu, labels)
-    with torch.no_grad():
-        logits = fine(data.test.x)
-    loss = torch.nn.functional.cross_entropy(logits, data.test.cluster)
-    right = float((logits.argmax(dim=1) == data.test.cluster).double().mean())
-    rows.append({"kind": "fine", "cross_entropy": float(loss), "fine_accuracy": right})
-    return rows
+    premises = theory.premises(s, mu) + theory.training_time(s, s.steps, "4.7")
+    return [row, *(premise.as_row() for premise in premises)]
 
 
-def _claims_4_8(rows: list[Row]) -> list[Claim]:
-    fine = rows_of(rows, "fine")
-    shared, averaging, decoupled = (
-        rows_of(rows, "summary", network=n) for n in ("shared", "averaging", "decoupled")
-    )
-    return [
-        judge(
-            "proposition-4-8.clean",
-            "Proposition 4.8",
-            "the network that shares features classifies perfectly (fine and two-class accuracy, the smaller)",
-            [min(f["fine_accuracy"], s["clean_accuracy"]) for f, s in zip(fine, shared, strict=True)],
-            ">=",
-            1.0,
-        ),
-        judge(
-            "proposition-4-8.loss",
-            "Proposition 4.8",
-            "with no loss left",
-            [f["cross_entropy"] for f in fine],
-            "<=",
-            1e-12,
-        ),
-        judge(
-            "proposition-4-8.radius",
-            "Proposition 4.8",
-            "and is not robust: 50 % radius ÷ 2√(d/(k+6))",
-            [r["radius"] for r in shared],
-            "in",
-            (0.9, 1.05),
-        ),
-        judge(
-            "proposition-4-8.averaging",
-            "Theorems D.1, D.2",
-            "f_FA breaks at √(d/k): 50 % radius ÷ √(d/k)",
-            [r["radius"] for r in averaging],
-            "in",
-            (0.95, 1.05),
-        ),
-        judge(
-            "proposition-4-8.decoupled",
-            "Theorem D.3",
-            "f_dec is √d/3-robust: proven 50 % radius ÷ √d",
-            [r["certified_radius"] for r in decoupled],
-            ">=",
-            1 / 3,
-        ),
-    ]
-
-
-_SIZES = scales({"test_points": 40}, {"test_points": 1000}, {"test_points": 1000})
+CLAIMS_4_7 = (
+    *_accuracy_and_weights("Theorem 4.7", "w_j = λ μ_j/d", of_4_7),
+    of_4_7(
+        "growth",
+        "Theorem 4.7 (2)",
+        "λ is of order ln k: λ ÷ (2 ln k), the constant of the proof",
+        lambda rows: summary("lambda")(rows) / summary("needed_lambda")(rows),
+        at_least(1.0),
+    ),
+    of_4_7(
+        "radius",
+        "Theorem 4.7 (3)",
+        "proven accuracy at √d/10, the radius of the proof (Theorem C.22)",
+        summary("certified_at_printed"),
+        at_least(0.99),
+        note="the theorem asks for T of order k⁸/η steps; 100 are enough",
+    ),
+)
 
 THEOREM_4_5 = Experiment(
     id="feature-averaging/theorem-4-5",
     source="Li et al. 2025, Theorem 4.5",
     title="Two labels: weights are class averages, and the network breaks at √(d/k)",
-    scales=_SIZES,
+    scales=tested_on(40),
     measure=measure_4_5,
-    claims=_claims_4_5,
+    claims=CLAIMS_4_5,
     about="Assumptions (constants of their orders set to 1), events of the proof and conclusions, measured on one training run.",
 )
 THEOREM_4_6 = Experiment(
     id="feature-averaging/theorem-4-6",
     source="Li et al. 2025, Theorem 4.6",
     title="The trained network approaches the averaging classifier",
-    scales=scales(
-        {"sizes": "1000 2000"}, {"sizes": "1000 4000 10000"}, {"sizes": "1000 10000 50000"}, test_points=1
-    ),
+    scales={
+        "quick": [SampleSizes(sizes=(1000, 2000))],
+        "standard": [SampleSizes(sizes=(1000, 4000, 10_000))],
+        "paper": [SampleSizes(sizes=(1000, 10_000, 50_000))],
+    },
     measure=measure_4_6,
-    claims=_claims_4_6,
+    claims=CLAIMS_4_6,
     about="The least sup-distance on the sphere between the trained network and a multiple of f_FA, relative to its own size.",
 )
 THEOREM_4_7 = Experiment(
     id="feature-averaging/theorem-4-7",
     source="Li et al. 2025, Theorem 4.7",
     title="Labels for every cluster: weights are single features, and the network is robust",
-    scales=_SIZES,
+    scales=tested_on(40),
     measure=measure_4_7,
-    claims=_claims_4_7,
+    claims=CLAIMS_4_7,
     about="Conclusions of the theorem on the trained ten-class network; the radius is that of the two-class decision.",
-)
-PROPOSITION_4_8 = Experiment(
-    id="feature-averaging/proposition-4-8",
-    source="Li et al. 2025, Proposition 4.8 and Appendix D",
-    title="Fine labels alone do not force robustness: the constructions",
-    scales=_SIZES,
-    measure=measure_4_8,
-    claims=_claims_4_8,
-    about=(
-        "Three networks written down: f_FA averages, f_dec keeps one neuron for each cluster, a ten-class network fits the fine labels"
-        " perfectly while sharing features within each class. Only descent's own choice makes fine labels robust."
-    ),
 )
