@@ -6,7 +6,7 @@ can be met, and the assumptions say for which C, if any, a setting satisfies the
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,6 +17,8 @@ from featureprism.records import Dataset, Premise
 PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
 USABLE_C0 = 10.0  # the sets J_μ of an experiment
 NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
+
+S = TypeVar("S", bound="Setting")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +41,7 @@ class Setting:
         return theorem_steps(self.step_size)
 
     @classmethod
-    def on_edge(cls, C: float, *, dim: int, points: int, width: int, **other: Any) -> Self:
+    def on_edge(cls: type[S], C: float, *, dim: int, points: int, width: int, **other: Any) -> S:
         """On the edge of (A3), (A5)-(A7) for C: σ = 1/(C√d), η = 1/C, ω = 1/(C²√(md)), α near 1/(2√C), T steps; unless `other`."""
         step_size = 1 / (4 * max(1, math.floor(math.sqrt(C) / 2)))  # 1/(4q), so that T is whole
         edge = {
