@@ -4,7 +4,18 @@ import torch
 
 from featureprism.attacks import flipping_norm
 from featureprism.context import Context
-from featureprism.experiment import Bound, Claim, Experiment, Under, at_least, at_most, between, under
+from featureprism.experiment import (
+    Bound,
+    Claim,
+    Experiment,
+    Rows,
+    Under,
+    Values,
+    at_least,
+    at_most,
+    between,
+    under,
+)
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.robustness import printed_z, proven_at_promise, robust_bracket
 from featureprism.papers.double_edged.setting import (
@@ -14,6 +25,8 @@ from featureprism.papers.double_edged.setting import (
     Problem,
     direction,
     error_of,
+    inside,
+    ours,
     outside,
     problem,
     separation,
@@ -91,11 +104,10 @@ def _inside(
     name: str, field: str, source: str, statement: str, bound: Bound, premises: Under = INSIDE
 ) -> Claim:
     """The largest value inside the assumption against an upper bound, the least one against a lower bound; one seed refutes."""
-    upper = bound.relation == "<="
+    worst = Rows.largest if bound.relation == "<=" else Rows.least
 
-    def value(rows):
-        audits = rows.of("audit", case="within")
-        return audits.largest(field) if upper else audits.least(field)
+    def value(rows: Rows) -> Values:
+        return worst(inside(rows.of("audit")), field)
 
     return Claim(name, source, statement, value, bound, premises=premises, over="every seed")
 
@@ -105,58 +117,37 @@ def _lemma(name: str, source: str, statement: str, bound: Bound) -> Claim:
     return _inside(name, name, source, f"{statement}, Δ of the sample", bound, premises)
 
 
+_EVENTS = "(P1)-(P6) hold on the training set: least over settings (1: all of them)"
+_ERROR = "test error minus 4n d^(-ln d/2), largest over settings"
+_ROBUST = (
+    "share of test points on which the constructed network is proven robust at √d/8, least over settings"
+)
+_PRINTED = "share of test points that the printed z flips, least over settings"
 CLAIMS = (
-    _inside(
-        "events",
-        "events",
-        "Proposition A.1",
-        "(P1)-(P6) hold on the training set: least over settings (1: all of them)",
-        at_least(1.0),
-    ),
+    _inside("events", "events", "Proposition A.1", _EVENTS, at_least(1.0)),
     _lemma("a10", "Lemma A.10", "largest cluster sum ÷ its bound", at_most(1.0)),
     _lemma("a11", "Lemma A.11", "least own cluster sum ÷ its bound", at_least(1.0)),
     _lemma("a12", "Lemma A.12", "least test margin minus its bound", at_least(0.0)),
     _lemma("d2", "Lemma D.2", "largest |N(x)| on test points", at_most(2.0)),
     _lemma("d3", "Lemma D.3", "least ⟨w_j, x⟩ + b_j minus its bound", at_least(0.0)),
     _lemma("d4", "Lemma D.4", "least ±⟨w_j, u⟩ minus its bound", at_least(0.0)),
-    _inside(
-        "error",
-        "excess_error",
-        "Theorem A.1",
-        "test error minus 4n d^(-ln d/2), largest over settings",
-        at_most(0.0),
-    ),
-    _inside(
-        "robust-exists",
-        "robust_exists",
-        "Theorem 4.1",
-        "share of test points on which the constructed network is proven robust at √d/8, least over settings",
-        at_least(1.0),
-        under("assumption-2-2", case="within"),
-    ),
-    _inside(
-        "printed",
-        "printed_rate",
-        "Theorem 4.2, Appendix D",
-        "share of test points that the printed z flips, least over settings",
-        at_least(1.0),
-    ),
-    Claim(
+    _inside("error", "excess_error", "Theorem A.1", _ERROR, at_most(0.0)),
+    _inside("robust-exists", "robust_exists", "Theorem 4.1", _ROBUST, at_least(1.0)),
+    _inside("printed", "printed_rate", "Theorem 4.2, Appendix D", _PRINTED, at_least(1.0)),
+    ours(
         "sums",
         "Lemmas A.10, A.11, sharp",
         "(d + 1) × mean own cluster sum inside the assumption (1 as σ → 0)",
         lambda rows: rows.of("audit", case="within").largest("own_sum_times_d"),
         between(0.95, 1.05),
-        speaker="ours",
         premises=INSIDE,
     ),
-    Claim(
+    ours(
         "outside",
         "beyond Theorem 4.2",
         "critical norm ÷ √(d/k) outside the assumption, the one farthest from 1",
         lambda rows: outside(rows.of("audit")).farthest("critical", 1.0),
         between(0.9, 1.1),
-        speaker="ours",
         note="the same as inside, where c' is 1000 times smaller: the assumption is far from necessary",
     ),
 )

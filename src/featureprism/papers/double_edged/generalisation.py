@@ -6,12 +6,12 @@ from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, under
 from featureprism.papers.double_edged.setting import (
     EXACT_KINK,
-    INSIDE,
     KINK,
     Trained,
     direction,
     error_of,
-    outside,
+    inside_and_outside,
+    ours,
     premises,
     problem,
     separation,
@@ -80,13 +80,12 @@ def _trained(rows: Rows) -> Rows:
 
 
 CLAIMS = (
-    Claim(
+    *inside_and_outside(
         "error",
         "Theorem 3.1",
-        "KKT points generalise: test error inside the assumption, largest over widths and starts",
-        lambda rows: rows.of("point", case="within").largest("error"),
+        "KKT points generalise: test error, largest over settings, widths and starts",
+        lambda rows: rows.of("point").largest("error"),
         at_most(0.005),
-        premises=INSIDE,
     ),
     Claim(
         "linear",
@@ -97,29 +96,19 @@ CLAIMS = (
         premises=under("assumption-2-2", case="within"),
         over="every seed",
     ),
-    Claim(
-        "error-outside",
-        "beyond Theorem 3.1",
-        "they generalise outside the assumption too: test error, largest over settings, widths and starts",
-        lambda rows: outside(rows.of("point")).largest("error"),
-        at_most(0.005),
-        speaker="ours",
-    ),
-    Claim(
+    ours(
         "residual",
         "beyond Theorem 2.1",
         f"stationarity of the trained networks (kinks within {KINK:g}), largest",
         lambda rows: _trained(rows).largest("stationarity"),
         at_most(0.01),
-        speaker="ours",
     ),
-    Claim(
+    ours(
         "margin",
         "beyond Theorem 2.1",
         "their normalised margin ÷ the solver's, smallest",
         lambda rows: _trained(rows).least("margin_share"),
         at_least(0.99),
-        speaker="ours",
     ),
 )
 
@@ -128,14 +117,10 @@ THEOREM_3_1 = Experiment(
     source="Frei et al. 2023, Theorem 3.1",
     title="KKT points generalise",
     scales={
-        "quick": [
-            Variants.usual(variants=FEW, iterations=80),
-            Variants.within(variants=FEW, iterations=80),
-        ],
+        "quick": [made(variants=FEW, iterations=80) for made in (Variants.usual, Variants.within)],
         "standard": [
-            Variants.usual(variants=MANY, test_points=10000),
-            Variants.on_sphere(variants=MANY, test_points=10000),
-            Variants.within(variants=MANY, test_points=10000),
+            made(variants=MANY, test_points=10000)
+            for made in (Variants.usual, Variants.on_sphere, Variants.within)
         ],
         "paper": [
             Variants.usual(3072, 10, variants=MANY, test_points=100000),

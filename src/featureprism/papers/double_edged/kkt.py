@@ -6,7 +6,7 @@ import torch
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, below, between, under
 from featureprism.networks import TwoLayerNet
-from featureprism.papers.double_edged.setting import EXACT_KINK, KINK, Trained, problem, start_of
+from featureprism.papers.double_edged.setting import EXACT_KINK, KINK, Trained, ours, problem, start_of
 from featureprism.probes import KKTAudit, direction_cosines, kkt_audit
 from featureprism.records import Dataset, Row
 from featureprism.theory import double_edged as theory
@@ -93,13 +93,12 @@ def _last_cosine(rows: Rows) -> Values:
 
 
 def _solver(name: str, statement: str, bound: float) -> Claim:
-    return Claim(
+    return ours(
         name.replace("_", "-"),
         "eqs. (2)-(7)",
         f"the convex solver finds a KKT point: {statement}, largest over settings",
         lambda rows: _largest(rows.of("solution"), name),
         at_most(bound),
-        speaker="ours",
     )
 
 
@@ -113,32 +112,29 @@ CLAIMS = (
         note="the residual falls as slowly as 1/ln(1/L); with small noise it may still rise at these times",
         premises=under("theorem-2-1"),
     ),
-    Claim(
+    ours(
         "trained-residual",
         "beyond Theorem 2.1",
         f"stationarity of the network after L-BFGS, derivatives free within {KINK:g} of a kink; largest over settings",
         lambda rows: _largest(rows.of("path", path="then L-BFGS"), "stationarity"),
         at_most(0.01),
-        speaker="ours",
         premises=under("theorem-2-1"),
     ),
-    Claim(
+    ours(
         "trained-cosine",
         "beyond Theorem 2.1",
         "cosine between the trained network's summed neurons and the solver's, smallest over signs, methods and settings",
         _last_cosine,
         above(0.98),
-        speaker="ours",
         note="the theorem says 'a KKT point'; that it is this one is an observation",
         premises=under("theorem-2-1"),
     ),
-    Claim(
+    ours(
         "hard-residual",
         "beyond Theorem 2.1",
         "stationarity of the exact point itself in the usual setting when derivatives may only be 0 or 1",
         lambda rows: _largest(rows.of("solution", case="usual"), "hard_stationarity"),
         between(0.005, 0.2),
-        speaker="ours",
         note="no trained network can come below: some neurons sit on their kinks, where the derivative is a fraction",
     ),
     _solver("stationarity", "‖θ - Σ λ_i y_i ∇N(x_i)‖/‖θ‖", 1e-8),
@@ -152,11 +148,7 @@ KKT = Experiment(
     source="Frei et al. 2023, Theorem 2.1",
     title="Training goes to a KKT point of the max-margin problem",
     scales={
-        "quick": [
-            Trained.usual(iterations=80),
-            Trained.on_sphere(iterations=80),
-            Trained.within(iterations=80),
-        ],
+        "quick": [made(iterations=80) for made in (Trained.usual, Trained.on_sphere, Trained.within)],
         "standard": [
             Trained.usual(),
             Trained.on_sphere(),

@@ -15,7 +15,8 @@ from featureprism.papers.double_edged.setting import (
     Problem,
     Trained,
     direction,
-    outside,
+    inside_and_outside,
+    ours,
     premises,
     problem,
     separation,
@@ -61,57 +62,37 @@ def measure_4_1(s: Bracketed, seed: int, context: Context) -> list[Row]:
     return [measured, *premises(s, data)]
 
 
-_PROVEN = "share of test points proven robust at √d/8"
-_SURE = "share of test points with y N(x) ≥ 1"
 CLAIMS_4_1 = (
-    Claim(
+    *inside_and_outside(
         "promise",
         "Theorem 4.1",
-        f"a robust network exists: {_PROVEN}, inside the assumption",
-        lambda rows: rows.of("radius", case="within").least("proven_at_promise"),
+        "a robust network exists: share of test points proven robust at √d/8, least over settings",
+        lambda rows: rows.of("radius").least("proven_at_promise"),
         at_least(0.99),
-        premises=under("assumption-2-2", case="within"),
+        under("assumption-2-2", case="within"),
     ),
-    Claim(
+    *inside_and_outside(
         "margin",
         "Theorem 4.1",
-        f"it classifies with margin 1: {_SURE}, inside the assumption",
-        lambda rows: rows.of("radius", case="within").least("margin_at_least_one"),
+        "it classifies with margin 1: share of test points with y N(x) ≥ 1, least over settings",
+        lambda rows: rows.of("radius").least("margin_at_least_one"),
         at_least(0.99),
-        premises=under("assumption-2-2", case="within"),
+        under("assumption-2-2", case="within"),
     ),
-    Claim(
-        "promise-outside",
-        "beyond Theorem 4.1",
-        f"{_PROVEN}, outside the assumption, least over settings",
-        lambda rows: outside(rows.of("radius")).least("proven_at_promise"),
-        at_least(0.99),
-        speaker="ours",
-    ),
-    Claim(
-        "margin-outside",
-        "beyond Theorem 4.1",
-        f"{_SURE}, outside the assumption, least over settings",
-        lambda rows: outside(rows.of("radius")).least("margin_at_least_one"),
-        at_least(0.99),
-        speaker="ours",
-    ),
-    Claim(
+    ours(
         "radius",
         "Theorem 4.1, sharp",
         "median attacked radius ÷ √d, the setting farthest from ½",
         lambda rows: rows.of("radius").farthest("half_radius", theory.SHARP_ROBUST),
         between(0.45, 0.55),
-        speaker="ours",
         note="the theorem promises 1/8; on orthogonal means the output reaches 0 at √d/2",
     ),
-    Claim(
+    ours(
         "certified",
         "Theorem 4.1, sharp",
         "median certified radius ÷ √d, the setting farthest from ½",
         lambda rows: rows.of("radius").farthest("certified_half_radius", theory.SHARP_ROBUST),
         between(0.45, 0.55),
-        speaker="ours",
     ),
 )
 
@@ -187,37 +168,33 @@ CLAIMS_4_2 = (
         premises=INSIDE,
         over="every seed",
     ),
-    Claim(
+    ours(
         "critical",
         "Theorem 4.2, sharp",
         "norm of z along u that flips half of the test points of the exact KKT point ÷ √(d/k), the setting farthest from 1",
         lambda rows: _breaking(rows, "exact"),
         between(0.95, 1.08),
-        speaker="ours",
     ),
-    Claim(
+    ours(
         "trained",
         "Theorem 4.2, sharp",
         "the same for the trained network",
         lambda rows: _breaking(rows, "trained"),
         between(0.95, 1.08),
-        speaker="ours",
     ),
-    Claim(
+    ours(
         "below",
         "Theorem 4.2, sharp",
         "share flipped at 0.7 √(d/k), largest over settings",
         lambda rows: _flipped(rows, 0.7).largest("rate"),
         at_most(0.02),
-        speaker="ours",
     ),
-    Claim(
+    ours(
         "above",
         "Theorem 4.2, sharp",
         "share flipped at 1.4 √(d/k), smallest over settings",
         lambda rows: _flipped(rows, 1.4).least("rate"),
         at_least(0.98),
-        speaker="ours",
     ),
 )
 
@@ -226,8 +203,8 @@ THEOREM_4_1 = Experiment(
     source="Frei et al. 2023, Theorem 4.1",
     title="A robust network of the same size exists",
     scales={
-        "quick": [Bracketed.usual(radius_points=20), Bracketed.within(radius_points=20)],
-        "standard": [Bracketed.usual(radius_points=200), Bracketed.within(radius_points=200)],
+        "quick": [made(radius_points=20) for made in (Bracketed.usual, Bracketed.within)],
+        "standard": [made(radius_points=200) for made in (Bracketed.usual, Bracketed.within)],
         "paper": [
             Bracketed.usual(3072, 10, radius_points=500),
             Bracketed.within(6000, 16, radius_points=500),

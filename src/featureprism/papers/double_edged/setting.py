@@ -1,13 +1,15 @@
 """What the experiments of the paper share: clusters and samples of a setting, and networks trained close to a KKT point."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, log, sqrt
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from featureprism.data import GaussianClusters, class_labels, orthogonal_centres, sample, sphere_centres
-from featureprism.experiment import Rows, under
+from featureprism.experiment import Bound, Claim, Rows, Under, Values, under
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
@@ -17,7 +19,8 @@ from featureprism.training import margin_ascent, margin_descent
 DESCENT_STEP = 0.1
 KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x_i, 1)‖ counts as on the kink of a trained network
 EXACT_KINK = 1e-9  # the same at the solver's point
-INSIDE = under("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1, 4.1 and 4.2 speak
+INSIDE = under("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
+ours = partial(Claim, speaker="ours")
 
 S = TypeVar("S", bound="Setting")
 
@@ -106,9 +109,37 @@ def premises(s: Setting, data: Problem) -> list[Row]:
     return [p.as_row() for p in (*theory.assumption_2_2(separation(s, data)), *theory.size_conditions(s))]
 
 
+def inside(rows: Rows) -> Rows:
+    """The settings for which Assumption 2.2 is meant to hold."""
+    return rows.having(case="within")
+
+
 def outside(rows: Rows) -> Rows:
-    """The settings for which Assumption 2.2 is not meant to hold."""
+    """The other settings."""
     return rows.where(lambda row: row["case"] != "within")
+
+
+def inside_and_outside(
+    name: str,
+    source: str,
+    statement: str,
+    value: Callable[[Rows], Values],
+    bound: Bound,
+    premises: Under = INSIDE,
+) -> tuple[Claim, Claim]:
+    """What a theorem says inside Assumption 2.2, and that the same is found outside of it, which is ours."""
+    within, beyond = f"{statement}; inside the assumption", f"{statement}; outside the assumption"
+    return (
+        Claim(name, source, within, lambda rows: value(inside(rows)), bound, premises=premises),
+        Claim(
+            f"{name}-outside",
+            f"beyond {source}",
+            beyond,
+            lambda rows: value(outside(rows)),
+            bound,
+            speaker="ours",
+        ),
+    )
 
 
 def start_of(s: Trained, seed: int) -> TwoLayerNet:

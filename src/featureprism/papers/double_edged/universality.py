@@ -10,11 +10,11 @@ from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, above, at_least, at_most, between
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
-    INSIDE,
     Setting,
     Trained,
     direction,
-    outside,
+    inside_and_outside,
+    ours,
     premises,
     problem,
     trained,
@@ -88,15 +88,14 @@ def _strangers(rows: Rows, along: str) -> Rows:
     return rows.of("flip", direction=along).where(lambda row: row["network"] not in (SOURCE, NEIGHBOUR))
 
 
-_FLIPPED = "flip rate of the z along u that flips 99 % on network A, on networks with other data, starts, widths and losses"
 CLAIMS_TRANSFER = (
-    Claim(
+    *inside_and_outside(
         "kkt",
         "Theorem 4.2",
-        f"one perturbation for all KKT points: {_FLIPPED}; inside the assumption, least",
-        lambda rows: _strangers(rows, "u").having(case="within").least("rate"),
+        "one perturbation for all KKT points: flip rate of the z along u that flips 99 % on network A, on networks with other data,"
+        " starts, widths and losses, least",
+        lambda rows: _strangers(rows, "u").least("rate"),
         above(0.97),
-        premises=INSIDE,
     ),
     Claim(
         "nearest-neighbour",
@@ -106,30 +105,20 @@ CLAIMS_TRANSFER = (
         at_most(0.05),
         note="the data themselves are not fragile: nearest neighbours break near √(d/2)",
     ),
-    Claim(
-        "kkt-outside",
-        "beyond Theorem 4.2",
-        f"{_FLIPPED}; outside the assumption, least",
-        lambda rows: outside(_strangers(rows, "u")).least("rate"),
-        above(0.97),
-        speaker="ours",
-    ),
-    Claim(
+    ours(
         "found",
         "beyond Theorem 4.2",
         "the same for a direction found on A's weights and half of the points alone, least",
         lambda rows: _strangers(rows, "found on A").least("rate"),
         at_least(0.7),
-        speaker="ours",
         note="it carries A's memorised noise, which other networks do not have",
     ),
-    Claim(
+    ours(
         "norm",
         "Theorem 4.2, sharp",
         "the norm of the z along u ÷ √(d/k), largest over settings",
         lambda rows: _strangers(rows, "u").largest("norm"),
         at_most(1.5),
-        speaker="ours",
     ),
 )
 
@@ -153,13 +142,12 @@ def measure_scaling(s: Scaled, seed: int, context: Context) -> list[Row]:
 
 
 def _power(name: str, statement: str, family: str, case: str, of: str, power: float) -> Claim:
-    return Claim(
+    return ours(
         name,
         "Theorem 4.2, sharp",
         f"power of {statement} in the norm that flips half of the points",
         lambda rows: rows.of("norm", family=family, case=case).slope(of, "norm"),
         between(power - 0.04, power + 0.04),
-        speaker="ours",
     )
 
 
@@ -167,13 +155,12 @@ CLAIMS_SCALING = (
     _power("exponent", "k", "clusters", "within", "clusters", -0.5),
     _power("usual", "k, with σ = 1,", "clusters", "usual", "clusters", -0.5),
     _power("dimension", "d", "dimension", "within", "dim", 0.5),
-    Claim(
+    ours(
         "constant",
         "Theorem 4.2, sharp",
         "norm ÷ √(d/k), the size farthest from 1",
         lambda rows: rows.of("norm").farthest("over_predicted", 1.0),
         between(0.9, 1.1),
-        speaker="ours",
     ),
 )
 
@@ -192,15 +179,8 @@ TRANSFER = Experiment(
     source="Frei et al. 2023, Theorem 4.2",
     title="One perturbation for networks that never met",
     scales={
-        "quick": [
-            Trained.usual(test_points=3000, iterations=80),
-            Trained.within(test_points=3000, iterations=80),
-        ],
-        "standard": [
-            Trained.usual(test_points=4000),
-            Trained.on_sphere(test_points=4000),
-            Trained.within(test_points=4000),
-        ],
+        "quick": [made(test_points=3000, iterations=80) for made in (Trained.usual, Trained.within)],
+        "standard": [made(test_points=4000) for made in (Trained.usual, Trained.on_sphere, Trained.within)],
         "paper": [
             Trained.usual(3072, 10, width=200),
             Trained.on_sphere(3072, 10, width=200),

@@ -1,6 +1,7 @@
 """One step's amplification of random features, and Proposition 3.2: how much features change."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 
 import torch
@@ -68,46 +69,42 @@ def _smaller_start(run: Rows) -> float:
     return after[starts.argmin()] - after[starts.argmax()]
 
 
-_REGIME = under(*GOOD_RUN, family="dimension")
+_in_any_dimension = partial(Claim, premises=under(*GOOD_RUN, family="dimension"))
 CLAIMS_AMPLIFICATION = (
-    Claim(
+    _in_any_dimension(
         "order-before",
         "Lemma 4.2",
         "random features are weak, of order 1/√d: power of d of the median correlation over J at t = 0",
         lambda rows: _dimensions(rows).slope("dim", "before") - 0.5,
         between(-0.6, -0.4),
         reported=-0.5,
-        premises=_REGIME,
     ),
-    Claim(
+    _in_any_dimension(
         "order-after",
         "Lemma 4.10",
         "one step amplifies them to order 1: power of d of the median correlation over J at t = 1",
         lambda rows: _dimensions(rows).slope("dim", "after"),
         between(-0.05, 0.05),
         reported=0.0,
-        premises=_REGIME,
     ),
-    Claim(
+    _in_any_dimension(
         "alignment",
         "Condition 4.7, Lemma 4.10",
         "every neuron of J is aligned with its cluster at t = 1: their share, smallest over d",
         lambda rows: _dimensions(rows).least("aligned_after"),
         at_least(0.99),
         reported=1.0,
-        premises=_REGIME,
         over="every seed",
     ),
-    Claim(
+    _in_any_dimension(
         "bound",
         "Lemma 4.10",
         f"least correlation over J at t = 1 ÷ 1/(16 C₂), C₀ = {C0:g}",
         lambda rows: _dimensions(rows).least("least_after") / theory.correlation_bound(C0),
         at_least(1.0),
-        premises=_REGIME,
         over="every seed",
     ),
-    Claim(
+    _in_any_dimension(
         "before",
         "Lemma 4.2, sharp",
         "median correlation × √d at t = 0 over J, mean over d",
@@ -115,16 +112,14 @@ CLAIMS_AMPLIFICATION = (
         between(0.55, 0.75),
         speaker="ours",
         note="the median of |N(0, 1)| is 0.67",
-        premises=_REGIME,
     ),
-    Claim(
+    _in_any_dimension(
         "after",
         "Lemma 4.10, sharp",
         "median correlation at t = 1, smallest over d",
         lambda rows: _dimensions(rows).least("after"),
         between(0.6, 0.8),
         speaker="ours",
-        premises=_REGIME,
     ),
     Claim(
         "start",

@@ -1,12 +1,13 @@
 """Figure 1: the boundary that the network learns from flipped labels."""
 
 from math import sqrt
+from typing import Any
 
 import torch
 
 from featureprism.context import Context
 from featureprism.data import best_classifier
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
+from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.setting import (
     Problem,
@@ -104,50 +105,41 @@ def _points(data: Problem) -> list[Row]:
     ]
 
 
-def _at_end(rows: Rows, name: str) -> Values:
-    return rows.of("time").per_seed(lambda run: run.column(name)[-1])
-
-
 def _no_constant(rows: Rows) -> str:
     constants = rows.of("constants")
     least, largest = (constants.column(name).mean() for name in ("least", "largest"))
     return f"(A7) asks for C ≥ {least:.0f}, the others for C ≤ {largest:.2g}: no C fits these parameters"
 
 
+def _at_end(
+    name: str, statement: str, field: str, bound: Bound, source: str = "Figure 1", **other: Any
+) -> Claim:
+    def value(rows: Rows) -> Values:
+        return rows.of("time").per_seed(lambda run: run.column(field)[-1])
+
+    return Claim(name, source, statement, value, bound, **other)
+
+
+_EVERY: dict[str, Any] = {"reported": 0.0, "over": "every seed"}
+_RIGHT = "every clean training point is right: clean training points that are wrong"
+_WRONG = "every flipped training point is wrong: flipped training points that are fitted"
 CLAIMS = (
-    Claim(
-        "clean-wrong",
-        "Figure 1",
-        "every clean training point is right: clean training points that are wrong",
-        lambda rows: _at_end(rows, "clean_wrong"),
-        at_most(0.0),
-        reported=0.0,
-        over="every seed",
+    _at_end("clean-wrong", _RIGHT, "clean_wrong", at_most(0.0), **_EVERY),
+    _at_end("noisy-right", _WRONG, "noisy_right", at_most(0.0), **_EVERY),
+    _at_end(
+        "boundary",
+        "the boundary is near the diagonals: agreement with |⟨μ1,x⟩| - |⟨μ2,x⟩| on [-2, 2]²",
+        "agreement",
+        at_least(0.95),
     ),
-    Claim(
-        "noisy-right",
-        "Figure 1",
-        "every flipped training point is wrong: flipped training points that are fitted",
-        lambda rows: _at_end(rows, "noisy_right"),
-        at_most(0.0),
-        reported=0.0,
-        over="every seed",
-    ),
-    Claim(
+    _at_end(
         "test-error",
-        "Theorem 3.1, in the setting of Figure 1",
         "the test error is close to the noise rate: error under noisy labels minus that rate",
-        lambda rows: _at_end(rows, "excess_error"),
+        "excess_error",
         between(-0.01, 0.01),
+        "Theorem 3.1, in the setting of Figure 1",
         note=_no_constant,
         premises=under("assumption"),
-    ),
-    Claim(
-        "boundary",
-        "Figure 1",
-        "the boundary is near the diagonals: agreement with |⟨μ1,x⟩| - |⟨μ2,x⟩| on [-2, 2]²",
-        lambda rows: _at_end(rows, "agreement"),
-        at_least(0.95),
     ),
 )
 

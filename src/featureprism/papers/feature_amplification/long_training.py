@@ -1,5 +1,6 @@
 """What Theorem 3.1 leads to: how robust the amplified features are, and whether long training memorises the noise."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, sqrt
 
@@ -8,7 +9,18 @@ import numpy as np
 from featureprism.attacks import self_test
 from featureprism.certificates import robust_radius
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, below, between
+from featureprism.experiment import (
+    Bound,
+    Claim,
+    Experiment,
+    Rows,
+    Values,
+    above,
+    at_least,
+    at_most,
+    below,
+    between,
+)
 from featureprism.papers.feature_amplification.figure import times_of
 from featureprism.papers.feature_amplification.setting import (
     C,
@@ -24,6 +36,7 @@ from featureprism.records import Row
 BEST = 1 / sqrt(2)  # the distance of a centre from the boundary of f*
 EARLY = (4, 100)  # steps: after the start has been forgotten, long before anything is memorised
 BEYOND = "beyond the paper"
+NOISE = 0.1  # share of flipped labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,30 +77,28 @@ def _radius(rows: Rows, stage: str, name: str = "half_radius") -> Values:
     return rows.of("radius", stage=stage).per_seed(name)
 
 
+def _ours(name: str, statement: str, value: Callable[[Rows], Values], bound: Bound) -> Claim:
+    return Claim(name, BEYOND, statement, value, bound, speaker="ours")
+
+
 CLAIMS_ROBUSTNESS = (
-    Claim(
+    _ours(
         "amplified",
-        BEYOND,
         "amplified features: 50 % radius ÷ 1/√2, the distance of a centre from the boundary of f*; attacked end",
         lambda rows: _radius(rows, "theorem") / BEST,
         between(0.5, 1.05),
-        speaker="ours",
     ),
-    Claim(
+    _ours(
         "proven",
-        BEYOND,
         "the same, proven end",
         lambda rows: _radius(rows, "theorem", "certified_half_radius") / BEST,
         between(0.4, 1.05),
-        speaker="ours",
     ),
-    Claim(
+    _ours(
         "long",
-        BEYOND,
         "long training does not change it much: 50 % radius ÷ that after the theorem's steps",
         lambda rows: _radius(rows, "long") / _radius(rows, "theorem"),
         between(0.5, 1.5),
-        speaker="ours",
     ),
 )
 
@@ -113,102 +124,66 @@ def measure_memorisation(s: Setting, seed: int, context: Context) -> list[Row]:
     return rows
 
 
-def _at_end(rows: Rows, name: str, *, most: bool) -> Values:
+def _at_end(field: str, *, most: bool) -> Callable[[Rows], Values]:
     """The value after the last step in the largest dimension, or in the smallest."""
 
     def value(run: Rows) -> float:
         dims = run.column("dim") if most else -run.column("dim")
         last = int(np.lexsort((run.column("time"), dims))[-1])
-        return run.column(name)[last]
+        return run.column(field)[last]
 
-    return rows.of("time").per_seed(value)
-
-
-def _early(rows: Rows) -> Rows:
-    return rows.of("time").where(lambda row: EARLY[0] <= (row["time"] or 0) <= EARLY[1])
+    return lambda rows: rows.of("time").per_seed(value)
 
 
-CLAIMS_MEMORISATION = tuple(
-    Claim(name, BEYOND, statement, value, bound, speaker="ours")
-    for name, statement, value, bound in (
-        (
-            "early",
-            f"from step {EARLY[0]} to {EARLY[1]} no flipped label is fitted: largest share",
-            lambda rows: _early(rows).largest("fitted_share"),
-            at_most(0.0),
-        ),
-        (
-            "high-dimension",
-            "the largest d, more directions than points: share of flipped labels that long training fits",
-            lambda rows: _at_end(rows, "fitted_share", most=True),
-            at_least(0.9),
-        ),
-        (
-            "benign",
-            "the largest d: and fresh points keep their clean label all the same (clean test error)",
-            lambda rows: _at_end(rows, "clean_error", most=True),
-            at_most(0.02),
-        ),
-        (
-            "low-dimension",
-            "the smallest d: only part of them can be fitted (share)",
-            lambda rows: _at_end(rows, "fitted_share", most=False),
-            below(0.7),
-        ),
-        (
-            "harmful",
-            "the smallest d: and what is fitted costs clean test error",
-            lambda rows: _at_end(rows, "clean_error", most=False),
-            above(0.02),
-        ),
-    )
+def _early(rows: Rows) -> Values:
+    early = rows.of("time").where(lambda row: EARLY[0] <= (row["time"] or 0) <= EARLY[1])
+    return early.largest("fitted_share")
+
+
+_SOON = f"from step {EARLY[0]} to {EARLY[1]} no flipped label is fitted: largest share"
+_MANY = "the largest d, more directions than points: share of flipped labels that long training fits"
+_BENIGN = "the largest d: and fresh points keep their clean label all the same (clean test error)"
+_FEW = "the smallest d: only part of them can be fitted (share)"
+_HARM = "the smallest d: and what is fitted costs clean test error"
+CLAIMS_MEMORISATION = (
+    _ours("early", _SOON, _early, at_most(0.0)),
+    _ours("high-dimension", _MANY, _at_end("fitted_share", most=True), at_least(0.9)),
+    _ours("benign", _BENIGN, _at_end("clean_error", most=True), at_most(0.02)),
+    _ours("low-dimension", _FEW, _at_end("fitted_share", most=False), below(0.7)),
+    _ours("harmful", _HARM, _at_end("clean_error", most=False), above(0.02)),
 )
 
 
-def _bracketed(
-    dim: int, points: int, width: int, steps: int, radius_points: int, max_cells: int
-) -> list[Bracketed]:
-    """A setting of the theorem's kind, but longer and with 10 % of the labels flipped."""
-    return [
-        Bracketed.on_edge(
-            C,
-            dim=dim,
-            points=points,
-            width=width,
-            noise_rate=0.1,
-            steps=steps,
-            radius_points=radius_points,
-            max_cells=max_cells,
-        )
-    ]
-
-
 def _wide(dims: tuple[int, ...], points: int, steps: int) -> list[Setting]:
-    """The same with noise of norm 1, so that points have something of their own to be memorised by, and larger steps."""
-    return [
-        Setting.on_edge(
-            C,
-            dim=dim,
-            points=points,
-            width=60,
-            noise_rate=0.1,
-            steps=steps,
-            sigma=1 / sqrt(dim),
-            step_size=1.0,
-        )
-        for dim in dims
-    ]
+    """Noise of norm 1, so that points have something of their own to be memorised by, and larger steps."""
+    sizes = {"points": points, "width": 60, "steps": steps, "noise_rate": NOISE, "step_size": 1.0}
+    return [Setting.on_edge(C, dim=dim, sigma=1 / sqrt(dim), **sizes) for dim in dims]
 
 
+BRACKETED = {
+    "quick": {"dim": 50, "points": 800, "width": 40, "steps": 1000, "radius_points": 20, "max_cells": 20},
+    "standard": {
+        "dim": 200,
+        "points": 2000,
+        "width": 100,
+        "steps": 3000,
+        "radius_points": 100,
+        "max_cells": 60,
+    },
+    "paper": {
+        "dim": 200,
+        "points": 5000,
+        "width": 200,
+        "steps": 10000,
+        "radius_points": 200,
+        "max_cells": 200,
+    },
+}
 ROBUSTNESS = Experiment(
     id="feature-amplification/robustness",
     source=BEYOND,
     title="How robust amplified features are",
-    scales={
-        "quick": _bracketed(50, 800, 40, 1000, radius_points=20, max_cells=20),
-        "standard": _bracketed(200, 2000, 100, 3000, radius_points=100, max_cells=60),
-        "paper": _bracketed(200, 5000, 200, 10000, radius_points=200, max_cells=200),
-    },
+    scales={scale: [Bracketed.on_edge(C, noise_rate=NOISE, **sizes)] for scale, sizes in BRACKETED.items()},
     measure=measure_robustness,
     claims=CLAIMS_ROBUSTNESS,
     about="Radii of test points under their clean labels, bracketed: after the steps of Theorem 3.1 and after long training.",

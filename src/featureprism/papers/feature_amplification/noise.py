@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from math import nan
+from typing import Any
 
 import numpy as np
 import torch
 
 from featureprism.context import Context
 from featureprism.data import NOISES
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
+from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.papers.feature_amplification.setting import (
     C,
     Setting,
@@ -116,44 +117,26 @@ def measure_linear(s: Setting, seed: int, context: Context) -> list[Row]:
     return rows + good_run(s, start(s, seed).W.detach(), data.train)
 
 
-def _error(rows: Rows, name: str) -> Values:
-    return rows.of("linear", through=name).per_seed("error")
+def _linear(name: str, source: str, statement: str, through: str, bound: Bound, **other: Any) -> Claim:
+    def value(rows: Rows) -> Values:
+        return rows.of("linear", through=through).per_seed("error")
+
+    return Claim(name, source, statement, value, bound, **other)
 
 
+_CHANCE = "no linear classifier beats chance: test error of the best found"
+_ORIGIN_ONLY = "'no better than random guessing' is true through the origin only"
+_CUT = (
+    "with a bias a linear classifier cuts off one cluster, and errs on another: test error of the best found"
+)
+_NETWORK = "the network on the same data: test error under clean labels"
 CLAIMS_LINEAR = (
-    Claim(
-        "origin",
-        "Section 1",
-        "no linear classifier beats chance: test error of the best found through the origin",
-        lambda rows: _error(rows, "origin"),
-        at_least(0.45),
-        reported=0.5,
+    _linear("origin", "Section 1", f"{_CHANCE} through the origin", "origin", at_least(0.45), reported=0.5),
+    _linear(
+        "bias", "Section 1", f"{_CHANCE} with a bias", "bias", at_least(0.45), reported=0.5, note=_ORIGIN_ONLY
     ),
-    Claim(
-        "bias",
-        "Section 1",
-        "no linear classifier beats chance: test error of the best found with a bias",
-        lambda rows: _error(rows, "bias"),
-        at_least(0.45),
-        reported=0.5,
-        note="'no better than random guessing' is true through the origin only",
-    ),
-    Claim(
-        "one-cluster",
-        "beyond Section 1",
-        "with a bias a linear classifier cuts off one cluster, and errs on another: test error of the best found",
-        lambda rows: _error(rows, "bias"),
-        between(0.2, 0.3),
-        speaker="ours",
-    ),
-    Claim(
-        "network",
-        "Theorem 3.1",
-        "the network on the same data: test error under clean labels",
-        lambda rows: _error(rows, "network"),
-        at_most(0.01),
-        premises=under("assumption"),
-    ),
+    _linear("one-cluster", "beyond Section 1", _CUT, "bias", between(0.2, 0.3), speaker="ours"),
+    _linear("network", "Theorem 3.1", _NETWORK, "network", at_most(0.01), premises=under("assumption")),
 )
 
 
