@@ -8,11 +8,11 @@ from featureprism.papers.double_edged import PAPER
 SMALL = {
     "points": 30,
     "test_points": 20,
-    "width": 6,
+    "width": 20,
     "iterations": 5,
-    "steps": 40,
+    "steps": 100,
     "radius_points": 1,
-    "variants": ((6, 0.1),),
+    "variants": ((20, 0.1),),
 }
 
 
