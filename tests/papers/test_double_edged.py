@@ -1,69 +1,51 @@
-"""Every item at a tiny size: the rows are complete, the claims judge them, the figure can be drawn."""
+"""What the items of double-edged measure, against known truths."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from featureprism.papers import PAPERS
-from featureprism.papers.double_edged.universality import NearestNeighbour, slopes
+from featureprism.context import Context
+from featureprism.experiment import Rows, fields_of
+from featureprism.papers.double_edged.kkt import KKT
+from featureprism.papers.double_edged.setting import Setting, clusters_of
+from featureprism.papers.double_edged.universality import CLAIMS_SCALING, SCALING, NearestNeighbour
 from featureprism.records import Dataset
-from featureprism.report.figures import DRAWINGS
-from featureprism.sweep import run
-
-EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["double-edged"]}
-TINY = {"points": 60, "test_points": 60, "width": 20, "iterations": 20, "steps": 60}
-EXPECTED = {
-    "kkt": {
-        "stationarity",
-        "feasibility",
-        "slackness",
-        "balance",
-        "sum-gap",
-        "fitted-stationarity",
-        "trained-cosine",
-        "trained-residual",
-        "hard-residual",
-        "threshold",
-    },
-    "theorem-3-1": {"error", "residual", "margin", "linear"},
-    "theorem-4-1": {"radius", "certified", "promise", "margin"},
-    "theorem-4-2": {"critical", "trained", "below", "above", "printed", "printed-output"},
-    "transfer": {"kkt", "found", "norm", "nearest-neighbour"},
-    "scaling": {"exponent", "usual", "dimension", "constant"},
-    "assumption-2-2": {"holds", "a10", "a11", "a12", "d2", "d3", "d4", "sums", "usual", "outside"},
-}
 
 
-@pytest.mark.parametrize("item", EXPECTED)
-def test_every_item_runs_is_judged_and_drawn(item, tmp_path):
-    experiment = EXPERIMENTS[item]
-    settings = [{**s, **TINY, "dim": s["dim"] // 10} for s in experiment.scales["quick"]]
-    settings = [s | ({"radius_points": 2} if "radius_points" in s else {}) for s in settings]
-    settings = [s | ({"variants": "20:0.1"} if "variants" in s else {}) for s in settings]
-    result = run(replace(experiment, scales={"quick": settings}), "quick", [0], tmp_path)
-    assert {c.id.removeprefix(f"{item}.") for c in result.claims} == EXPECTED[item]
-    assert DRAWINGS[experiment.id](result.rows)
-
-
-@pytest.mark.slow
-def test_the_claims_hold_at_the_quick_scale(tmp_path):
-    for item, experiment in EXPERIMENTS.items():
-        result = run(experiment, "quick", [0, 1, 2], tmp_path)
-        assert [c.id for c in result.claims if not c.holds] == [], item
-
-
-def test_the_breaking_norm_follows_the_law(tmp_path):
+def test_the_breaking_norm_follows_the_law():
     """σ = 1/√d at small d: the exact KKT point breaks at √(d/k), so the exponents are -1/2 and 1/2."""
-    experiment = EXPERIMENTS["scaling"]
     settings = [
-        {**s, "dim": s["dim"] // 5, "points": 60, "test_points": 200}
-        for s in experiment.scales["quick"]
-        if s["name"] == "within"
+        replace(s, dim=s.dim // 5, points=60, test_points=200)
+        for s in SCALING.settings("quick")
+        if s.case == "within"
     ]
-    rows = run(replace(experiment, scales={"quick": settings}), "quick", [0], tmp_path).rows
-    assert slopes(rows, "clusters", "clusters", "within")[0] == pytest.approx(-0.5, abs=0.04)
-    assert slopes(rows, "dimension", "dim", "within")[0] == pytest.approx(0.5, abs=0.04)
+    rows = Rows.gather(
+        {"seed": 0, **fields_of(s), **row} for s in settings for row in SCALING.measure(s, 0, Context())
+    )
+    powers = {c.name: c.value(rows)[0] for c in CLAIMS_SCALING if c.name in ("exponent", "dimension")}
+    assert powers == pytest.approx({"exponent": -0.5, "dimension": 0.5}, abs=0.04)
+
+
+def test_what_every_kkt_point_satisfies(monkeypatch):
+    """v_j² = ‖w_j‖² + b_j² and Σλ = ‖θ‖²/2 follow from the KKT conditions, with the solver's multipliers."""
+    monkeypatch.setattr("featureprism.papers.double_edged.kkt.PATHS", {})
+    for setting in KKT.settings("quick"):
+        tiny = replace(setting, dim=100, points=60, iterations=1)
+        row = KKT.measure(tiny, 0, Context())[0]
+        assert row["kind"] == "solution"
+        assert row["balance"] < 1e-9
+        assert row["sum_gap"] < 1e-8
+
+
+def test_the_three_cases_have_the_means_they_say():
+    for made in (Setting.usual, Setting.on_sphere, Setting.within):
+        clusters = clusters_of(made(50, 6), 0)
+        gram = clusters.mu @ clusters.mu.T
+        assert torch.diagonal(gram).tolist() == pytest.approx([50.0] * 6)
+        apart = float(gram.fill_diagonal_(0).abs().max())
+        assert (apart > 1) == (made == Setting.on_sphere)
+        assert clusters.labels.tolist() == [1, 1, 1, -1, -1, -1]
 
 
 def test_the_nearest_neighbour_by_hand():

@@ -6,10 +6,11 @@ import torch
 
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.theory import double_edged as theory
+from featureprism.training import log_loss
 
 
 def setting(dim, k, sigma, n=400, coherence=0.0):
-    return theory.Setting(dim, k, sigma, n, coherence, 0.5)
+    return theory.Separation(dim=dim, clusters=k, sigma=sigma, points=n, coherence=coherence, balance=0.5)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +42,8 @@ def test_the_printed_perturbation_in_the_small_noise_limit():
 def test_bounds_at_the_worst_case_of_the_assumption():
     """c' = 1/10 and Δ = d/21 give 7/8·5/16 - 2/8 as d grows. Lemma A.12."""
     d = 10**9
-    s = replace(setting(d, 1, 0.1), measured_width=d / 21)
-    s = replace(s, coherence=(d - s.width + 1) / 10 - s.width - 1)
+    s = replace(setting(d, 1, 0.1), measured_spread=d / 21)
+    s = replace(s, coherence=(d - s.spread + 1) / 10 - s.spread - 1)
     assert s.crowding == pytest.approx(0.1)
     assert theory.least_test_margin(s) == pytest.approx(7 / 8 * 5 / 16 - 2 / 8, rel=1e-2)
 
@@ -53,24 +54,36 @@ def test_the_loss_threshold_is_where_one_margin_can_be_zero():
     assert theory.loss_threshold(10, "logistic") == pytest.approx(math.log1p(math.exp(-0.0)) / 10)
 
 
+@pytest.mark.parametrize("loss", ["exponential", "logistic"])
+def test_below_the_threshold_every_margin_is_positive(loss, generator):
+    """One margin that is not positive alone makes n L at least ℓ(0). Theorem 2.1."""
+    for scale in (0.1, 1.0, 30.0):
+        margins = scale * torch.rand(10, generator=generator).double()
+        margins[3] = -margins[3]
+        assert not theory.holds(theory.theorem_2_1(float(log_loss(margins, loss)), 10, loss))
+    sure = torch.full((10,), 5.0).double()
+    assert theory.holds(theory.theorem_2_1(float(log_loss(sure, loss)), 10, loss))
+
+
 def test_events_hold_on_samples_and_widths_are_tight(generator):
     clusters = orthogonal_clusters(400, 2, 2, 0.2, generator=generator)
     data = sample(clusters, 60, generator=generator)
-    s = theory.setting_of(clusters.mu, clusters.labels, 0.2, 60)
+    sizes = theory.Setting(dim=400, clusters=4, sigma=0.2, points=60)
+    s = theory.separation(sizes, clusters.mu, clusters.labels)
     assert s.coherence < 1e-9
     assert s.balance == 0.5
     assert theory.holds(theory.sample_events(s, data))
     measured = theory.on_sample(s, data)
-    assert 0 < measured.width < s.width
+    assert 0 < measured.spread < s.spread
     names = ("(P4)", "(P5)")
     at = [
         p
-        for p in theory.sample_events(replace(s, measured_width=measured.width + 1e-6), data)
+        for p in theory.sample_events(replace(s, measured_spread=measured.spread + 1e-6), data)
         if p.name[:4] in names
     ]
     below = [
         p
-        for p in theory.sample_events(replace(s, measured_width=0.99 * measured.width), data)
+        for p in theory.sample_events(replace(s, measured_spread=0.99 * measured.spread), data)
         if p.name[:4] in names
     ]
     assert theory.holds(at)
@@ -80,7 +93,8 @@ def test_events_hold_on_samples_and_widths_are_tight(generator):
 def test_a_spoilt_sample_breaks_its_events(generator):
     clusters = orthogonal_clusters(400, 2, 2, 0.2, generator=generator)
     data = sample(clusters, 60, generator=generator)
-    s = theory.setting_of(clusters.mu, clusters.labels, 0.2, 60)
+    sizes = theory.Setting(dim=400, clusters=4, sigma=0.2, points=60)
+    s = theory.separation(sizes, clusters.mu, clusters.labels)
     far = replace(data, x=data.x + 2 * torch.ones_like(data.x))
     assert not theory.holds(theory.sample_events(s, far))
     one = replace(data, cluster=torch.zeros_like(data.cluster))

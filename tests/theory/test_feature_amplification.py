@@ -7,24 +7,35 @@ import torch
 from featureprism.data import LabelNoise, sample_xor, xor_clusters
 from featureprism.theory import feature_amplification as theory
 
-FIGURE_1 = theory.Setting(2, 5000, 500, 1 / math.sqrt(50), 0.15, 1 / math.sqrt(16000), 0.05)
+FIGURE_1 = theory.Setting(
+    dim=2,
+    points=5000,
+    width=500,
+    sigma=1 / math.sqrt(50),
+    noise_rate=0.15,
+    start=1 / math.sqrt(16000),
+    step_size=0.05,
+    steps=3000,
+)
 
 
 def test_no_constant_fits_figure_1():
     low, high = theory.feasible_constants(FIGURE_1)
     assert low == pytest.approx(100)
     assert high < 1  # d = 2 breaks (A1) already
-    assert not all(p.holds for p in theory.assumptions(FIGURE_1, 100.0))
+    failing = [p.id for p in theory.assumptions(FIGURE_1, low) if not p.holds]
+    assert failing == [f"assumption.{name}" for name in ("a1", "a3", "a5", "a6")]
 
 
 @pytest.mark.parametrize("C", [4.0, 10.0, 16.0, 100.0])
 def test_a_regime_meets_the_assumptions_it_is_the_edge_of(C):
-    s = theory.regime(10**7, 10**6, 10**4, C)
+    s = theory.Setting.on_edge(C, dim=10**7, points=10**6, width=10**4)
     assert [p.name for p in theory.assumptions(s, C) if not p.holds] == []
     low, high = theory.feasible_constants(s)
     assert low <= C * (1 + 1e-9)
     assert high * (1 + 1e-9) >= C
-    assert s.steps == 1 + 1 / (4 * s.step_size)
+    assert s.steps == s.theorem_steps == 1 + 1 / (4 * s.step_size)
+    assert theory.Setting.on_edge(C, dim=50, points=40, width=6, steps=7, start=0.5).steps == 7
     assert any(not p.holds for p in theory.assumptions(s, 100 * C))
 
 
@@ -39,7 +50,7 @@ def test_constants_of_the_proof():
 
 
 def test_events_of_the_start_and_of_the_sample(generator):
-    s = theory.regime(300, 800, 200, 16.0)
+    s = theory.Setting.on_edge(16.0, dim=300, points=800, width=200)
     clusters = xor_clusters(300, s.sigma, generator=generator)
     noisy = sample_xor(clusters, 800, LabelNoise("constant", s.noise_rate), generator=generator)
     W = s.start * torch.randn(200, 300, generator=generator).double()

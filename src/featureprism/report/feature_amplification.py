@@ -6,46 +6,45 @@ from math import sqrt
 import numpy as np
 from matplotlib.figure import Figure
 
-from featureprism.records import Row
-from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels
+from featureprism.experiment import Rows
+from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
 
 
-def figure_1(rows: list[Row]) -> Figure:
+def figure_1(rows: Rows) -> Figure:
     """Boundary and points of the first seed at two times, and the agreement with f* along training."""
-    seed = min(r["seed"] for r in rows)
-    own = [r for r in rows if r["seed"] == seed]
-    times = sorted({r["time"] for r in of_kind(own, "boundary")})
+    first = rows.having(seed=rows.seeds[0])
+    times = sorted(first.of("boundary").distinct("time"))
     figure, axes = panels(len(times) + 1, width=3.3, height=3.1)
     for panel, time in zip(axes, times, strict=False):
-        grid = of_kind(own, "boundary", time=time)
-        x = sorted({r["x1"] for r in grid})
+        grid = first.of("boundary", time=time)
+        x = sorted(grid.distinct("x1"))
         values = {(r["x1"], r["x2"]): r["value"] for r in grid}
         table = np.array([[values[a, b] for a in x] for b in x])
         panel.contourf(x, x, np.sign(table), levels=[-2, 0, 2], colors=["#f5c9b0", "#bcd9ec"])
         for label, marker in ((1.0, "+"), (-1.0, "_")):
             for flipped in (False, True):
-                points = of_kind(own, "point", label=label, flipped=flipped)
+                points = first.of("point", label=label, flipped=flipped)
                 colour = "black" if flipped else COLOURS[0 if label > 0 else 1]
                 panel.scatter(
-                    [p["x1"] for p in points],
-                    [p["x2"] for p in points],
+                    points.column("x1"),
+                    points.column("x2"),
                     marker=marker,
                     s=14,
                     linewidths=0.8,
                     color=colour,
                 )
         panel.set(xlim=(-2, 2), ylim=(-2, 2), title=f"t = {time:g} (black: flipped labels)", aspect="equal")
-    x, low, mean, high = over_seeds(of_kind(rows, "time"), "time", "agreement")
+    x, low, mean, high = over_seeds(rows.of("time"), "time", "agreement")
     band(axes[-1], x, low, mean, high, COLOURS[0], None)
     axes[-1].set(xscale="log", xlabel="steps", ylabel="agreement with f*", ylim=(0.4, 1.02))
     return figure
 
 
-def theorem_3_1(rows: list[Row]) -> Figure:
+def theorem_3_1(rows: Rows) -> Figure:
     """Correlation and alignment along the few steps, one line for each d."""
     figure, (left, right) = panels(2, width=3.6, height=2.8)
-    for colour, dim in zip(COLOURS, sorted({r["dim"] for r in of_kind(rows, "step")}), strict=False):
-        own = of_kind(rows, "step", dim=dim)
+    for colour, dim in zip(COLOURS, sorted(rows.of("step").distinct("dim")), strict=False):
+        own = rows.of("step", dim=dim)
         for panel, key in ((left, "correlation"), (right, "aligned")):
             x, low, mean, high = over_seeds(own, "time", key)
             band(panel, x, low, mean, high, colour, f"d = {dim}")
@@ -55,19 +54,17 @@ def theorem_3_1(rows: list[Row]) -> Figure:
     return figure
 
 
-def amplification(rows: list[Row]) -> Figure:
+def amplification(rows: Rows) -> Figure:
     """Distribution of correlations before and after one step for each d, and against the start."""
     figure, (left, right) = panels(2, width=3.8, height=3.0)
-    own = [r for r in rows if r["family"] == "dimension"]
-    for colour, dim in zip(COLOURS, sorted({r["dim"] for r in own}), strict=False):
+    quantiles = rows.of("quantile", family="dimension")
+    for colour, dim in zip(COLOURS, sorted(quantiles.distinct("dim")), strict=False):
         for time, style in ((0, ":"), (1, "-")):
-            q, _, mean, _ = over_seeds(
-                of_kind(own, "quantile", dim=dim, time=time), "quantile", "correlation"
-            )
+            q, _, mean, _ = over_seeds(quantiles.having(dim=dim, time=time), "quantile", "correlation")
             left.plot(mean, q, style, color=colour, label=f"d = {dim}" if time else None)
     left.set(xlabel="cos(w_j, μ) over J: dotted t = 0, full t = 1", ylabel="share of neurons below")
     left.legend()
-    starts = [r for r in of_kind(rows, "summary") if r["family"] == "start"]
+    starts = rows.of("summary", family="start")
     x, low, mean, high = over_seeds(starts, "start", "after")
     band(right, x, low, mean, high, COLOURS[0], None)
     right.set(
@@ -76,13 +73,13 @@ def amplification(rows: list[Row]) -> Figure:
     return figure
 
 
-def proposition_3_2(rows: list[Row]) -> Figure:
+def proposition_3_2(rows: Rows) -> Figure:
     """Feature change against the start, with the slope -1."""
     figure, (axes,) = panels(1, width=4.0, height=3.0)
-    x, low, mean, high = over_seeds(of_kind(rows, "change"), "start", "change")
+    x, low, mean, high = over_seeds(rows.of("change"), "start", "change")
     band(axes, x, low, mean, high, COLOURS[0], "measured")
     axes.plot(x, mean[0] * x[0] / x, ":", color="black", label="slope -1")
-    x, _, bound, _ = over_seeds(of_kind(rows, "change"), "start", "bound")
+    x, _, bound, _ = over_seeds(rows.of("change"), "start", "bound")
     axes.plot(x, bound, "--", color="0.5", label="bound of the proof")
     axes.set(
         xscale="log", yscale="log", xlabel="initialisation scale ω", ylabel="least relative feature change"
@@ -91,53 +88,51 @@ def proposition_3_2(rows: list[Row]) -> Figure:
     return figure
 
 
-def label_noise(rows: list[Row]) -> Figure:
+def label_noise(rows: Rows) -> Figure:
     """Clean points lost against the noise rate, for each kind of noise."""
     figure, (axes,) = panels(1, width=4.6, height=3.0)
-    kinds = list(dict.fromkeys(r["noise"] for r in of_kind(rows, "rate")))
-    for colour, kind in zip(COLOURS, kinds, strict=False):
-        x, low, mean, high = over_seeds(of_kind(rows, "rate", noise=kind), "rate", "clean_lost")
+    for colour, kind in zip(COLOURS, rows.of("rate").distinct("noise"), strict=False):
+        x, low, mean, high = over_seeds(rows.of("rate", noise=kind), "rate", "clean_lost")
         band(axes, x, low, mean, high, colour, kind)
     axes.set(xlabel="noise rate η", ylabel="clean training points lost", ylim=(-0.02, 1.02))
     axes.legend()
     return figure
 
 
-def linear(rows: list[Row]) -> Figure:
+def linear(rows: Rows) -> Figure:
     """Errors of the best linear classifiers and of the network."""
     figure, (axes,) = panels(1, width=4.0, height=2.6)
     names = {"origin": "linear, through the origin", "bias": "linear, with a bias", "network": "network"}
-    for place, (key, text) in enumerate(names.items()):
-        values = [r["error"] for r in of_kind(rows, "linear", through=key)]
-        axes.barh(place, sum(values) / len(values), color=COLOURS[place], height=0.6)
-        axes.text(-0.01, place, text, ha="right", va="center", fontsize=8)
+    for height, (key, text) in enumerate(names.items()):
+        error = rows.of("linear", through=key).column("error").mean()
+        axes.barh(height, error, color=COLOURS[height], height=0.6)
+        axes.text(-0.01, height, text, ha="right", va="center", fontsize=8)
     axes.set(xlabel="test error under clean labels", xlim=(0, 0.6), yticks=[])
     axes.set_ylim(len(names) - 0.4, -0.6)
     return figure
 
 
-def robustness(rows: list[Row]) -> Figure:
+def robustness(rows: Rows) -> Figure:
     """Proven to attacked 50 % radius after the theorem's steps and after long training."""
     figure, (axes,) = panels(1, width=4.6, height=2.4)
-    for place, (stage, text) in enumerate(
-        (("theorem", "after 1 + 1/(4α) steps"), ("long", "after long training"))
-    ):
-        own = of_kind(rows, "radius", stage=stage)
-        low, high = (sum(r[k] for r in own) / len(own) for k in ("certified_half_radius", "half_radius"))
-        axes.plot([low, high], [place, place], color=COLOURS[place], linewidth=6)
-        axes.plot(high, place, "|", color="black", markersize=12)
-        axes.text(-0.01, place, text, ha="right", va="center", fontsize=8)
+    names = {"theorem": "after 1 + 1/(4α) steps", "long": "after long training"}
+    for height, (stage, text) in enumerate(names.items()):
+        radii = rows.of("radius", stage=stage)
+        low, high = (radii.column(end).mean() for end in ("certified_half_radius", "half_radius"))
+        axes.plot([low, high], [height, height], color=COLOURS[height], linewidth=6)
+        axes.plot(high, height, "|", color="black", markersize=12)
+        axes.text(-0.01, height, text, ha="right", va="center", fontsize=8)
     guide(axes, 1 / sqrt(2), "1/√2 (f*)")
     axes.set(xlabel="50 % radius: proven to attacked", xlim=(0, 0.85), yticks=[])
     axes.set_ylim(1.6, -0.6)
     return figure
 
 
-def memorisation(rows: list[Row]) -> Figure:
+def memorisation(rows: Rows) -> Figure:
     """Flipped labels fitted and clean test error along long training."""
     figure, (left, right) = panels(2, width=3.7, height=2.9)
-    for colour, dim in zip(COLOURS, sorted({r["dim"] for r in rows}), strict=False):
-        own = of_kind(rows, "time", dim=dim)
+    for colour, dim in zip(COLOURS, sorted(rows.of("time").distinct("dim")), strict=False):
+        own = rows.of("time", dim=dim)
         for panel, key in ((left, "fitted_share"), (right, "clean_error")):
             x, low, mean, high = over_seeds(own, "time", key)
             band(panel, x, low, mean, high, colour, f"d = {dim}, n = {own[0]['points']}")
@@ -148,7 +143,7 @@ def memorisation(rows: list[Row]) -> Figure:
     return figure
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-amplification/figure-1": figure_1,
     "feature-amplification/theorem-3-1": theorem_3_1,
     "feature-amplification/amplification": amplification,

@@ -5,7 +5,7 @@ log is base 2 and ln natural, so its logistic loss log(1 + e^-q) has ℓ(0) = 1.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from jaxtyping import Float
@@ -19,44 +19,49 @@ SHARP_ROBUST = (
 PROMISED_ROBUST = 0.125
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
-    """d, k, σ, n, p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k; `width` replaces Δ where it is measured on a sample."""
+    """k clusters in d dimensions with noise σ, n points; δ is the chance of a bad sample, ε the error that is allowed."""
 
     dim: int
-    num_clusters: int
+    clusters: int
     sigma: float
-    num_points: int
-    coherence: float
-    balance: float
+    points: int
     delta: float = 0.05
     epsilon: float = 0.05
-    measured_width: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separation(Setting):
+    """A setting with its means: p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k; and the Δ of a sample where it is measured."""
+
+    coherence: float
+    balance: float
+    measured_spread: float | None = None
 
     @property
-    def width(self) -> float:
+    def spread(self) -> float:
         """Δ = 4σ√d ln d, or the measured one."""
-        if self.measured_width is not None:
-            return self.measured_width
+        if self.measured_spread is not None:
+            return self.measured_spread
         return 4 * self.sigma * math.sqrt(self.dim) * math.log(self.dim)
 
     @property
     def crowding(self) -> float:
         """c' = k(p + Δ + 1)/(d - Δ + 1), at most 1/10 under Assumption 2.2; ∞ where Δ exceeds d."""
-        room = self.dim - self.width + 1
-        return self.num_clusters * (self.coherence + self.width + 1) / room if room > 0 else math.inf
+        room = self.dim - self.spread + 1
+        return self.clusters * (self.coherence + self.spread + 1) / room if room > 0 else math.inf
 
 
-def setting_of(
-    mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"], sigma: float, num_points: int
-) -> Setting:
-    """The setting of given means."""
+def separation(s: Setting, mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> Separation:
+    """The setting with these means."""
+    sizes = {f.name: getattr(s, f.name) for f in fields(Setting)}
     gram = (mu @ mu.T).fill_diagonal_(0)
     share = float(torch.minimum((labels > 0).sum(), (labels < 0).sum())) / len(labels)
-    return Setting(mu.shape[1], len(mu), sigma, num_points, float(gram.abs().max()), share)
+    return Separation(**sizes, coherence=float(gram.abs().max()), balance=share)
 
 
-def measured_width(data: Dataset, coherence: float) -> float:
+def measured_spread(data: Dataset, coherence: float) -> float:
     """The least Δ for which (P4) and (P5) hold on a sample: all the proofs use."""
     gram = data.x @ data.x.T
     same = data.cluster.unsqueeze(1) == data.cluster
@@ -65,24 +70,21 @@ def measured_width(data: Dataset, coherence: float) -> float:
     return max(across, d - float(gram[same].min()), float(gram[same].max()) - 3 * d, 0.0)
 
 
-def on_sample(s: Setting, data: Dataset) -> Setting:
-    """The setting with the Δ of a sample in place of the formula."""
-    return replace(s, measured_width=measured_width(data, s.coherence))
+def on_sample(s: Separation, data: Dataset) -> Separation:
+    """The same with the Δ of a sample in place of the formula."""
+    return replace(s, measured_spread=measured_spread(data, s.coherence))
 
 
-def assumption_2_2(s: Setting) -> list[Premise]:
-    """Assumption 2.2: k (p + Δ + 1) ≤ (d - Δ + 1)/10, and what it implies."""
-    source = "Assumption 2.2" if s.measured_width is None else "Assumption 2.2 with the Δ of the sample"
+def assumption_2_2(s: Separation) -> list[Premise]:
+    """Assumption 2.2: k (p + Δ + 1) ≤ (d - Δ + 1)/10, and what it implies. With the Δ of a sample the ids begin with "on-sample"."""
+    on_formula = s.measured_spread is None
+    id = "assumption-2-2" if on_formula else "on-sample"
+    source = "Assumption 2.2" if on_formula else "Assumption 2.2 with the Δ of the sample"
+    crowd, room = s.clusters * (s.coherence + s.spread + 1), (s.dim - s.spread + 1) / 10
     return [
-        Premise(
-            "k (p + Δ + 1)",
-            s.num_clusters * (s.coherence + s.width + 1),
-            "<=",
-            (s.dim - s.width + 1) / 10,
-            source,
-        ),
-        Premise("Δ", s.width, "<=", s.dim / 21, f"{source}, (A.9)"),
-        Premise("σ", s.sigma, "<=", 1.0, source),
+        Premise(f"{id}.crowding", "k (p + Δ + 1)", crowd, "<=", room, source),
+        Premise(f"{id}.spread", "Δ", s.spread, "<=", s.dim / 21, f"{source}, (A.9)"),
+        Premise(f"{id}.sigma", "σ", s.sigma, "<=", 1.0, source),
     ]
 
 
@@ -99,31 +101,38 @@ def size_conditions(s: Setting) -> list[Premise]:
         math.log(math.sqrt(s.delta) / 3) + log_d**2 / 4,
         math.log(s.epsilon / 4) + log_d**2 / 2,
     )
+    failure, where = (log_d - 1) * log_d - math.log(3), "Theorems 3.1 and 4.2"
     return [
-        Premise("n", float(s.num_points), ">=", s.num_clusters * log_d**2, "Theorem 3.1"),
-        Premise("ln n", math.log(s.num_points), "<=", most, "Theorem 3.1"),
-        Premise("ln(1/δ)", -math.log(s.delta), "<=", (log_d - 1) * log_d - math.log(3), "Theorem 3.1"),
+        Premise("theorem-3-1.least-points", "n", float(s.points), ">=", s.clusters * log_d**2, where),
+        Premise("theorem-3-1.most-points", "ln n", math.log(s.points), "<=", most, where),
+        Premise("theorem-3-1.failure", "ln(1/δ)", -math.log(s.delta), "<=", failure, where),
     ]
 
 
-def sample_events(s: Setting, data: Dataset) -> list[Premise]:
+def sample_events(s: Separation, data: Dataset) -> list[Premise]:
     """(P1)-(P6), which hold with probability 1 - 3n² d^(-ln d/2) - n² e^(-d/16) - d^(1-ln d). Proposition A.1."""
     d, log_d, noise = s.dim, math.log(s.dim), data.x - data.centres[data.cluster]
     gram, products = data.x @ data.x.T, noise @ noise.T
     same = data.cluster.unsqueeze(1) == data.cluster
     products.fill_diagonal_(0)
     rows = [
-        ("(P1) ‖ξ_i‖", torch.linalg.vector_norm(noise, dim=1).max(), "<=", s.sigma * math.sqrt(2 * d)),
-        ("(P2) |⟨ξ_i, ξ_j⟩|", products.abs().max(), "<=", s.sigma**2 * math.sqrt(2 * d) * log_d),
-        ("(P3) |⟨μ, ξ_i⟩|", (noise @ data.centres.T).abs().max(), "<=", s.sigma * math.sqrt(d) * log_d),
-        ("(P4) |⟨x_i, x_j⟩| across clusters", _largest(gram[~same].abs()), "<=", s.coherence + s.width),
-        ("(P5) ⟨x_i, x_j⟩ within, least", gram[same].min(), ">=", d - s.width),
-        ("(P5) ⟨x_i, x_j⟩ within, largest", gram[same].max(), "<=", 3 * d + s.width),
-        ("(P6) clusters with a point", len(torch.unique(data.cluster)), ">=", s.num_clusters),
+        ("p1", "(P1) ‖ξ_i‖", torch.linalg.vector_norm(noise, dim=1).max(), "<=", s.sigma * math.sqrt(2 * d)),
+        ("p2", "(P2) |⟨ξ_i, ξ_j⟩|", products.abs().max(), "<=", s.sigma**2 * math.sqrt(2 * d) * log_d),
+        ("p3", "(P3) |⟨μ, ξ_i⟩|", (noise @ data.centres.T).abs().max(), "<=", s.sigma * math.sqrt(d) * log_d),
+        (
+            "p4",
+            "(P4) |⟨x_i, x_j⟩| across clusters",
+            _largest(gram[~same].abs()),
+            "<=",
+            s.coherence + s.spread,
+        ),
+        ("p5-least", "(P5) ⟨x_i, x_j⟩ within, least", gram[same].min(), ">=", d - s.spread),
+        ("p5-most", "(P5) ⟨x_i, x_j⟩ within, largest", gram[same].max(), "<=", 3 * d + s.spread),
+        ("p6", "(P6) clusters with a point", len(torch.unique(data.cluster)), ">=", s.clusters),
     ]
     return [
-        Premise(name, float(value), relation, float(bound), "Proposition A.1")
-        for name, value, relation, bound in rows
+        Premise(f"proposition-a-1.{id}", name, float(value), relation, float(bound), "Proposition A.1")
+        for id, name, value, relation, bound in rows
     ]
 
 
@@ -134,7 +143,7 @@ def _largest(values: Tensor) -> float:
 def failure_probability(s: Setting) -> float:
     """That (P1)-(P6) fail somewhere; above 1 it says nothing. Proposition A.1."""
     log_d = math.log(s.dim)
-    square = float(s.num_points) ** 2
+    square = float(s.points) ** 2
     return 3 * square * s.dim ** (-log_d / 2) + square * math.exp(-s.dim / 16) + s.dim ** (1 - log_d)
 
 
@@ -144,6 +153,12 @@ def loss_threshold(num_points: int, loss: str) -> float:
     The paper writes 1/n for both, its logarithm being base 2.
     """
     return (1.0 if loss == "exponential" else math.log(2)) / num_points
+
+
+def theorem_2_1(log_loss: float, num_points: int, loss: str) -> list[Premise]:
+    """The loss is below the threshold from which on gradient flow goes to a KKT point. Theorem 2.1."""
+    threshold = math.log(loss_threshold(num_points, loss))
+    return [Premise("theorem-2-1.loss", "ln L", log_loss, "<", threshold, f"Theorem 2.1, {loss} loss")]
 
 
 def linear_direction(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> Float[Tensor, " d"]:
@@ -158,39 +173,39 @@ def linear_margin(dim: int) -> float:
 
 def test_error_bound(s: Setting) -> float:
     """P[y N(x) ≤ 0] ≤ 4n d^(-ln d/2) at any KKT point. Theorem A.1."""
-    return 4 * s.num_points * s.dim ** (-math.log(s.dim) / 2)
+    return 4 * s.points * s.dim ** (-math.log(s.dim) / 2)
 
 
-def largest_sum(s: Setting) -> float:
+def largest_sum(s: Separation) -> float:
     """S_q ≤ 1/((1 - 2c')(d - Δ + 1)) for every cluster and sign. Lemma A.10; NaN where c' ≥ 1/2 and the lemma says nothing."""
-    return 1 / ((1 - 2 * s.crowding) * (s.dim - s.width + 1)) if s.crowding < 0.5 else math.nan
+    return 1 / ((1 - 2 * s.crowding) * (s.dim - s.spread + 1)) if s.crowding < 0.5 else math.nan
 
 
-def least_own_sum(s: Setting) -> float:
+def least_own_sum(s: Separation) -> float:
     """S_q ≥ (1 - c'/(1 - 2c'))/(3d + Δ + 1) for the sign of the cluster. Lemma A.11; NaN where c' ≥ 1/2."""
     if s.crowding >= 0.5:
         return math.nan
-    return (1 - s.crowding / (1 - 2 * s.crowding)) / (3 * s.dim + s.width + 1)
+    return (1 - s.crowding / (1 - 2 * s.crowding)) / (3 * s.dim + s.spread + 1)
 
 
-def least_test_margin(s: Setting) -> float:
+def least_test_margin(s: Separation) -> float:
     """y N(x) ≥ (1 - c'/(1-2c'))(d - Δ + 1)/(3d + Δ + 1) - 2c'/(1 - 2c') on test points. Lemma A.12; NaN where c' ≥ 1/2."""
     if s.crowding >= 0.5:
         return math.nan
-    return least_own_sum(s) * (s.dim - s.width + 1) - 2 * s.crowding / (1 - 2 * s.crowding)
+    return least_own_sum(s) * (s.dim - s.spread + 1) - 2 * s.crowding / (1 - 2 * s.crowding)
 
 
-def alignment_room(s: Setting) -> float:
+def alignment_room(s: Separation) -> float:
     """d - Δ - k(p + Δ), positive under the assumption: ⟨w_j, u⟩ is at least this times Σ_i λ_i |v_j| φ'_ij. Lemmas D.4, D.5."""
-    return s.dim - s.width - s.num_clusters * (s.coherence + s.width)
+    return s.dim - s.spread - s.clusters * (s.coherence + s.spread)
 
 
-def least_input(s: Setting) -> float:
+def least_input(s: Separation) -> float:
     """⟨w_j, x⟩ + b_j ≥ -(2Δ + p + 1) Σ_i λ_i |v_j| φ'_ij on test points: the factor. Lemma D.3."""
-    return -(2 * s.width + s.coherence + 1)
+    return -(2 * s.spread + s.coherence + 1)
 
 
-def printed_step(s: Setting) -> tuple[float, float]:
+def printed_step(s: Separation) -> tuple[float, float]:
     """(η₁, η₂) of z = (η₁ + η₂) u: η₁ = (2Δ + p + 1)/r, η₂ = 3(3d + Δ + 1)(1 - 2c')/(r (1 - 3c') c k), r = d - Δ - k(p + Δ).
 
     Theorem 4.2, Appendix D. NaN outside the assumption, where r or 1 - 3c' may be negative.
@@ -198,9 +213,9 @@ def printed_step(s: Setting) -> tuple[float, float]:
     room = alignment_room(s)
     if room <= 0 or s.crowding >= 1 / 3:
         return math.nan, math.nan
-    second = 3 * (3 * s.dim + s.width + 1) * (1 - 2 * s.crowding)
-    return (2 * s.width + s.coherence + 1) / room, second / (
-        room * (1 - 3 * s.crowding) * s.balance * s.num_clusters
+    second = 3 * (3 * s.dim + s.spread + 1) * (1 - 2 * s.crowding)
+    return (2 * s.spread + s.coherence + 1) / room, second / (
+        room * (1 - 3 * s.crowding) * s.balance * s.clusters
     )
 
 

@@ -6,6 +6,7 @@ can be met, and the assumptions say for which C, if any, a setting satisfies the
 
 import math
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -17,75 +18,82 @@ PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
 USABLE_C0 = 10.0  # the sets J_μ of an experiment
 NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
 
+S = TypeVar("S", bound="Setting")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Sizes, scales and failure probability of a run: x = μ + σz, n points, width m, start ω, step size α, noise rate η."""
+    """x = μ + σz in d dimensions, n points of which a share η is flipped, width m, start ω, step size α; δ is the chance to fail."""
 
     dim: int
-    num_points: int
+    points: int
     width: int
     sigma: float
     noise_rate: float
     start: float
     step_size: float
+    steps: int
     delta: float = 0.05
 
     @property
-    def steps(self) -> int:
+    def theorem_steps(self) -> int:
         """T = 1 + 1/(4α), the time of Theorem 3.1; α should be 1/(4q)."""
-        return 1 + round(1 / (4 * self.step_size))
+        return theorem_steps(self.step_size)
+
+    @classmethod
+    def on_edge(cls: type[S], C: float, *, dim: int, points: int, width: int, **other: Any) -> S:
+        """On the edge of (A3), (A5)-(A7) for C: σ = 1/(C√d), η = 1/C, ω = 1/(C²√(md)), α near 1/(2√C), T steps; unless `other`."""
+        step_size = 1 / (4 * max(1, math.floor(math.sqrt(C) / 2)))  # 1/(4q), so that T is whole
+        edge = {
+            "sigma": 1 / (C * math.sqrt(dim)),
+            "noise_rate": 1 / C,
+            "start": 1 / (C**2 * math.sqrt(width * dim)),
+            "step_size": step_size,
+            "steps": theorem_steps(step_size),
+        }
+        return cls(dim=dim, points=points, width=width, **(edge | other))
 
 
-def regime(dim: int, num_points: int, width: int, C: float, delta: float = 0.05) -> Setting:
-    """The setting on the edge of (A3), (A5)-(A7) for a given C: σ = 1/(C√d), η = 1/C, ω = 1/(C²√(md)), α near 1/(2√C)."""
-    step_size = 1 / (4 * max(1, math.floor(math.sqrt(C) / 2)))  # 1/(4q), so that T is whole
-    return Setting(
-        dim,
-        num_points,
-        width,
-        1 / (C * math.sqrt(dim)),
-        1 / C,
-        1 / (C**2 * math.sqrt(width * dim)),
-        step_size,
-        delta,
-    )
+def theorem_steps(step_size: float) -> int:
+    """T = 1 + 1/(4α). Theorem 3.1."""
+    return 1 + round(1 / (4 * step_size))
 
 
 def assumptions(s: Setting, C: float) -> list[Premise]:
     """(A1)-(A7) for a given C."""
-    log_points = max(math.log(s.num_points / s.delta) ** 2, math.log(s.width / s.delta))
-    md = s.width * s.dim
+    log_points = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
     rows = [
-        ("d (A1)", s.dim, ">=", C * log_points),
-        ("m (A2)", s.width, ">=", C * math.log(1 / s.delta)),
-        ("σ² (A3)", s.sigma**2, "<=", 1 / (C**2 * s.dim)),
-        ("n (A4)", s.num_points, ">=", C * math.log(s.width / s.delta)),
-        ("η (A5)", s.noise_rate, "<=", 1 / C),
-        ("ω² (A6)", s.start**2, "<=", 1 / (C**4 * md)),
-        ("α, from below (A7)", s.step_size, ">=", 1 / (2 * math.sqrt(C))),
-        ("α, from above (A7)", s.step_size, "<=", 1 / math.sqrt(C)),
+        ("a1", "d (A1)", s.dim, ">=", C * log_points),
+        ("a2", "m (A2)", s.width, ">=", C * math.log(1 / s.delta)),
+        ("a3", "σ² (A3)", s.sigma**2, "<=", 1 / (C**2 * s.dim)),
+        ("a4", "n (A4)", s.points, ">=", C * math.log(s.width / s.delta)),
+        ("a5", "η (A5)", s.noise_rate, "<=", 1 / C),
+        ("a6", "ω² (A6)", s.start**2, "<=", 1 / (C**4 * s.width * s.dim)),
+        ("a7-least", "α, from below (A7)", s.step_size, ">=", 1 / (2 * math.sqrt(C))),
+        ("a7-most", "α, from above (A7)", s.step_size, "<=", 1 / math.sqrt(C)),
     ]
     # the edges of a regime are met with equality; a rounding error is not a failure
+    loosened = {">=": 1 - 1e-12, "<=": 1 + 1e-12}
     return [
         Premise(
+            f"assumption.{id}",
             name,
             float(value),
             relation,
-            bound * (1 - 1e-12 if relation == ">=" else 1 + 1e-12),
+            bound * loosened[relation],
             f"Assumption, C = {C:g}",
         )
-        for name, value, relation, bound in rows
+        for id, name, value, relation, bound in rows
     ]
 
 
 def feasible_constants(s: Setting) -> tuple[float, float]:
     """The interval of C for which (A1)-(A7) hold together; empty when its lower end exceeds its upper end."""
-    logs = max(math.log(s.num_points / s.delta) ** 2, math.log(s.width / s.delta))
+    logs = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
     upper = min(
         s.dim / logs,
         s.width / math.log(1 / s.delta),
-        s.num_points / math.log(s.width / s.delta),
+        s.points / math.log(s.width / s.delta),
         1 / (s.sigma * math.sqrt(s.dim)),
         1 / s.noise_rate if s.noise_rate else math.inf,
         (s.start**2 * s.width * s.dim) ** -0.25,
@@ -96,7 +104,7 @@ def feasible_constants(s: Setting) -> tuple[float, float]:
 
 def generalisation_bound(s: Setting, flipped_share: float) -> float:
     """|N|/n + 4/(γ√n) + √(2 ln(4/δ)/n), the explicit end of Theorem 3.1; 4/γ is 5·10⁵, so it says nothing below n = 10¹¹."""
-    root = math.sqrt(s.num_points)
+    root = math.sqrt(s.points)
     return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
 
 
@@ -114,10 +122,11 @@ def start_events(
         ((W @ centres[[0, 2]].T.to(W.dtype)).abs() >= s.start / (2 * C0)).double().mean(dim=0).min()
     )
     least = 1 - 1 / (2 * C0) - math.sqrt(2 * math.log(4 / s.delta) / s.width)
+    told = f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}"
     return [
-        Premise("‖w_j(0)‖/(ω√d), least", float(norms.min()), ">=", 0.5, "Lemma 4.1"),
-        Premise("‖w_j(0)‖/(ω√d), largest", float(norms.max()), "<=", 1.5, "Lemma 4.1"),
-        Premise(f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}", share, ">=", least, "Lemma 4.1"),
+        Premise("lemma-4-1.least-norm", "‖w_j(0)‖/(ω√d), least", float(norms.min()), ">=", 0.5, "Lemma 4.1"),
+        Premise("lemma-4-1.most-norm", "‖w_j(0)‖/(ω√d), largest", float(norms.max()), "<=", 1.5, "Lemma 4.1"),
+        Premise("lemma-4-1.share", told, share, ">=", least, "Lemma 4.1"),
     ]
 
 
@@ -126,18 +135,21 @@ def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> 
     own = data.centres[data.cluster]
     noise = s.sigma * math.sqrt(s.dim)
     across = data.centres[(data.cluster + 2) % 4]
-    root = math.sqrt(math.log(1 / s.delta) / s.num_points)
-    sizes = torch.bincount(data.cluster, minlength=4) / s.num_points
+    root = math.sqrt(math.log(1 / s.delta) / s.points)
+    sizes = torch.bincount(data.cluster, minlength=4) / s.points
     along = float((1 - (data.x * own).sum(dim=1)).max()) / noise
     aside = float((data.x * across).sum(dim=1).abs().max()) / noise
-    values = {
-        "(a) ⟨x, μ⟩ ≥ 1 - C₁σ√d": along,
-        "(a) |⟨x, μ⊥⟩| ≤ C₁σ√d": aside,
-        "(b) ‖x - μ‖² ≤ C₁σ²d": float(((data.x - own) ** 2).sum(dim=1).max()) / noise**2,
-        "(c) |N|/n ≤ η + C₁√(ln(1/δ)/n)": (float(flipped.double().mean()) - s.noise_rate) / root,
-        "(d) ||I_μ|/n - 1/4| ≤ C₁√(ln(1/δ)/n)": float((sizes - 0.25).abs().max()) / root,
-    }
-    return [Premise(f"least C₁ of {name}", value, "<=", 16.0, "Lemma 4.3") for name, value in values.items()]
+    rows = [
+        ("a-along", "(a) ⟨x, μ⟩ ≥ 1 - C₁σ√d", along),
+        ("a-aside", "(a) |⟨x, μ⊥⟩| ≤ C₁σ√d", aside),
+        ("b", "(b) ‖x - μ‖² ≤ C₁σ²d", float(((data.x - own) ** 2).sum(dim=1).max()) / noise**2),
+        ("c", "(c) |N|/n ≤ η + C₁√(ln(1/δ)/n)", (float(flipped.double().mean()) - s.noise_rate) / root),
+        ("d", "(d) ||I_μ|/n - 1/4| ≤ C₁√(ln(1/δ)/n)", float((sizes - 0.25).abs().max()) / root),
+    ]
+    return [
+        Premise(f"lemma-4-3.{id}", f"least C₁ of {name}", value, "<=", 16.0, "Lemma 4.3")
+        for id, name, value in rows
+    ]
 
 
 def subnetwork_bound(num_outside: int, width: int, norm_outside: float) -> float:

@@ -6,17 +6,23 @@ import torch
 
 from featureprism.attacks import flip_rate, flipping_norm, self_test
 from featureprism.certificates import robust_radius
+from featureprism.context import Context, Progress, silent
+from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
 from featureprism.papers.double_edged.setting import (
+    INSIDE,
+    Bracketed,
     Problem,
-    on_sphere,
+    Trained,
+    direction,
+    inside_and_outside,
+    ours,
+    premises,
     problem,
-    theory_setting,
+    separation,
     trained,
-    usual,
-    within,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
+from featureprism.records import RadiusBracket, Row
 from featureprism.theory import double_edged as theory
 from featureprism.training import max_margin_network
 
@@ -24,120 +30,105 @@ CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
 SHARES = tuple(round(0.5 + 0.05 * i, 2) for i in range(21))  # of √(d/k)
 
 
-def measure_4_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """Margins and bracketed radii of the constructed network on test points."""
-    data = problem(setting, seed)
+def robust_bracket(s: Bracketed, data: Problem, gap: float, progress: Progress = silent) -> RadiusBracket:
+    """Radii of test points for the network that Theorem 4.1 constructs."""
     net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
-    few = slice(0, setting["radius_points"])
-    x, y = data.test.x[few], data.test.y[few]
-    bracket = robust_radius(net, x, y, gap=0.005, seconds_per_point=inf, max_cells=CELLS, progress=progress)
-    root = sqrt(setting["dim"])
-    proven, _ = bracket.accuracy(torch.tensor([theory.PROMISED_ROBUST * root]).double())
+    x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
+    return robust_radius(net, x, y, gap=gap, seconds_per_point=inf, max_cells=CELLS, progress=progress)
+
+
+def proven_at_promise(bracket: RadiusBracket, dim: int) -> float:
+    """Share of points proven robust at √d/8."""
+    return float(bracket.accuracy(torch.tensor([theory.PROMISED_ROBUST * sqrt(dim)]).double())[0][0])
+
+
+def measure_4_1(s: Bracketed, seed: int, context: Context) -> list[Row]:
+    """Margins and bracketed radii of the constructed network on test points."""
+    data = problem(s, seed)
+    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
+    bracket = robust_bracket(s, data, 0.005, context.progress)
     with torch.no_grad():
         margins = data.test.y * net(data.test.x)
-    return [
-        {
-            "kind": "radius",
-            "half_radius": float(bracket.attacked.median()) / root,
-            "certified_half_radius": float(bracket.certified.median()) / root,
-            "proven_at_promise": float(proven[0]),
-            "margin_at_least_one": float((margins >= 1).double().mean()),
-            "zero_gradient_share": bracket.zero_gradient_share,
-            "blind_share": bracket.blind_share,
-            "self_test_passed": self_test().passed,
-        }
-    ]
+    measured = {
+        "kind": "radius",
+        "half_radius": float(bracket.attacked.median()) / sqrt(s.dim),
+        "certified_half_radius": float(bracket.certified.median()) / sqrt(s.dim),
+        "proven_at_promise": proven_at_promise(bracket, s.dim),
+        "margin_at_least_one": float((margins >= 1).double().mean()),
+        "zero_gradient_share": bracket.zero_gradient_share,
+        "blind_share": bracket.blind_share,
+        "self_test_passed": self_test().passed,
+    }
+    return [measured, *premises(s, data)]
 
 
-def _claims_4_1(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "radius")
-    seeds = seeds_of(found)
-
-    def side(key: str, pick=max) -> list[float]:
-        return [pick((r[key] for r in found if r["seed"] == s), key=lambda v: abs(v - 0.5)) for s in seeds]
-
-    return [
-        judge(
-            "theorem-4-1.radius",
-            "Theorem 4.1, sharp",
-            "median attacked radius ÷ √d, the setting farthest from ½",
-            side("half_radius"),
-            "in",
-            (0.45, 0.55),
-            "the theorem promises 1/8; on orthogonal means the output reaches 0 at √d/2",
-        ),
-        judge(
-            "theorem-4-1.certified",
-            "Theorem 4.1, sharp",
-            "median certified radius ÷ √d, the setting farthest from ½",
-            side("certified_half_radius"),
-            "in",
-            (0.45, 0.55),
-        ),
-        judge(
-            "theorem-4-1.promise",
-            "Theorem 4.1",
-            "share of test points proven robust at √d/8, least over settings",
-            [min(r["proven_at_promise"] for r in found if r["seed"] == s) for s in seeds],
-            ">=",
-            0.99,
-        ),
-        judge(
-            "theorem-4-1.margin",
-            "Theorem 4.1",
-            "share of test points with y N(x) ≥ 1, least over settings",
-            [min(r["margin_at_least_one"] for r in found if r["seed"] == s) for s in seeds],
-            ">=",
-            0.99,
-        ),
-    ]
+CLAIMS_4_1 = (
+    *inside_and_outside(
+        "promise",
+        "Theorem 4.1",
+        "a robust network exists: share of test points proven robust at √d/8, least over settings",
+        lambda rows: rows.of("radius").least("proven_at_promise"),
+        at_least(0.99),
+        under("assumption-2-2", case="within"),
+    ),
+    *inside_and_outside(
+        "margin",
+        "Theorem 4.1",
+        "it classifies with margin 1: share of test points with y N(x) ≥ 1, least over settings",
+        lambda rows: rows.of("radius").least("margin_at_least_one"),
+        at_least(0.99),
+        under("assumption-2-2", case="within"),
+    ),
+    ours(
+        "radius",
+        "Theorem 4.1, sharp",
+        "median attacked radius ÷ √d, the setting farthest from ½",
+        lambda rows: rows.of("radius").farthest("half_radius", theory.SHARP_ROBUST),
+        between(0.45, 0.55),
+        note="the theorem promises 1/8; on orthogonal means the output reaches 0 at √d/2",
+    ),
+    ours(
+        "certified",
+        "Theorem 4.1, sharp",
+        "median certified radius ÷ √d, the setting farthest from ½",
+        lambda rows: rows.of("radius").farthest("certified_half_radius", theory.SHARP_ROBUST),
+        between(0.45, 0.55),
+    ),
+)
 
 
-def measure_4_2(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_4_2(s: Trained, seed: int, context: Context) -> list[Row]:
     """Flip rates along u = Σ y_q μ_q at the exact KKT point and at a trained network near one."""
-    data = problem(setting, seed)
-    sizes = theory_setting(setting, data.clusters)
-    u = theory.linear_direction(data.clusters.mu, data.clusters.labels)
-    critical = theory.critical_norm(setting["dim"], setting["clusters"])
+    data = problem(s, seed)
+    u, critical = direction(data), theory.critical_norm(s.dim, s.clusters)
     nets = {
         "exact": max_margin_network(data.train.x, data.train.y).net,
-        "trained": trained(setting, data.train, seed),
+        "trained": trained(s, data.train, seed),
     }
+    x, y = data.test.x, data.test.y
     rows: list[Row] = []
-    for place, (name, net) in enumerate(nets.items()):
-        x, y = data.test.x, data.test.y
-        rows += [
-            {
-                "kind": "rate",
-                "network": name,
-                "share": share,
-                "rate": flip_rate(net, x, y, share * critical * u / u.norm()),
-            }
-            for share in SHARES
-        ]
-        rows.append(
-            {
-                "kind": "critical",
-                "network": name,
-                "norm": flipping_norm(net, x, y, u) / critical,
-                **printed_z(net, data, sizes, u),
-            }
-        )
-        progress((place + 1) / len(nets))
-    return rows
+    for index, (name, net) in enumerate(nets.items()):
+        for share in SHARES:
+            rate = flip_rate(net, x, y, share * critical * u / u.norm())
+            rows.append({"kind": "rate", "network": name, "share": share, "rate": rate})
+        norm = flipping_norm(net, x, y, u) / critical
+        printed = printed_z(net, data, separation(s, data))
+        rows.append({"kind": "critical", "network": name, "norm": norm, **printed})
+        context.progress((index + 1) / len(nets))
+    return rows + premises(s, data)
 
 
-def printed_z(net: TwoLayerNet, data: Problem, sizes: theory.Setting, u: torch.Tensor) -> Row:
-    """What the printed z of Theorem 4.2 has for norm and does; with the Δ of the sample where the formula's is out of range."""
-    steps = theory.printed_step(sizes)
-    row: Row = {"printed_applies": not isnan(sum(steps))}
-    if not row["printed_applies"]:
-        return row
-    z = sum(steps) * u
+def printed_z(net: TwoLayerNet, data: Problem, s: theory.Separation) -> Row:
+    """What the printed z of Theorem 4.2 has for norm and does, where its formula applies."""
+    steps = theory.printed_step(s)
+    if isnan(sum(steps)):
+        return {"printed_applies": False}
+    z = sum(steps) * direction(data)
     with torch.no_grad():
         moved = data.test.y * net(data.test.x - data.test.y.unsqueeze(1) * z)
-    norm = float(z.norm()) / sqrt(sizes.dim)
-    return row | {
+    norm = float(z.norm()) / sqrt(s.dim)
+    return {
+        "printed_applies": True,
         "printed_norm": norm,
         "printed_is_vacuous": norm >= 1,
         "printed_rate": flip_rate(net, data.test.x, data.test.y, z),
@@ -145,88 +136,82 @@ def printed_z(net: TwoLayerNet, data: Problem, sizes: theory.Setting, u: torch.T
     }
 
 
-def _claims_4_2(rows: list[Row]) -> list[Claim]:
-    critical = rows_of(rows, "critical")
-    printed = [r for r in critical if r["printed_applies"]]
-    norm = f"{printed[0]['printed_norm']:.1f}" if printed else "?"
+def _flipped(rows: Rows, share: float) -> Rows:
+    return rows.of("rate", network="exact", share=share)
 
-    def farthest(name: str) -> list[float]:
-        own = [r for r in critical if r["network"] == name]
-        return [
-            max((r["norm"] for r in own if r["seed"] == s), key=lambda v: abs(v - 1)) for s in seeds_of(own)
-        ]
 
-    def rates(share: float) -> list[Row]:
-        return [r for r in rows_of(rows, "rate", network="exact") if r["share"] == share]
+def _breaking(rows: Rows, network: str) -> Values:
+    return rows.of("critical", network=network).farthest("norm", 1.0)
 
-    def worst(share: float, pick) -> list[float]:
-        found = rates(share)
-        return [pick(r["rate"] for r in found if r["seed"] == s) for s in seeds_of(found)]
 
-    return [
-        judge(
-            "theorem-4-2.critical",
-            "Theorem 4.2, sharp",
-            "norm of z along u that flips half of the test points of the exact KKT point ÷ √(d/k), the setting farthest from 1",
-            farthest("exact"),
-            "in",
-            (0.95, 1.08),
-        ),
-        judge(
-            "theorem-4-2.trained",
-            "Theorem 4.2, sharp",
-            "the same for the trained network",
-            farthest("trained"),
-            "in",
-            (0.95, 1.08),
-        ),
-        judge(
-            "theorem-4-2.below",
-            "Theorem 4.2, sharp",
-            "share flipped at 0.7 √(d/k), largest over settings",
-            worst(0.7, max),
-            "<=",
-            0.02,
-        ),
-        judge(
-            "theorem-4-2.above",
-            "Theorem 4.2, sharp",
-            "share flipped at 1.4 √(d/k), smallest over settings",
-            worst(1.4, min),
-            ">=",
-            0.98,
-        ),
-        judge(
-            "theorem-4-2.printed",
-            "Theorem 4.2, Appendix D",
-            "share flipped by the printed z, where its formula applies",
-            [r["printed_rate"] for r in printed],
-            ">=",
-            1.0,
-            f"its norm is {norm} √d, longer than the points themselves: vacuous as an attack below k = 324",
-        ),
-        judge(
-            "theorem-4-2.printed-output",
-            "Lemmas D.7, D.8",
-            "largest y N(x - y z) for the printed z",
-            [r["printed_least"] for r in printed],
-            "<=",
-            -1.0,
-        ),
-    ]
+def _norm_of_printed(rows: Rows) -> str:
+    norm = rows.of("critical", case="within").column("printed_norm").max(initial=0.0)
+    return f"its norm is up to {norm:.1f} √d, longer than the points themselves: vacuous as an attack below k = 324"
 
+
+CLAIMS_4_2 = (
+    Claim(
+        "printed",
+        "Theorem 4.2, Appendix D",
+        "share flipped by the printed z inside the assumption, least over settings and networks",
+        lambda rows: rows.of("critical", case="within").least("printed_rate"),
+        at_least(1.0),
+        note=_norm_of_printed,
+        premises=INSIDE,
+    ),
+    Claim(
+        "printed-output",
+        "Lemmas D.7, D.8",
+        "largest y N(x - y z) for the printed z inside the assumption, over settings and networks",
+        lambda rows: rows.of("critical", case="within").largest("printed_least"),
+        at_most(-1.0),
+        premises=INSIDE,
+        over="every seed",
+    ),
+    ours(
+        "critical",
+        "Theorem 4.2, sharp",
+        "norm of z along u that flips half of the test points of the exact KKT point ÷ √(d/k), the setting farthest from 1",
+        lambda rows: _breaking(rows, "exact"),
+        between(0.95, 1.08),
+    ),
+    ours(
+        "trained",
+        "Theorem 4.2, sharp",
+        "the same for the trained network",
+        lambda rows: _breaking(rows, "trained"),
+        between(0.95, 1.08),
+    ),
+    ours(
+        "below",
+        "Theorem 4.2, sharp",
+        "share flipped at 0.7 √(d/k), largest over settings",
+        lambda rows: _flipped(rows, 0.7).largest("rate"),
+        at_most(0.02),
+    ),
+    ours(
+        "above",
+        "Theorem 4.2, sharp",
+        "share flipped at 1.4 √(d/k), smallest over settings",
+        lambda rows: _flipped(rows, 1.4).least("rate"),
+        at_least(0.98),
+    ),
+)
 
 THEOREM_4_1 = Experiment(
     id="double-edged/theorem-4-1",
     source="Frei et al. 2023, Theorem 4.1",
     title="A robust network of the same size exists",
     scales={
-        "quick": [usual(radius_points=20), within(radius_points=20)],
-        "standard": [f(radius_points=200) for f in (usual, within)],
-        "paper": [usual(3072, 10, radius_points=500), within(6000, 16, radius_points=500)],
+        "quick": [made(radius_points=20) for made in (Bracketed.usual, Bracketed.within)],
+        "standard": [made(radius_points=200) for made in (Bracketed.usual, Bracketed.within)],
+        "paper": [
+            Bracketed.usual(3072, 10, radius_points=500),
+            Bracketed.within(6000, 16, radius_points=500),
+        ],
     },
     measure=measure_4_1,
-    claims=_claims_4_1,
+    claims=CLAIMS_4_1,
     about="One neuron for each cluster, w = 4μ/d, b = -2: bracketed radii on test points against the promised √d/8 and the sharp √d/2.",
 )
 THEOREM_4_2 = Experiment(
@@ -234,11 +219,21 @@ THEOREM_4_2 = Experiment(
     source="Frei et al. 2023, Theorem 4.2",
     title="One perturbation breaks the networks that training finds",
     scales={
-        "quick": [usual(iterations=80), within(iterations=80)],
-        "standard": [usual(), on_sphere(), within(), within(3000, 8), usual(3072, 10)],
-        "paper": [usual(3072, 10, width=200), on_sphere(3072, 10, width=200), within(6000, 16)],
+        "quick": [Trained.usual(iterations=80), Trained.within(iterations=80)],
+        "standard": [
+            Trained.usual(),
+            Trained.on_sphere(),
+            Trained.within(),
+            Trained.within(3000, 8),
+            Trained.usual(3072, 10),
+        ],
+        "paper": [
+            Trained.usual(3072, 10, width=200),
+            Trained.on_sphere(3072, 10, width=200),
+            Trained.within(6000, 16),
+        ],
     },
     measure=measure_4_2,
-    claims=_claims_4_2,
+    claims=CLAIMS_4_2,
     about="Test points moved by -y z, z along u = Σ y_q μ_q: flip rate against ‖z‖ for the exact KKT point and a trained network.",
 )

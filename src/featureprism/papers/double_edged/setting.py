@@ -1,11 +1,15 @@
 """What the experiments of the paper share: clusters and samples of a setting, and networks trained close to a KKT point."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from math import ceil, log, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 
 from featureprism.data import GaussianClusters, class_labels, orthogonal_centres, sample, sphere_centres
+from featureprism.experiment import Bound, Claim, Rows, Under, Values, under
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
@@ -15,6 +19,56 @@ from featureprism.training import margin_ascent, margin_descent
 DESCENT_STEP = 0.1
 KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x_i, 1)‖ counts as on the kink of a trained network
 EXACT_KINK = 1e-9  # the same at the solver's point
+INSIDE = under("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
+ours = partial(Claim, speaker="ours")
+
+S = TypeVar("S", bound="Setting")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(theory.Setting):
+    """The sizes of the theory; half of the clusters in each class. `case` names one of the three kinds below."""
+
+    case: str
+    means: str = "orthogonal"
+    test_points: int = 1000
+
+    @classmethod
+    def of(cls: type[S], dim: int, clusters: int, **other: Any) -> S:
+        """n = ⌈k ln² d⌉ points, the least the theorems ask for."""
+        return cls(dim=dim, clusters=clusters, points=ceil(clusters * log(dim) ** 2), **other)
+
+    @classmethod
+    def usual(cls: type[S], dim: int = 1000, clusters: int = 8, **other: Any) -> S:
+        """Orthogonal means and σ = 1, as in feature-averaging; outside Assumption 2.2 at any size that can be run."""
+        return cls.of(dim, clusters, sigma=1.0, case="usual", **other)
+
+    @classmethod
+    def on_sphere(cls: type[S], dim: int = 1000, clusters: int = 8, **other: Any) -> S:
+        """Means uniform on the sphere, σ = 1. Example 1 (a)."""
+        return cls.of(dim, clusters, sigma=1.0, case="sphere", means="sphere", **other)
+
+    @classmethod
+    def within(cls: type[S], dim: int = 3000, clusters: int = 4, **other: Any) -> S:
+        """Orthogonal means, σ = 1/√d. Example 1 (b): inside Assumption 2.2 for (3000, 4), (3000, 8), (6000, 16)."""
+        return cls.of(dim, clusters, sigma=1 / sqrt(dim), case="within", **other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained(Setting):
+    """A network of random start, trained by normalised descent and then by L-BFGS."""
+
+    width: int = 20
+    start: float = 0.1
+    steps: int = 200
+    iterations: int = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bracketed(Setting):
+    """How many test points get a bracket of their radius."""
+
+    radius_points: int
 
 
 class Problem(NamedTuple):
@@ -25,66 +79,86 @@ class Problem(NamedTuple):
     test: Dataset
 
 
-def row_of(dim: int, num_clusters: int, sigma: float, means: str = "orthogonal", **more) -> Row:
-    """A setting with half of the clusters in each class and n = ⌈k ln² d⌉ points, the least the theorems ask for."""
-    points = ceil(num_clusters * log(dim) ** 2)
-    row: Row = {"dim": dim, "clusters": num_clusters, "sigma": sigma, "means": means, "points": points}
-    return {**row, "test_points": 1000, "width": 20, "start": 0.1, "steps": 200, "iterations": 200, **more}
-
-
-def usual(dim: int = 1000, num_clusters: int = 8, **more) -> Row:
-    """Orthogonal means and σ = 1, as in feature-averaging; outside Assumption 2.2 at any size that can be run."""
-    return row_of(dim, num_clusters, 1.0, name="usual", **more)
-
-
-def on_sphere(dim: int = 1000, num_clusters: int = 8, **more) -> Row:
-    """Means uniform on the sphere, σ = 1. Example 1 (a)."""
-    return row_of(dim, num_clusters, 1.0, "sphere", name="sphere", **more)
-
-
-def within(dim: int = 3000, num_clusters: int = 4, **more) -> Row:
-    """Orthogonal means, σ = 1/√d. Example 1 (b): inside Assumption 2.2 for (3000, 4), (3000, 8), (6000, 16)."""
-    return row_of(dim, num_clusters, 1 / sqrt(dim), name="within", **more)
-
-
-def clusters_of(row: Row, seed: int) -> GaussianClusters:
+def clusters_of(s: Setting, seed: int) -> GaussianClusters:
     """Means of norm √d, half of them of each label."""
-    k, d = row["clusters"], row["dim"]
-    centres = orthogonal_centres if row["means"] == "orthogonal" else sphere_centres
-    mu = centres(k, d, sqrt(d), generator=generator_for("centres", seed))
-    return GaussianClusters(mu, class_labels(k // 2, k - k // 2), row["sigma"])
+    centres = orthogonal_centres if s.means == "orthogonal" else sphere_centres
+    mu = centres(s.clusters, s.dim, sqrt(s.dim), generator=generator_for("centres", seed))
+    return GaussianClusters(mu, class_labels(s.clusters // 2, s.clusters - s.clusters // 2), s.sigma)
 
 
-def problem(row: Row, seed: int, which: int = 0) -> Problem:
+def problem(s: Setting, seed: int, which: int = 0) -> Problem:
     """Training and test samples; `which` numbers independent training sets of the same clusters."""
-    clusters = clusters_of(row, seed)
-    train = sample(clusters, row["points"], generator=generator_for(f"train {which}", seed))
-    test = sample(clusters, row["test_points"], generator=generator_for("test", seed))
+    clusters = clusters_of(s, seed)
+    train = sample(clusters, s.points, generator=generator_for(f"train {which}", seed))
+    test = sample(clusters, s.test_points, generator=generator_for("test", seed))
     return Problem(clusters, train, test)
 
 
-def theory_setting(row: Row, clusters: GaussianClusters) -> theory.Setting:
-    """The setting as the theory wants it."""
-    return theory.setting_of(clusters.mu, clusters.labels, row["sigma"], row["points"])
+def separation(s: Setting, data: Problem) -> theory.Separation:
+    """The setting with its means, as the theory reads them."""
+    return theory.separation(s, data.clusters.mu, data.clusters.labels)
 
 
-def start_of(row: Row, seed: int) -> TwoLayerNet:
+def direction(data: Problem) -> torch.Tensor:
+    """u = Σ_q y_q μ_q."""
+    return theory.linear_direction(data.clusters.mu, data.clusters.labels)
+
+
+def premises(s: Setting, data: Problem) -> list[Row]:
+    """Assumption 2.2 and the sizes that Theorems 3.1 and 4.2 ask for, as rows."""
+    return [p.as_row() for p in (*theory.assumption_2_2(separation(s, data)), *theory.size_conditions(s))]
+
+
+def inside(rows: Rows) -> Rows:
+    """The settings for which Assumption 2.2 is meant to hold."""
+    return rows.having(case="within")
+
+
+def outside(rows: Rows) -> Rows:
+    """The other settings."""
+    return rows.where(lambda row: row["case"] != "within")
+
+
+def inside_and_outside(
+    name: str,
+    source: str,
+    statement: str,
+    value: Callable[[Rows], Values],
+    bound: Bound,
+    premises: Under = INSIDE,
+) -> tuple[Claim, Claim]:
+    """What a theorem says inside Assumption 2.2, and that the same is found outside of it, which is ours."""
+    within, beyond = f"{statement}; inside the assumption", f"{statement}; outside the assumption"
+    return (
+        Claim(name, source, within, lambda rows: value(inside(rows)), bound, premises=premises),
+        Claim(
+            f"{name}-outside",
+            f"beyond {source}",
+            beyond,
+            lambda rows: value(outside(rows)),
+            bound,
+            speaker="ours",
+        ),
+    )
+
+
+def start_of(s: Trained, seed: int) -> TwoLayerNet:
     """A random network of all three parts."""
-    return biased_start(row["width"], row["dim"], row["start"], generator=generator_for("start", seed))
+    return biased_start(s.width, s.dim, s.start, generator=generator_for("start", seed))
 
 
-def trained(row: Row, data: Dataset, seed: int, loss: str = "exponential") -> TwoLayerNet:
+def trained(s: Trained, data: Dataset, seed: int, loss: str = "exponential") -> TwoLayerNet:
     """Normalised descent until every margin is positive and more, then L-BFGS on the smoothed normalised margin."""
     run = margin_descent(
-        start_of(row, seed),
+        start_of(s, seed),
         data.x,
         data.y,
         loss=loss,
         method="normalised",
         step_size=DESCENT_STEP,
-        steps=row["steps"],
+        steps=s.steps,
     )
-    return margin_ascent(run.last, data.x, data.y, iterations=row["iterations"])
+    return margin_ascent(run.last, data.x, data.y, iterations=s.iterations)
 
 
 @torch.no_grad()

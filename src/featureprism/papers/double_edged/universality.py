@@ -1,26 +1,29 @@
 """One perturbation for all networks, and how its norm grows with k and d."""
 
-from math import sqrt
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, above, at_least, at_most, between
 from featureprism.networks import TwoLayerNet
-from featureprism.papers.double_edged.setting import on_sphere, problem, row_of, trained, usual, within
-from featureprism.records import (
-    Claim,
-    Dataset,
-    Experiment,
-    Progress,
-    Row,
-    judge,
-    log_slope,
-    rows_of,
-    seeds_of,
+from featureprism.papers.double_edged.setting import (
+    Setting,
+    Trained,
+    direction,
+    inside_and_outside,
+    ours,
+    premises,
+    problem,
+    trained,
 )
+from featureprism.records import Dataset, Row
 from featureprism.theory import double_edged as theory
 from featureprism.training import max_margin_network
+
+SOURCE, NEIGHBOUR = "A itself", "nearest neighbour"
 
 
 class NearestNeighbour(torch.nn.Module):
@@ -35,35 +38,35 @@ class NearestNeighbour(torch.nn.Module):
         return self.y[torch.cdist(x, self.x).argmin(dim=1)]
 
 
-def _others(setting: Row, seed: int) -> dict[str, TwoLayerNet | NearestNeighbour]:
+def _others(s: Trained, seed: int) -> dict[str, TwoLayerNet | NearestNeighbour]:
     """Networks at or near KKT points of other training sets of the same clusters, and the nearest neighbour."""
-    second, third, fourth = (problem(setting, seed, which).train for which in (1, 2, 3))
+    second, third, fourth = (problem(s, seed, which).train for which in (1, 2, 3))
     return {
         "exact": max_margin_network(second.x, second.y).net,
-        "width 6": trained({**setting, "width": 6}, third, seed + 1000),
-        "logistic": trained(setting, fourth, seed + 2000, loss="logistic"),
-        "nearest neighbour": NearestNeighbour(second),
+        "width 6": trained(replace(s, width=6), third, seed + 1000),
+        "logistic": trained(s, fourth, seed + 2000, loss="logistic"),
+        NEIGHBOUR: NearestNeighbour(second),
     }
 
 
-def measure_transfer(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_transfer(s: Trained, seed: int, context: Context) -> list[Row]:
     """Perturbations that flip 99 % of points on network A, tried on fresh points and independently trained networks.
 
     Two directions: u of Theorem 4.2, and one found on A alone, as an attacker without the means would.
     """
-    data = problem(setting, seed)
-    critical = theory.critical_norm(setting["dim"], setting["clusters"])
-    source = trained(setting, data.train, seed)
+    data = problem(s, seed)
+    critical = theory.critical_norm(s.dim, s.clusters)
+    source = trained(s, data.train, seed)
     x, y = data.test.x, data.test.y
     half = len(x) // 2
-    u = theory.linear_direction(data.clusters.mu, data.clusters.labels)
+    u = direction(data)
     directions = {"u": u, "found on A": universal_direction(source, x[:half], y[:half], critical)}
-    progress(0.4)
-    nets = {"A itself": source} | _others(setting, seed)
+    context.progress(0.4)
+    nets = {SOURCE: source} | _others(s, seed)
     rows: list[Row] = []
-    for label, direction in directions.items():
-        norm = flipping_norm(source, x[:half], y[:half], direction, share=0.99)
-        z = norm * direction / direction.norm()
+    for label, along in directions.items():
+        norm = flipping_norm(source, x[:half], y[:half], along, share=0.99)
+        z = norm * along / along.norm()
         rows += [
             {
                 "kind": "flip",
@@ -72,128 +75,102 @@ def measure_transfer(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "rate": flip_rate(net, x[half:], y[half:], z),
                 "error": flip_rate(net, x[half:], y[half:], 0 * z),
                 "norm": norm / critical,
-                "cosine": float(torch.nn.functional.cosine_similarity(direction, u, dim=0)),
+                "cosine": float(torch.nn.functional.cosine_similarity(along, u, dim=0)),
             }
             for name, net in nets.items()
         ]
-    progress(1.0)
-    return rows
+    context.progress(1.0)
+    return rows + premises(s, data)
 
 
-def _claims_transfer(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "flip", direction="u")
-    own = [r for r in rows_of(rows, "flip", direction="found on A") if r["network"] != "nearest neighbour"]
-    others = [r for r in found if r["network"] not in ("A itself", "nearest neighbour")]
-    neighbour = [r for r in found if r["network"] == "nearest neighbour"]
-
-    def worst(own: list[Row], pick) -> list[float]:
-        return [pick(r["rate"] for r in own if r["seed"] == s) for s in seeds_of(own)]
-
-    return [
-        judge(
-            "transfer.kkt",
-            "Theorem 4.2",
-            "flip rate of the z along u that flips 99 % on network A, on networks with other data, starts, widths and losses; least",
-            worst(others, min),
-            ">",
-            0.97,
-        ),
-        judge(
-            "transfer.found",
-            "Theorem 4.2",
-            "the same for a direction found on A's weights and half of the points alone, least",
-            worst([r for r in own if r["network"] != "A itself"], min),
-            ">=",
-            0.7,
-            "reported: it carries A's memorised noise, which other networks do not have",
-        ),
-        judge(
-            "transfer.norm",
-            "Theorem 4.2, sharp",
-            "its norm ÷ √(d/k), largest over settings",
-            [max(r["norm"] for r in others if r["seed"] == s) for s in seeds_of(others)],
-            "<=",
-            1.5,
-        ),
-        judge(
-            "transfer.nearest-neighbour",
-            "Section 4",
-            "the same perturbation on the nearest neighbour of the small-noise setting",
-            worst([r for r in neighbour if r["name"] == "within"], max),
-            "<=",
-            0.05,
-            "the data themselves are not fragile: nearest neighbours break near √(d/2)",
-        ),
-    ]
+def _strangers(rows: Rows, along: str) -> Rows:
+    """Networks that never met A."""
+    return rows.of("flip", direction=along).where(lambda row: row["network"] not in (SOURCE, NEIGHBOUR))
 
 
-def measure_scaling(setting: Row, seed: int, progress: Progress) -> list[Row]:
+CLAIMS_TRANSFER = (
+    *inside_and_outside(
+        "kkt",
+        "Theorem 4.2",
+        "one perturbation for all KKT points: flip rate of the z along u that flips 99 % on network A, on networks with other data,"
+        " starts, widths and losses, least",
+        lambda rows: _strangers(rows, "u").least("rate"),
+        above(0.97),
+    ),
+    Claim(
+        "nearest-neighbour",
+        "Section 4",
+        "flipping the nearest neighbour takes Ω(√d): the same perturbation on it, in the small-noise setting",
+        lambda rows: rows.of("flip", direction="u", network=NEIGHBOUR, case="within").largest("rate"),
+        at_most(0.05),
+        note="the data themselves are not fragile: nearest neighbours break near √(d/2)",
+    ),
+    ours(
+        "found",
+        "beyond Theorem 4.2",
+        "the same for a direction found on A's weights and half of the points alone, least",
+        lambda rows: _strangers(rows, "found on A").least("rate"),
+        at_least(0.7),
+        note="it carries A's memorised noise, which other networks do not have",
+    ),
+    ours(
+        "norm",
+        "Theorem 4.2, sharp",
+        "the norm of the z along u ÷ √(d/k), largest over settings",
+        lambda rows: _strangers(rows, "u").largest("norm"),
+        at_most(1.5),
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Setting):
+    """`family` says what varies, the clusters or the dimension."""
+
+    family: str
+
+
+def measure_scaling(s: Scaled, seed: int, context: Context) -> list[Row]:
     """The norm along u that flips half of the points of the exact KKT point."""
-    data = problem(setting, seed)
+    data = problem(s, seed)
     net = max_margin_network(data.train.x, data.train.y).net
-    u = theory.linear_direction(data.clusters.mu, data.clusters.labels)
-    norm = flipping_norm(net, data.test.x, data.test.y, u)
-    progress(1.0)
+    norm = flipping_norm(net, data.test.x, data.test.y, direction(data))
+    predicted = theory.critical_norm(s.dim, s.clusters)
+    context.progress(1.0)
+    measured = {"kind": "norm", "norm": norm, "predicted": predicted, "over_predicted": norm / predicted}
+    return [measured, *premises(s, data)]
+
+
+def _power(name: str, statement: str, family: str, case: str, of: str, power: float) -> Claim:
+    return ours(
+        name,
+        "Theorem 4.2, sharp",
+        f"power of {statement} in the norm that flips half of the points",
+        lambda rows: rows.of("norm", family=family, case=case).slope(of, "norm"),
+        between(power - 0.04, power + 0.04),
+    )
+
+
+CLAIMS_SCALING = (
+    _power("exponent", "k", "clusters", "within", "clusters", -0.5),
+    _power("usual", "k, with σ = 1,", "clusters", "usual", "clusters", -0.5),
+    _power("dimension", "d", "dimension", "within", "dim", 0.5),
+    ours(
+        "constant",
+        "Theorem 4.2, sharp",
+        "norm ÷ √(d/k), the size farthest from 1",
+        lambda rows: rows.of("norm").farthest("over_predicted", 1.0),
+        between(0.9, 1.1),
+    ),
+)
+
+
+def _families(dims: tuple[int, ...], numbers: tuple[int, ...], dim: int, k: int) -> list[Scaled]:
+    """Numbers of clusters in `dim` dimensions, with small noise and with σ = 1, and dimensions with k clusters."""
     return [
-        {"kind": "norm", "norm": norm, "predicted": theory.critical_norm(setting["dim"], setting["clusters"])}
-    ]
-
-
-def slopes(rows: list[Row], family: str, key: str, name: str) -> list[float]:
-    """log-log slope of the flipping norm against `key`, for each seed."""
-    found = [r for r in rows_of(rows, "norm") if (r["family"], r["name"]) == (family, name)]
-    return [
-        log_slope(*zip(*((r[key], r["norm"]) for r in found if r["seed"] == s), strict=True))
-        for s in seeds_of(found)
-    ]
-
-
-def _claims_scaling(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "norm")
-    return [
-        judge(
-            "scaling.exponent",
-            "Theorem 4.2, sharp",
-            "slope of the norm that flips half of the points against k",
-            slopes(rows, "clusters", "clusters", "within"),
-            "in",
-            (-0.54, -0.46),
-        ),
-        judge(
-            "scaling.usual",
-            "Theorem 4.2, sharp",
-            "the same with σ = 1",
-            slopes(rows, "clusters", "clusters", "usual"),
-            "in",
-            (-0.54, -0.46),
-        ),
-        judge(
-            "scaling.dimension",
-            "Theorem 4.2, sharp",
-            "slope of that norm against d",
-            slopes(rows, "dimension", "dim", "within"),
-            "in",
-            (0.46, 0.54),
-        ),
-        judge(
-            "scaling.constant",
-            "Theorem 4.2, sharp",
-            "norm ÷ √(d/k), the size farthest from 1",
-            [
-                max((r["norm"] / r["predicted"] for r in found if r["seed"] == s), key=lambda v: abs(v - 1))
-                for s in seeds_of(found)
-            ],
-            "in",
-            (0.9, 1.1),
-        ),
-    ]
-
-
-def _family(dims: tuple[int, ...], clusters: tuple[int, ...], dim: int, k: int) -> list[Row]:
-    return [
-        *(row_of(dim, j, 1 / sqrt(dim), family="clusters", name="within") for j in clusters),
-        *(usual(dim, j, family="clusters") for j in clusters[:-1]),
-        *(row_of(d, k, 1 / sqrt(d), family="dimension", name="within") for d in dims),
+        *(Scaled.within(dim, number, family="clusters") for number in numbers),
+        *(Scaled.usual(dim, number, family="clusters") for number in numbers[:-1]),
+        *(Scaled.within(d, k, family="dimension") for d in dims),
     ]
 
 
@@ -202,12 +179,16 @@ TRANSFER = Experiment(
     source="Frei et al. 2023, Theorem 4.2",
     title="One perturbation for networks that never met",
     scales={
-        "quick": [f(test_points=3000, iterations=80) for f in (usual, within)],
-        "standard": [f(test_points=4000) for f in (usual, on_sphere, within)],
-        "paper": [usual(3072, 10, width=200), on_sphere(3072, 10, width=200), within(6000, 16, width=200)],
+        "quick": [made(test_points=3000, iterations=80) for made in (Trained.usual, Trained.within)],
+        "standard": [made(test_points=4000) for made in (Trained.usual, Trained.on_sphere, Trained.within)],
+        "paper": [
+            Trained.usual(3072, 10, width=200),
+            Trained.on_sphere(3072, 10, width=200),
+            Trained.within(6000, 16, width=200),
+        ],
     },
     measure=measure_transfer,
-    claims=_claims_transfer,
+    claims=CLAIMS_TRANSFER,
     about=(
         "The theorem's direction, and one found on network A, get the length that flips 99 % of half of the test points on A; the other"
         " half is shown to networks with other training sets, starts, widths and losses, and to a nearest neighbour classifier."
@@ -218,11 +199,11 @@ SCALING = Experiment(
     source="Frei et al. 2023, Theorem 4.2",
     title="The breaking norm falls as 1/√k",
     scales={
-        "quick": _family((500, 1000, 2000), (2, 4, 8, 16), 1000, 4),
-        "standard": _family((500, 1000, 2000, 4000), (2, 4, 8, 16, 32), 2000, 4),
-        "paper": _family((1000, 2000, 4000, 8000), (2, 4, 8, 16, 32, 48), 4000, 8),
+        "quick": _families((500, 1000, 2000), (2, 4, 8, 16), 1000, 4),
+        "standard": _families((500, 1000, 2000, 4000), (2, 4, 8, 16, 32), 2000, 4),
+        "paper": _families((1000, 2000, 4000, 8000), (2, 4, 8, 16, 32, 48), 4000, 8),
     },
     measure=measure_scaling,
-    claims=_claims_scaling,
+    claims=CLAIMS_SCALING,
     about="The norm along u that flips half of the test points of the exact KKT point, against k and d.",
 )

@@ -1,22 +1,23 @@
 """Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", JMLR 2023."""
 
-from featureprism.papers.feature_amplification.amplification import (
-    AMPLIFICATION,
-    PROPOSITION_3_2,
-    THEOREM_3_1,
-)
-from featureprism.papers.feature_amplification.figure import FIGURE_1, MEMORISATION, ROBUSTNESS
+from featureprism.experiment import Paper
+from featureprism.papers.feature_amplification.amplification import AMPLIFICATION, PROPOSITION_3_2
+from featureprism.papers.feature_amplification.figure import FIGURE_1
+from featureprism.papers.feature_amplification.long_training import MEMORISATION, ROBUSTNESS
 from featureprism.papers.feature_amplification.noise import LABEL_NOISE, LINEAR
+from featureprism.papers.feature_amplification.theorem import THEOREM_3_1
 
-EXPERIMENTS = (
-    FIGURE_1,
-    THEOREM_3_1,
-    AMPLIFICATION,
-    PROPOSITION_3_2,
-    LABEL_NOISE,
-    LINEAR,
-    ROBUSTNESS,
-    MEMORISATION,
+PAPER = Paper(
+    "feature-amplification",
+    str(__doc__),
+    (
+        FIGURE_1,
+        THEOREM_3_1,
+        AMPLIFICATION,
+        PROPOSITION_3_2,
+        LABEL_NOISE,
+        LINEAR,
+        ROBUSTNESS,
+        MEMORISATION,
+    ),
 )
-
-__all__ = ["EXPERIMENTS"]

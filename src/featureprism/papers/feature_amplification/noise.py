@@ -1,33 +1,42 @@
 """How much label noise the network bears, and what linear classifiers can do."""
 
+from dataclasses import replace
+from math import nan
+from typing import Any
+
+import numpy as np
 import torch
 
+from featureprism.context import Context
 from featureprism.data import NOISES
+from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.papers.feature_amplification.setting import (
+    C,
+    Setting,
     clean_error,
+    good_run,
     margins,
     problem,
-    row_of,
+    start,
     test_error,
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
+from featureprism.records import Row
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_amplification as theory
 
 RATES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.24, 0.3, 0.35, 0.4, 0.45, 0.48)
 LOST = 0.01  # share of clean points: more than this counts as breaking
 
 
-def measure_noise(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_noise(s: Setting, seed: int, context: Context) -> list[Row]:
     """Errors of the trained network for every rate of one kind of noise."""
-    rows = []
-    rates = [r for r in RATES if setting["noise"] != "one cluster" or r < 0.25]
-    for place, rate in enumerate(rates):
-        own = {**setting, "noise_rate": rate}
-        data = problem(own, seed)
-        net = trained(own, data.train, seed).last
+    rows: list[Row] = []
+    rates = [rate for rate in RATES if s.noise != "one cluster" or rate < 0.25]
+    for index, rate in enumerate(rates):
+        noisy = replace(s, noise_rate=rate)
+        data = problem(noisy, seed)
+        net = trained(noisy, data.train, seed).last
         wrong, right = count_by_noise(margins(net, data.train), data.train.flipped)
         rows.append(
             {
@@ -39,35 +48,35 @@ def measure_noise(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "error": test_error(net, data.test),
             }
         )
-        progress((place + 1) / len(rates))
+        context.progress((index + 1) / len(rates))
     return rows
 
 
-def breakdown(rows: list[Row], noise: str, seed: int) -> float:
+def breakdown(run: Rows) -> float:
     """The least rate at which more than 1 % of the clean points are lost; the largest tried if none is."""
-    found = sorted(rows_of(rows, "rate", noise=noise, seed=seed), key=lambda r: r["rate"])
-    broken = [r["rate"] for r in found if r["clean_lost"] > LOST]
-    return broken[0] if broken else found[-1]["rate"] if found else float("nan")
+    rates, lost = run.column("rate"), run.column("clean_lost")
+    if np.isnan(lost).any():
+        return nan
+    return rates[lost > LOST].min(initial=rates.max())
 
 
-def _claims_noise(rows: list[Row]) -> list[Claim]:
-    def claim(noise: str, id: str, bound: tuple[float, float]) -> Claim:
-        return judge(
-            f"label-noise.{id}",
-            "Theorem 3.1 asks for η ≤ 1/C",
-            f"{noise} noise: the rate at which more than 1 % of the clean points are lost (the largest tried if none)",
-            [breakdown(rows, noise, s) for s in seeds_of(rows)],
-            "in",
-            bound,
-            "reported",
-        )
+def _breakdown(name: str, noise: str, low: float, high: float) -> Claim:
+    return Claim(
+        name,
+        "beyond Theorem 3.1, which asks for η ≤ 1/C",
+        f"{noise} noise: the rate at which more than 1 % of the clean points are lost (the largest tried if none)",
+        lambda rows: rows.of("rate", noise=noise).per_seed(breakdown),
+        between(low, high),
+        speaker="ours",
+    )
 
-    return [
-        claim("constant", "breakdown", (0.2, 0.5)),
-        claim("one cluster", "one-cluster", (0.05, 0.25)),
-        claim("boundary", "boundary", (0.05, 0.5)),
-        claim("adversarial", "adversarial", (0.05, 0.5)),
-    ]
+
+CLAIMS_NOISE = (
+    _breakdown("breakdown", "constant", 0.2, 0.5),
+    _breakdown("one-cluster", "one cluster", 0.05, 0.25),
+    _breakdown("boundary", "boundary", 0.05, 0.5),
+    _breakdown("adversarial", "adversarial", 0.05, 0.5),
+)
 
 
 def best_linear(
@@ -83,14 +92,13 @@ def best_linear(
     if not bias:
         plain = ((torch.where(scores > 0, 1.0, -1.0) * y.unsqueeze(1)) < 0).double().mean(dim=0)
         return directions[plain.argmin()], 0.0
-    place = int(errors.argmin())
-    row, column = place // errors.shape[1], place % errors.shape[1]
+    row, column = divmod(int(errors.argmin()), errors.shape[1])
     return directions[column], float(scores[order[row, column], column])
 
 
-def measure_linear(setting: Row, seed: int, progress: Progress) -> list[Row]:
-    """Test error of the best linear classifier found, through the origin and with a bias."""
-    data = problem(setting, seed)
+def measure_linear(s: Setting, seed: int, context: Context) -> list[Row]:
+    """Test error of the best linear classifier found, through the origin and with a bias, and of the network."""
+    data = problem(s, seed)
     x, y = data.train.data.x, data.train.data.y
     mu = data.clusters.directions
     fitted = torch.linalg.lstsq(x, y.unsqueeze(1)).solution.T
@@ -98,47 +106,42 @@ def measure_linear(setting: Row, seed: int, progress: Progress) -> list[Row]:
     known = torch.cat([mu, mu[:1] + mu[1:], mu[:1] - mu[1:]])
     directions = torch.cat([known, fitted, random])
     directions = torch.cat([directions, -directions])
-    rows = []
+    errors: dict[str, float] = {}
     for name in ("origin", "bias"):
         w, threshold = best_linear(x, y, directions, bias=name == "bias")
         said = torch.where(data.test.data.x @ w > threshold, 1.0, -1.0).double()
-        rows.append(
-            {"kind": "linear", "through": name, "error": float((said != data.test.clean).double().mean())}
-        )
-    net = trained(setting, data.train, seed).last
-    rows.append({"kind": "linear", "through": "network", "error": clean_error(net, data.test)})
-    progress(1.0)
-    return rows
+        errors[name] = float((said != data.test.clean).double().mean())
+    errors["network"] = clean_error(trained(s, data.train, seed).last, data.test)
+    context.progress(1.0)
+    rows = [{"kind": "linear", "through": name, "error": error} for name, error in errors.items()]
+    return rows + good_run(s, start(s, seed).W.detach(), data.train)
 
 
-def _claims_linear(rows: list[Row]) -> list[Claim]:
-    def errors(name: str) -> list[float]:
-        return [r["error"] for r in rows_of(rows, "linear", through=name)]
+def _linear(name: str, source: str, statement: str, through: str, bound: Bound, **other: Any) -> Claim:
+    def value(rows: Rows) -> Values:
+        return rows.of("linear", through=through).per_seed("error")
 
-    return [
-        judge(
-            "linear.origin",
-            "Section 2.1",
-            "no linear classifier through the origin beats chance: test error of the best found",
-            errors("origin"),
-            ">=",
-            0.45,
-        ),
-        judge(
-            "linear.bias",
-            "Section 2.1",
-            "with a bias it can cut off one cluster: test error of the best found",
-            errors("bias"),
-            "in",
-            (0.2, 0.3),
-            "the paper's 'no better than chance' holds through the origin only",
-        ),
-        judge("linear.network", "Theorem 3.1", "the network on the same data", errors("network"), "<=", 0.01),
-    ]
+    return Claim(name, source, statement, value, bound, **other)
 
 
-def _setting(points: int, width: int, dim: int, **more) -> Row:
-    return {**row_of(theory.regime(dim, points, width, 16.0)), "test_points": 4000, **more}
+_CHANCE = "no linear classifier beats chance: test error of the best found"
+_ORIGIN_ONLY = "'no better than random guessing' is true through the origin only"
+_CUT = (
+    "with a bias a linear classifier cuts off one cluster, and errs on another: test error of the best found"
+)
+_NETWORK = "the network on the same data: test error under clean labels"
+CLAIMS_LINEAR = (
+    _linear("origin", "Section 1", f"{_CHANCE} through the origin", "origin", at_least(0.45), reported=0.5),
+    _linear(
+        "bias", "Section 1", f"{_CHANCE} with a bias", "bias", at_least(0.45), reported=0.5, note=_ORIGIN_ONLY
+    ),
+    _linear("one-cluster", "beyond Section 1", _CUT, "bias", between(0.2, 0.3), speaker="ours"),
+    _linear("network", "Theorem 3.1", _NETWORK, "network", at_most(0.01), premises=under("assumption")),
+)
+
+
+def _setting(points: int, width: int, dim: int, noise: str = "constant") -> Setting:
+    return Setting.on_edge(C, dim=dim, points=points, width=width, test_points=4000, noise=noise)
 
 
 LABEL_NOISE = Experiment(
@@ -146,12 +149,12 @@ LABEL_NOISE = Experiment(
     source="Frei et al. 2023, Theorem 3.1",
     title="How much label noise the network bears",
     scales={
-        "quick": [_setting(1000, 200, 50, noise=kind) for kind in NOISES],
-        "standard": [_setting(4000, 500, 200, noise=kind) for kind in NOISES],
-        "paper": [_setting(10000, 2000, 500, noise=kind) for kind in NOISES],
+        "quick": [_setting(1000, 200, 50, kind) for kind in NOISES],
+        "standard": [_setting(4000, 500, 200, kind) for kind in NOISES],
+        "paper": [_setting(10000, 2000, 500, kind) for kind in NOISES],
     },
     measure=measure_noise,
-    claims=_claims_noise,
+    claims=CLAIMS_NOISE,
     about=(
         "Share of clean training points that are lost against the noise rate, for noise that is constant, sits in one cluster, gathers"
         " at the boundary or is chosen by an adversary in every cluster; other parameters on the edge of the assumptions for C = 16."
@@ -167,7 +170,7 @@ LINEAR = Experiment(
         "paper": [_setting(10000, 1000, 500)],
     },
     measure=measure_linear,
-    claims=_claims_linear,
+    claims=CLAIMS_LINEAR,
     about=(
         "The best of least squares, the cluster directions, their sums and 200 random directions, chosen on the training set; with a"
         " bias the best threshold of each. Errors under clean labels."

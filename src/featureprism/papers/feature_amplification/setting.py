@@ -1,5 +1,6 @@
 """What the experiments of the paper share: XOR samples of a setting, and the network trained on them."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -8,8 +9,20 @@ from featureprism.data import LabelNoise, NoisySample, XorClusters, sample_xor, 
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
-from featureprism.theory.feature_amplification import Setting
+from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
+
+C = 16.0  # the constant of the assumptions in these experiments; the proof's own would be 10¹⁰
+GOOD_RUN = ("assumption", "lemma-4-1", "lemma-4-3")  # what the lemmas ask for. Definition 4.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting(theory.Setting):
+    """The sizes of the theory, how labels are flipped, the law of the points in a cluster, and how many points test the network."""
+
+    noise: str = "constant"
+    law: str = "gaussian"
+    test_points: int = 1000
 
 
 class Problem(NamedTuple):
@@ -20,63 +33,28 @@ class Problem(NamedTuple):
     test: NoisySample
 
 
-def row_of(s: Setting, **more) -> Row:
-    """A theory setting as the flat row of an experiment."""
-    return {
-        "dim": s.dim,
-        "points": s.num_points,
-        "width": s.width,
-        "sigma": s.sigma,
-        "noise_rate": s.noise_rate,
-        "start": s.start,
-        "step_size": s.step_size,
-        "steps": s.steps,
-        "noise": "constant",
-        "law": "gaussian",
-        **more,
-    }
-
-
-def theory_setting(row: Row) -> Setting:
-    """The setting as the theory wants it."""
-    return Setting(
-        row["dim"],
-        row["points"],
-        row["width"],
-        row["sigma"],
-        row["noise_rate"],
-        row["start"],
-        row["step_size"],
-    )
-
-
-def problem(row: Row, seed: int) -> Problem:
+def problem(s: Setting, seed: int) -> Problem:
     """Samples of a setting."""
-    clusters = xor_clusters(row["dim"], row["sigma"], row["law"], generator=generator_for("centres", seed))
-    noise = LabelNoise(row["noise"], row["noise_rate"])
-    train = sample_xor(clusters, row["points"], noise, generator=generator_for("train", seed))
+    clusters = xor_clusters(s.dim, s.sigma, s.law, generator=generator_for("centres", seed))
+    noise = LabelNoise(s.noise, s.noise_rate)
+    train = sample_xor(clusters, s.points, noise, generator=generator_for("train", seed))
     # an adversary looks at the sample it spoils; fresh points are spoiled at random at the same rate
-    fresh = LabelNoise("constant", row["noise_rate"]) if row["noise"] == "adversarial" else noise
-    test = sample_xor(clusters, row.get("test_points", 1000), fresh, generator=generator_for("test", seed))
+    fresh = LabelNoise("constant", s.noise_rate) if s.noise == "adversarial" else noise
+    test = sample_xor(clusters, s.test_points, fresh, generator=generator_for("test", seed))
     return Problem(clusters, train, test)
 
 
-def start(row: Row, seed: int) -> TwoLayerNet:
+def start(s: Setting, seed: int) -> TwoLayerNet:
     """The random features before training."""
-    return unit_votes_start(
-        row["width"], row["dim"], row["start"], ReLU(), generator=generator_for("start", seed)
-    )
+    return unit_votes_start(s.width, s.dim, s.start, ReLU(), generator=generator_for("start", seed))
 
 
-def trained(row: Row, data: NoisySample, seed: int, record: tuple[int, ...] = ()) -> Trajectory[TwoLayerNet]:
+def trained(
+    s: Setting, data: NoisySample, seed: int, record: tuple[int, ...] = ()
+) -> Trajectory[TwoLayerNet]:
     """Full-batch descent on the first layer, logistic loss."""
     return first_layer_descent(
-        start(row, seed),
-        data.data.x,
-        data.data.y,
-        step_size=row["step_size"],
-        steps=row["steps"],
-        record=record,
+        start(s, seed), data.data.x, data.data.y, step_size=s.step_size, steps=s.steps, record=record
     )
 
 
@@ -95,3 +73,13 @@ def clean_error(net: TwoLayerNet, sample: NoisySample) -> float:
     """Share of points on the wrong side of their clean label."""
     with torch.no_grad():
         return float((sample.clean * net(sample.data.x) <= 0).double().mean())
+
+
+def good_run(s: Setting, W0: torch.Tensor, sample: NoisySample) -> list[Row]:
+    """(A1)-(A7), and the events of Lemmas 4.1 and 4.3 on a start and a training set, as rows."""
+    premises = [
+        *theory.assumptions(s, C),
+        *theory.start_events(s, W0, sample.data.centres, theory.USABLE_C0),
+        *theory.sample_constants(s, sample.data, sample.flipped),
+    ]
+    return [premise.as_row() for premise in premises]

@@ -1,0 +1,28 @@
+"""The smallest settings of double-edged for which every claim has a value."""
+
+from dataclasses import replace
+
+from featureprism.experiment import fields_of
+from featureprism.papers.double_edged import PAPER
+
+SMALL = {
+    "points": 30,
+    "test_points": 20,
+    "width": 20,
+    "iterations": 5,
+    "steps": 100,
+    "radius_points": 1,
+    "variants": ((20, 0.1),),
+}
+
+
+def shrunk(s):
+    """A twentieth of the dimensions with as much noise, and whatever of SMALL the setting has."""
+    small = {name: value for name, value in SMALL.items() if name in fields_of(s)}
+    return replace(s, dim=s.dim // 20, **small)
+
+
+TINY: dict[str, list] = {e.id: [shrunk(s) for s in e.settings("quick")] for e in PAPER.experiments}
+TINY["double-edged/kkt"] = TINY["double-edged/kkt"][
+    :1
+]  # always 400 steps of three kinds; its claims want no more than the usual case
