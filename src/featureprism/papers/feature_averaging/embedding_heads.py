@@ -29,8 +29,6 @@ from featureprism.papers.feature_averaging.embeddings import (
 )
 from featureprism.records import RadiusBracket, Row
 
-DECAYS = (1e-5, 1e-4, 1e-3)  # every head has the one that is most accurate on validation points
-POWERS = (1.0, 2.0, 3.0, 4.0)
 ENOUGH = above(1.2)  # the least ratio of median radii that counts
 BEYOND = "beyond the paper"
 RESAMPLES = 2000  # of the test points, for the interval of a gain
@@ -42,12 +40,17 @@ SLOW_TWO, SLOW_TEN, SLOW_FOUND = (f"descent, {name} labels" for name in ("two", 
 
 @dataclass(frozen=True, kw_only=True)
 class Heads(Descent):
-    """The paper's networks, and the width and epochs of the heads that Adam trains; radii are of so many test points."""
+    """The paper's networks, and the heads that Adam trains; radii are of so many test points.
+
+    Every head has the weight decay that is most accurate on validation points; `powers` are those of two-class pReLU heads.
+    """
 
     held_points: int
     test_points: int
     width: int
     epochs: int = 6
+    decays: tuple[float, ...] = (1e-5, 1e-4, 1e-3)
+    powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0)
 
 
 class MergedHead(nn.Module):
@@ -149,7 +152,7 @@ def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[flo
         net = trained(k, torch.as_tensor(task.x), torch.as_tensor(fine), s, seed)
         return fitted(two_layer(net) if k == 2 else BinaryReadout(net, _signs()))
 
-    for p in POWERS:
+    for p in s.powers:
         yield f"two labels, p = {p:g}", lambda decay, p=p: two(p, decay), True
     yield TEN, lambda decay: merged(classes, decay), True
     yield TEN_FOUND, lambda decay: merged(clusters, decay), True
@@ -184,7 +187,7 @@ def measure(s: Heads, seed: int, context: Context) -> list[Row]:
     rows, brackets = [], {}
     every = list(makers(task, s, seed))
     for index, (name, make, choose) in enumerate(every):
-        tried = [(make(decay), decay) for decay in (DECAYS if choose else (0.0,))]
+        tried = [(make(decay), decay) for decay in (s.decays if choose else (0.0,))]
         context.progress((index + 0.5) / len(every))
         scores = [float((head.predict(task.x_held) == task.y_held).mean()) for head, _ in tried]
         (head, decay), held = tried[int(np.argmax(scores))], max(scores)

@@ -36,16 +36,26 @@ from featureprism.seeds import generator_for
 
 ROBUST = "adversarial"
 SHOWN = 6  # pictures in a figure
-PENALTIES = [0.2, 0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001]  # λ, for images of norm 1
 ERROR = 0.1  # relative squared error at which sparsities are compared
-LASSO_STEPS = 150
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lasso(Setting):
-    """So many images, and the perturbations of each, are reconstructed. Section 8.3."""
+    """So many images, and the perturbations of each, are reconstructed by so many steps of FISTA for each λ. Section 8.3."""
 
     lasso_images: int = 100
+    lasso_steps: int = 150
+    penalties: tuple[float, ...] = (
+        0.2,
+        0.1,
+        0.05,
+        0.03,
+        0.02,
+        0.01,
+        0.005,
+        0.002,
+        0.001,
+    )  # of images of norm 1
 
 
 def amplified(delta: Tensor) -> Tensor:
@@ -95,7 +105,7 @@ def measure_12(s: Lasso, seed: int, context: Context) -> list[Row]:
     rows = []
     for index, ((target, name), (atoms, images)) in enumerate(tasks.items()):
         path = sparsity_of(
-            atoms, images, PENALTIES, steps=LASSO_STEPS, generator=generator_for("lasso", seed)
+            atoms, images, s.penalties, steps=s.lasso_steps, generator=generator_for("lasso", seed)
         )
         rows += [{"kind": "path", "target": target, "network": name, **point._asdict()} for point in path]
         context.progress(0.8 + 0.2 * (index + 1) / len(tasks))
@@ -120,12 +130,12 @@ def measure_4(s: Lasso, seed: int, context: Context) -> list[Row]:
     lengths = torch.linalg.vector_norm(centred.flatten(1), dim=1).reshape(-1, 1, 1, 1)
     filters = filters_of(conv_layers(net)[0], x.shape[-1])
     codes, back, error = None, centred, inf
-    for penalty in PENALTIES:  # the sparsest of the path that is close enough
+    for penalty in s.penalties:  # the sparsest of the path that is close enough
         codes = conv_lasso(
             filters,
             centred / lengths,
             penalty,
-            steps=2 * LASSO_STEPS,
+            steps=2 * s.lasso_steps,
             start=codes,
             generator=generator_for("lasso", seed),
         )
