@@ -272,9 +272,8 @@ def _claim(which: str, statement: str, field: str = "gain", suffix: str = "", bo
     def value(rows: Rows) -> Values:
         return gain(rows, which, field)
 
-    return Claim(
-        f"{which}{suffix}", BEYOND, statement, value, bound, "ours", note=partial(_note, which=which)
-    )
+    note = partial(_note, which=which) if field == "gain" else ""
+    return Claim(f"{which}{suffix}", BEYOND, statement, value, bound, "ours", note=note)
 
 
 CLAIMS = (
