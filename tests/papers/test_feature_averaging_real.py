@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from featureprism.attacks.images import ImageAttack, label_loss
 from featureprism.context import Context
 from featureprism.data.real import real_data
 from featureprism.experiment import Outcome, Rows, fields_of, judge
 from featureprism.heads import HeadNet, PReLUHead
+from featureprism.heads.network import MergedHead
 from featureprism.networks import GroupedNet
 from featureprism.papers.feature_averaging import embedding_heads, embeddings, images
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS, Heads
@@ -22,43 +21,6 @@ from featureprism.seeds import generator_for
 
 def claim(experiment, name):
     return next(c for c in experiment.claims if c.name == name)
-
-
-def test_the_crossing_of_a_known_curve():
-    assert images.half_radius([1.0, 2.0], [1.0, 0.75, 0.25]) == pytest.approx(1.5)
-    assert images.half_radius([1.0], [0.4, 0.1]) == 0.0
-    assert math.isnan(images.half_radius([1.0], [1.0, 0.8]))
-    radii = [0.1 * i for i in range(1, 21)]
-    straight = [1 - r / 2 for r in (0.0, *radii)]
-    assert images.half_radius(radii, straight) == pytest.approx(1.0)
-
-
-def test_curves_count_what_still_stands():
-    broken = torch.tensor([0.0, 1.0, 2.0, math.inf])
-    assert images.robust_curve(broken, [1.0, 2.0]) == [0.75, 0.5, 0.25]
-
-
-def test_a_linear_classifier_breaks_at_its_margin():
-    """Logits ±⟨w, x⟩ + b with ‖w‖ = 1 at distances 0.15 and 0.45 from the boundary, and one on the wrong side."""
-    net = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
-    with torch.no_grad():
-        net[1].weight.copy_(torch.tensor([[0.5] * 4, [-0.5] * 4]))
-        net[1].bias.copy_(torch.tensor([-1.0, 1.0]))  # boundary: Σx/2 = 1
-    along = torch.tensor([0.15, 0.45, -0.2])
-    x = (0.5 + along / 2).reshape(3, 1, 1, 1).expand(3, 1, 2, 2).contiguous()
-    y = torch.zeros(3, dtype=torch.long)
-    found = images.broken_at(
-        net,
-        x,
-        y,
-        [0.1, 0.2, 0.3, 0.4, 0.5],
-        ImageAttack(2, 0.5, 10),
-        groups=torch.arange(2),
-        aim=y,
-        loss=label_loss,
-        generator=generator_for("attack", 0),
-    )
-    torch.testing.assert_close(found, torch.tensor([0.2, 0.5, 0.0]))
 
 
 def test_the_interval_of_a_constant_gain_is_a_point():
@@ -161,31 +123,12 @@ def test_two_groups_as_a_two_layer_network():
     torch.testing.assert_close(embedding_heads.two_layer(net)(x), scores[:, 0] - scores[:, 1])
 
 
-def merged_head() -> embedding_heads.MergedHead:
-    random = generator_for("head", 0)
-    W, b = torch.randn(20, 6, generator=random).double(), torch.randn(20, generator=random).double()
-    net = HeadNet(
-        W, b, torch.rand(20, generator=random).double(), torch.arange(10).repeat_interleave(2), 10, 1.0
-    )
-    return embedding_heads.MergedHead(net, torch.tensor([1.0] * 5 + [-1.0] * 5).double())
-
-
-def test_the_merged_decision_is_that_of_summed_probabilities():
-    head = merged_head()
-    x = torch.randn(200, 6, generator=generator_for("x", 0)).double()
-    p = head.net(x).softmax(dim=1)
-    torch.testing.assert_close(head(x), (p[:, :5].sum(dim=1) / p[:, 5:].sum(dim=1)).log())
-
-
-def test_no_gradient_of_the_merged_head_exceeds_its_lipschitz_bound():
-    head = merged_head()
-    x = (3 * torch.randn(500, 6, generator=generator_for("x", 0)).double()).requires_grad_(True)
-    (slope,) = torch.autograd.grad(head(x).sum(), x)
-    assert float(slope.norm(dim=1).max()) <= head.lipschitz()
-
-
 def test_the_merged_head_is_bracketed():
-    head = merged_head()
+    random = generator_for("head", 0)
+    W, b, a = (torch.randn(*size, generator=random).double() for size in ((20, 6), (20,), (20,)))
+    owner = torch.arange(10).repeat_interleave(2)
+    signs = torch.tensor([1.0] * 5 + [-1.0] * 5).double()
+    head = MergedHead(HeadNet(W, b, a.abs(), owner, 10, 1.0), signs)
     x = torch.randn(3, 6, generator=generator_for("x", 0)).double()
     y = torch.where(head(x).detach() > 0, 1, -1)
     found = embedding_heads.fitted(head, lipschitz=head.lipschitz()).radius(x.numpy(), y.numpy())

@@ -5,13 +5,10 @@ from math import isnan, nan
 
 import pytest
 import torch
-from torch import nn
 
 from featureprism.context import Context
 from featureprism.experiment import Rows
-from featureprism.networks.deep import conv_layers, image_network
 from featureprism.papers.feature_purification.deep_features import FIGURE_5, sparsity
-from featureprism.papers.feature_purification.deep_layers import restart_from
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_12, amplified, share_at
 from featureprism.papers.feature_purification.deep_setting import (
     CLEAN,
@@ -64,23 +61,6 @@ def test_robust_accuracy_never_exceeds_clean_accuracy():
     assert told["zero_gradients"] == 0
     assert 0 <= told["robust"] <= told["clean"] <= 1
     assert told["robust_low"] <= told["robust"] <= told["robust_high"]
-
-
-def test_what_comes_before_a_layer_is_frozen_and_the_rest_is_new(generator):
-    net = image_network("preact-resnet-18", (1, 8, 8), 10, factor=0.05, generator=generator)
-    before = {name: weight.clone() for name, weight in net.named_parameters()}
-    restart_from(net, 5, generator=generator)
-    layers = conv_layers(net)
-    assert [w.weight.requires_grad for w in layers[:4]] == [False] * 4
-    assert all(w.weight.requires_grad for w in layers[4:])
-    for name, weight in net.named_parameters():
-        changed = not torch.equal(weight, before[name])
-        if not weight.requires_grad:
-            assert not changed
-        elif weight.ndim > 1:
-            assert changed
-    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
-    assert sum(not m.weight.requires_grad for m in norms) == 4
 
 
 def test_shares_are_read_off_the_path():

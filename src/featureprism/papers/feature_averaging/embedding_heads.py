@@ -15,9 +15,10 @@ from featureprism.certificates import robust_radius
 from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, above, at_most
-from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
+from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.heads.compare import Task
 from featureprism.heads.compare import drawn as drawn_points
+from featureprism.heads.network import MergedHead
 from featureprism.heads.subclasses import discovered_subclasses
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet
 from featureprism.papers.feature_averaging.embeddings import (
@@ -51,38 +52,6 @@ class Heads(Descent):
     epochs: int = 6
     decays: tuple[float, ...] = (1e-5, 1e-4, 1e-3)
     powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0)
-
-
-class MergedHead(nn.Module):
-    """f(x) = LSE of the scores of the positive classes minus LSE of the others: the sign of Σ p_c over J₊ minus over J₋.
-
-    `sign[c]` is +1 or -1. Source: feature-averaging, Section 4.2.
-    """
-
-    sign: Tensor
-
-    def __init__(self, net: HeadNet, sign: Float[Tensor, " c"]) -> None:
-        super().__init__()
-        self.net = net
-        self.register_buffer("sign", sign)
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """The difference of the two log-sum-exps."""
-        scores = self.net(x)
-        positive, negative = (torch.logsumexp(scores[:, self.sign == s], dim=1) for s in (1, -1))
-        return positive - negative
-
-    def lipschitz(self) -> float:
-        """max_{c ∈ J₊} ‖W_c‖ ‖a_c‖ + max_{c ∈ J₋} ‖W_c‖ ‖a_c‖ for ReLU scores: ∇f is a mean of ∇f_c minus a mean of others."""
-        assert self.net.p == 1
-        size = torch.stack(
-            [
-                torch.linalg.matrix_norm(self.net.W[self.net.owner == c].detach(), 2)
-                * torch.linalg.vector_norm(self.net.a[self.net.owner == c].detach())
-                for c in range(self.net.num_classes)
-            ]
-        )
-        return float(size[self.sign == 1].max() + size[self.sign == -1].max())
 
 
 class Fitted(NamedTuple):

@@ -2,25 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from math import inf, nan
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks.images import (
-    ImageAttack,
-    ImageLoss,
-    decided,
-    group_loss,
-    label_loss,
-    perturb,
-    wilson,
-)
-from featureprism.context import Context, Progress, part, silent
+from featureprism.attacks.image_radii import BATCH, broken_at, half_radius, robust_curve
+from featureprism.attacks.images import ImageAttack, decided, group_loss, label_loss, wilson
+from featureprism.context import Context, Progress, part
 from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.experiment import Claim, Experiment, Rows, Values, above
 from featureprism.networks.deep import image_network
@@ -29,7 +21,6 @@ from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, train_images
 
-BATCH = 250  # images attacked at a time
 RESAMPLES = 2000  # of the test images, for the interval of a gain
 TELLING = 0.7  # a network less accurate than this is too near to 50 % for its 50 % radius to tell much
 MERGED, LABELS, BOTH = "merged decision", "ten-class cross-entropy", "both"
@@ -87,55 +78,6 @@ def trained(labels: str, sample: ImageSet, s: Setting, seed: int, context: Conte
         progress=context.progress,
         announce=context.announce,
     )
-
-
-def broken_at(
-    net: nn.Module,
-    x: Float[Tensor, "n ch h w"],
-    y: Int[Tensor, " n"],
-    radii: Sequence[float],
-    attack: ImageAttack,
-    *,
-    groups: Int[Tensor, " c"],
-    aim: Int[Tensor, " n"],
-    loss: ImageLoss,
-    generator: torch.Generator,
-    progress: Progress = silent,
-) -> Float[Tensor, " n"]:
-    """Per image the first radius of the rising grid at which the merged decision is not y: 0 if never right, inf if always.
-
-    The attack climbs `loss` of the labels `aim`, at each radius in turn, on the images that still stand: what breaks an image at
-    one radius breaks it at every larger one. PGD: feature-averaging, Section 6.2.
-    """
-    broken = torch.where(decided(net, x, groups) == y, inf, 0.0)
-    for index, radius in enumerate(radii):
-        standing = torch.nonzero(broken == inf)[:, 0]
-        if len(standing) == 0:
-            break
-        here = ImageAttack(2, radius, attack.steps, restarts=attack.restarts)
-        for few in standing.split(BATCH):
-            delta = perturb(net, x[few], aim[few], here, loss=loss, generator=generator)
-            fooled = decided(net, x[few] + delta, groups) != y[few]
-            broken[few[fooled]] = radius
-        progress((index + 1) / len(radii))
-    return broken
-
-
-def robust_curve(broken: Float[Tensor, " n"], radii: Sequence[float]) -> list[float]:
-    """Share of images that stand at radius 0 (clean accuracy) and at each radius of the grid."""
-    return [float((broken > r).double().mean()) for r in (0.0, *radii)]
-
-
-def half_radius(radii: Sequence[float], accuracy: Sequence[float]) -> float:
-    """Where the curve (0, radii…) falls through 50 %, by straight lines; 0 if it starts below, NaN if the grid ends above."""
-    grid = (0.0, *radii)
-    if accuracy[0] < 0.5:
-        return 0.0
-    for i in range(1, len(grid)):
-        before, after = accuracy[i - 1], accuracy[i]
-        if after < 0.5:
-            return grid[i - 1] + (grid[i] - grid[i - 1]) * (before - 0.5) / (before - after)
-    return nan
 
 
 def gain_interval(
@@ -249,60 +191,40 @@ def lead_half_way(rows: Rows) -> Values:
     return rows.per_seed(lead)
 
 
-def _note(rows: Rows, attack: str) -> str:
-    gains = rows.of("gain", attack=attack)
-    columns = (gains.column(name) for name in ("seed", "gain", "low", "high"))
-    told = [
-        f"seed {seed:.0f}: {ratio:.3f} (95 % over test images {low:.3f} to {high:.3f})"
-        for seed, ratio, low, high in zip(*columns, strict=True)
-    ]
+def overstated(rows: Rows) -> Values:
+    """50 % radius of the ten-label network as an attack on its labels shows it ÷ as one on the decision does."""
+    decision = half(rows, TEN, MERGED)
+    return half(rows, TEN, LABELS) / np.where(decision > 0, decision, nan)
+
+
+def _note(rows: Rows) -> str:
     accuracy = [rows.of("clean", labels=labels).column("accuracy").mean() for labels in (TWO, TEN)]
-    told += [
-        f"50 % radii {half(rows, TWO, MERGED).mean():.3f} (two labels) and {half(rows, TEN, BOTH).mean():.3f} (ten labels)",
-        f"clean accuracy {accuracy[0]:.3f} and {accuracy[1]:.3f}",
-        f"images: {source_of(rows)}",
-    ]
-    if min(accuracy) < TELLING:
-        told.append(
-            "a network this near to 50 % clean accuracy is hardly trained: its 50 % radius tells little"
-        )
-    return "; ".join(told)
+    told = (
+        f"50 % radii {half(rows, TWO, MERGED).mean():.3f} (two labels) and {half(rows, TEN, BOTH).mean():.3f} (ten labels, both"
+        f" attacks); clean accuracy {accuracy[0]:.3f} and {accuracy[1]:.3f}; images: {source_of(rows)}"
+    )
+    hardly = (
+        "; a network this near to 50 % clean accuracy is hardly trained, and its 50 % radius tells little"
+    )
+    return told + (hardly if min(accuracy) < TELLING else "")
+
+
+def _gain(attack: str, name: str, source: str, statement: str, least: float, **more: Any) -> Claim:
+    def value(rows: Rows) -> Values:
+        return rows.of("gain", attack=attack).per_seed("gain")
+
+    return Claim(name, source, statement, value, above(least), note=_note, **more)
 
 
 def _claims(source: str, least: float) -> tuple[Claim, ...]:
     """Under the stronger attack of each image, and as an attack on the ten labels alone would show it."""
-
-    def gain(attack: str, name: str, statement: str, least: float, **more: Any) -> Claim:
-        def value(rows: Rows) -> Values:
-            return rows.of("gain", attack=attack).per_seed("gain")
-
-        return Claim(name, source, statement, value, above(least), note=partial(_note, attack=attack), **more)
-
-    def overstated(rows: Rows) -> Values:
-        decision = half(rows, TEN, MERGED)
-        return half(rows, TEN, LABELS) / np.where(decision > 0, decision, nan)
-
+    gain = "50 % ℓ2 radius with ten labels ÷ with two, each image under the stronger of two attacks (merged decision, ten labels)"
+    always = "the same in every seed: ten labels hold further whatever the start and the images"
+    seen = "the same ratio as an attack on the ten-class cross-entropy alone would show it"
     return (
-        gain(
-            BOTH,
-            "gain",
-            "50 % ℓ2 radius with ten labels ÷ with two, each image under the stronger of two attacks (merged decision, ten labels)",
-            least,
-        ),
-        gain(
-            BOTH,
-            "gain-every-seed",
-            "the same in every seed: ten labels hold further whatever the start and the images",
-            1.0,
-            speaker="ours",
-            over="every seed",
-        ),
-        gain(
-            LABELS,
-            "gain-seen",
-            "the same ratio as an attack on the ten-class cross-entropy alone would show it",
-            least,
-        ),
+        _gain(BOTH, "gain", source, gain, least),
+        _gain(BOTH, "gain-every-seed", source, always, 1.0, speaker="ours", over="every seed"),
+        _gain(LABELS, "gain-seen", source, seen, least),
         Claim(
             "lead",
             source,

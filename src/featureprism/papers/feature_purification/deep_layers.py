@@ -11,7 +11,7 @@ from featureprism.attacks.images import pgd_adversary
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most
-from featureprism.networks.deep import conv_layers, he_start
+from featureprism.networks.deep import conv_layers, restart_from
 from featureprism.papers.feature_purification.deep_features import (
     ASCENT,
     Ascent,
@@ -38,23 +38,6 @@ from featureprism.training.images import Recipe
 
 PAIRS = (("start", CLEAN), ("start", RANDOM), (CLEAN, RANDOM))
 LAYERS = {"quick": (5, 7), "standard": (6, 10, 12, 14, 16), "paper": (9, 13, 17, 19, 21, 23, 25, 27, 29)}
-
-
-def restart_from(net: nn.Module, layer: int, *, generator: torch.Generator) -> nn.Module:
-    """Freeze everything before the convolution number `layer` (from 1) and draw the rest anew, in place."""
-    first = conv_layers(net)[layer - 1]
-    reached = False
-    for module in net.modules():
-        reached = reached or module is first
-        if next(module.children(), None) is not None:
-            continue
-        for weight in module.parameters():
-            weight.requires_grad_(reached)
-        if reached and isinstance(module, nn.BatchNorm2d):
-            module.reset_parameters()
-        elif reached:
-            he_start(module, generator=generator)
-    return net
 
 
 def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple[dict[str, nn.Module], Row]:
