@@ -1,5 +1,6 @@
 """Sparse reconstruction of images by the filters of a convolution: the convolutional Lasso of feature-purification, Section 8.3."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -81,7 +82,7 @@ class SparsityPoint(NamedTuple):
 def sparsity_of(
     filters: Filters,
     images: Float[Tensor, "n c h w"],
-    penalties: list[float],
+    penalties: Sequence[float],
     *,
     steps: int = 200,
     generator: torch.Generator,

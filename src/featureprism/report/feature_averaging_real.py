@@ -6,8 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from featureprism.records import Row, as_image
-from featureprism.report.style import COLOURS, band, guide, of_kind, over_seeds, panels
+from featureprism.experiment import Rows
+from featureprism.records import as_image
+from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
 
 LABELS = {"two-class": "two labels", "ten-class": "ten labels"}
 CLASSES = (
@@ -24,35 +25,31 @@ CLASSES = (
 )
 
 
-def _mean(rows: list[Row], key: str) -> float:
-    return float(np.mean([r[key] for r in rows])) if rows else float("nan")
-
-
-def _source(rows: list[Row]) -> str:
+def _source(rows: Rows) -> str:
     return str(rows[0].get("source", "")).split(",")[0].removesuffix(".npz").replace("_", " ")
 
 
-def _names(rows: list[Row]) -> tuple[str, ...]:
+def _names(rows: Rows) -> tuple[str, ...]:
     """Names of the classes: those of CIFAR-10 where the file says so, else numbers."""
     return CLASSES if str(rows[0].get("source")).startswith("cifar10") else tuple("0123456789")
 
 
-def embedding_matrices(rows: list[Row]) -> Figure:
+def embedding_matrices(rows: Rows) -> Figure:
     """Figure 2 (c, d): cosines between class means and weights, averaged over seeds."""
     figure, axes = panels(2, width=3.9, height=3.5)
     names, shown = _names(rows), None
     for panel, (network, text) in zip(axes, LABELS.items(), strict=True):
         table = np.zeros((10, 10))
-        found = of_kind(rows, "cosine", network=network, means="raw")
-        for r in found:
-            table[r["cluster"], r["neuron"]] += r["cosine"] * 100 / len(found)
+        cosines = rows.of("cosine", network=network, means="raw")
+        for r in cosines:
+            table[r["cluster"], r["neuron"]] += r["cosine"] * 100 / len(cosines)
         shown = panel.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1)
         key, told = (
             ("averaging", "own merged class minus other")
             if network == "two-class"
             else ("decoupling", "own feature minus others")
         )
-        gap = _mean(of_kind(rows, "summary", network=network, means="raw"), key)
+        gap = rows.of("summary", network=network, means="raw").column(key).mean()
         panel.set_title(f"{text}: {told} {gap:.2f}", fontsize=8)
         panel.set_xticks([2, 7], ["weights 1-5", "weights 6-10"], fontsize=7)
         panel.set_yticks(range(10), names if network == "two-class" else [""] * 10, fontsize=7)
@@ -64,11 +61,10 @@ def embedding_matrices(rows: list[Row]) -> Figure:
     return figure
 
 
-def blocks(rows: list[Row]) -> Figure:
+def blocks(rows: Rows) -> Figure:
     """Figure 10: cosines of embeddings sorted by class, first seed."""
     figure, (axes,) = panels(1, width=4.9, height=3.9)
-    seed = min(r["seed"] for r in rows)
-    (matrix,) = of_kind(rows, "matrix", seed=seed)
+    matrix = rows.of("matrix", seed=rows.seeds[0])[0]
     table = 2 * as_image(matrix)[:, :, 0].numpy() - 1
     top = float(np.quantile(np.abs(table), 0.99))
     shown = axes.imshow(table, cmap="RdBu_r", vmin=-top, vmax=top, interpolation="nearest")
@@ -78,23 +74,24 @@ def blocks(rows: list[Row]) -> Figure:
     axes.set_xticks([])
     axes.tick_params(length=0)
     axes.spines[["left", "bottom"]].set_visible(False)
-    own = of_kind(rows, "summary", means="raw")
-    axes.set_title(f"same class {_mean(own, 'within'):.3f}, different {_mean(own, 'between'):.3f}")
+    raw = rows.of("summary", means="raw")
+    within, between = raw.column("within").mean(), raw.column("between").mean()
+    axes.set_title(f"same class {within:.3f}, different {between:.3f}")
     return figure
 
 
-def heads(rows: list[Row]) -> Figure:
+def heads(rows: Rows) -> Figure:
     """Proven to attacked median radius of every head, and its clean accuracy beside it; means over seeds."""
-    found = of_kind(rows, "head")
-    names = list(dict.fromkeys(r["head"] for r in found))
+    parts = rows.of("head").groups("head")
+    names = list(parts)
     figure, (left, right) = panels(2, width=4.2, height=0.3 * len(names) + 0.9)
-    for place, name in enumerate(names):
-        own = of_kind(rows, "head", head=name)
+    for line, (name, own) in enumerate(parts.items()):
         colour = COLOURS[0] if "two" in name else COLOURS[1] if "ten" in name else COLOURS[2]
-        low, high = _mean(own, "certified_radius"), _mean(own, "attacked_radius")
-        left.plot([low, high], [place, place], color=colour, linewidth=5, solid_capstyle="butt")
-        left.plot([r["attacked_radius"] for r in own], [place] * len(own), "|", color="black", markersize=9)
-        right.plot([r["accuracy"] for r in own], [place] * len(own), "o", color=colour, markersize=4)
+        proven, attacked = own.column("certified_radius"), own.column("attacked_radius")
+        low, high = proven.mean(), attacked.mean()
+        left.plot([low, high], [line, line], color=colour, linewidth=5, solid_capstyle="butt")
+        left.plot(attacked, [line] * len(own), "|", color="black", markersize=9)
+        right.plot(own.column("accuracy"), [line] * len(own), "o", color=colour, markersize=4)
     left.set_yticks(range(len(names)), names, fontsize=7)
     right.set_yticks(range(len(names)), [""] * len(names))
     for panel in (left, right):
@@ -107,7 +104,7 @@ def heads(rows: list[Row]) -> Figure:
     return figure
 
 
-def image_curves(rows: list[Row]) -> Figure:
+def image_curves(rows: Rows) -> Figure:
     """Figure 3: robust accuracy against the radius, bands over seeds or, for one seed, of the test images (95 %)."""
     figure, (axes,) = panels(1, width=5.8, height=3.5)
     styles = (
@@ -116,9 +113,9 @@ def image_curves(rows: list[Row]) -> Figure:
         ("ten-class", "merged decision", COLOURS[2], "ten labels, attacked at the decision"),
         ("ten-class", "ten-class cross-entropy", COLOURS[4], "ten labels, attacked at the ten labels"),
     )
-    one = len({r["seed"] for r in rows}) == 1
+    one = len(rows.seeds) == 1
     for labels, attack, colour, text in styles:
-        own = of_kind(rows, "curve", labels=labels, attack=attack)
+        own = rows.of("curve", labels=labels, attack=attack)
         x, low, mean, high = over_seeds(own, "radius", "accuracy")
         if one:
             low, high = (over_seeds(own, "radius", side)[2] for side in ("low", "high"))
@@ -127,11 +124,9 @@ def image_curves(rows: list[Row]) -> Figure:
         else:
             band(axes, x, low, mean, high, colour, text, dashed=attack == "ten-class cross-entropy")
     guide(axes, 0.5, "50 %", along="y")
-    gain = _mean(of_kind(rows, "gain", attack="both"), "gain")
-    last = max(
-        (r["radius"] for r in of_kind(rows, "curve") if r["accuracy"] > 0.02),
-        default=max(r["radius"] for r in of_kind(rows, "curve")),
-    )
+    gain = rows.of("gain", attack="both").column("gain").mean()
+    radius, accuracy = rows.of("curve").column("radius"), rows.of("curve").column("accuracy")
+    last = radius[accuracy > 0.02].max(initial=0) or radius.max()
     axes.set(
         xlabel="ℓ2 radius",
         ylabel="robust accuracy (attacked)",
@@ -143,7 +138,7 @@ def image_curves(rows: list[Row]) -> Figure:
     return figure
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-averaging/figure-2-embeddings": embedding_matrices,
     "feature-averaging/figure-10": blocks,
     "feature-averaging/embeddings": heads,

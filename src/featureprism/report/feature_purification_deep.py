@@ -1,6 +1,6 @@
 """The image figures of feature-purification, drawn from rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import matplotlib.pyplot as plt
@@ -9,36 +9,35 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from featureprism.records import Row, as_image, rows_of
+from featureprism.experiment import Rows
+from featureprism.records import Row, as_image
 from featureprism.report.style import COLOURS, guide, over_seeds, panels
 
 GAP = 1  # pixels between pictures
 NAMES = {"adversarial": "adversarially trained", "clean": "cleanly trained", "start": "at the start"}
 
 
-def mosaic(pictures: Sequence[Row], columns: int) -> np.ndarray:
+def mosaic(pictures: Iterable[Row], columns: int) -> np.ndarray:
     """Pictures side by side on white, `columns` in a row."""
     images = [as_image(row).numpy() for row in sorted(pictures, key=lambda row: row["index"])]
     height, width, channels = images[0].shape
     lines = -(-len(images) // columns)
     sheet = np.ones((lines * (height + GAP) - GAP, columns * (width + GAP) - GAP, channels))
-    for place, image in enumerate(images):
-        top, left = (place // columns) * (height + GAP), (place % columns) * (width + GAP)
+    for index, image in enumerate(images):
+        top, left = (index // columns) * (height + GAP), (index % columns) * (width + GAP)
         sheet[top : top + height, left : left + width] = image
     return sheet
 
 
-def gallery(rows: list[Row], *, columns: int, facts: str = "", by: str = "") -> Figure:
+def gallery(rows: Rows, *, columns: int, facts: str = "", by: str = "") -> Figure:
     """One sheet of pictures for each network (first seed), with the mean share of energy of `facts` rows in its title.
 
     With `by` there is one line of sheets for each value of that setting.
     """
-    pictures = rows_of(rows, "picture")
-    seed = min(row["seed"] for row in pictures)
-    lines = sorted({row[by] for row in pictures}) if by else [None]
-    names = list(dict.fromkeys(row["network"] for row in pictures))
-    names.sort(key=lambda name: name != "images")
-    shown = max(sum(r["seed"] == seed and r["network"] == name for r in pictures) for name in names)
+    pictures = rows.of("picture", seed=rows.seeds[0])
+    lines = sorted(pictures.distinct(by)) if by else [None]
+    names = sorted(pictures.distinct("network"), key=lambda name: name != "images")
+    shown = max(len(own) for own in pictures.groups("network").values())
     tall = 2.5 * -(-shown // len(lines) // columns) / columns + 0.45  # inches of a sheet and its title
     figure, axes = plt.subplots(
         len(lines),
@@ -47,55 +46,48 @@ def gallery(rows: list[Row], *, columns: int, facts: str = "", by: str = "") -> 
         layout="constrained",
         squeeze=False,
     )
-    for line, value in enumerate(lines):
-        chosen = [row for row in pictures if row["seed"] == seed and (value is None or row[by] == value)]
-        for place, name in enumerate(names):
-            own, spot = [row for row in chosen if row["network"] == name], axes[line][place]
-            sheet = mosaic(own, columns)
+    for line, value in zip(axes, lines, strict=True):
+        chosen = pictures.having(**{by: value}) if by else pictures
+        for spot, name in zip(line, names, strict=True):
+            sheet = mosaic(chosen.having(network=name), columns)
             spot.imshow(sheet if sheet.shape[2] == 3 else sheet[..., 0], cmap="gray", interpolation="nearest")
             spot.set_axis_off()
             title = f"{NAMES.get(name, name)}{f', {by} {value}' if by else ''}"
-            told = [r["share"] for r in rows_of(rows, facts, network=name)] if facts else []
-            if told and not by:
-                title += f"\n{np.mean(told):.0%} in the first components"
+            told = rows.of(facts, network=name).column("share")
+            if len(told) and not by:
+                title += f"\n{told.mean():.0%} in the first components"
             spot.set_title(title, fontsize=8)
     return figure
 
 
-def table_1(rows: list[Row]) -> Figure:
+def table_1(rows: Rows) -> Figure:
     """Robust accuracy (dots with 95 % intervals of one seed) and clean accuracy (small marks) for every attacker."""
     figure, (axes,) = panels(1, width=6.4, height=3.0)
-    found = rows_of(rows, "accuracy")
-    attackers = list(dict.fromkeys(row["attacker"] for row in found))
-    for place, training in enumerate(dict.fromkeys(row["training"] for row in found)):
+    attackers = rows.of("accuracy").distinct("attacker")
+    for index, (training, part) in enumerate(rows.of("accuracy").groups("training").items()):
         for spot, attacker in enumerate(attackers):
-            own = [r for r in found if r["training"] == training and r["attacker"] == attacker]
-            x = spot + 0.2 * (place - 1)
-            low, middle, high = (
-                float(np.mean([r[f"robust{side}"] for r in own])) for side in ("_low", "", "_high")
-            )
-            label = NAMES.get(training, training) if spot == 0 else None
+            own, x = part.having(attacker=attacker), spot + 0.2 * (index - 1)
+            low, middle, high = (own.column(f"robust{side}").mean() for side in ("_low", "", "_high"))
             axes.errorbar(
                 x,
                 middle,
                 [[max(0.0, middle - low)], [max(0.0, high - middle)]],
                 fmt="o",
-                color=COLOURS[place],
-                label=label,
+                color=COLOURS[index],
+                label=NAMES.get(training, training) if spot == 0 else None,
                 capsize=2,
             )
-            axes.plot(x, np.mean([r["clean"] for r in own]), "_", color=COLOURS[place], markersize=9)
+            axes.plot(x, own.column("clean").mean(), "_", color=COLOURS[index], markersize=9)
     axes.set_xticks(range(len(attackers)), attackers)
     axes.set(ylabel="accuracy", ylim=(-0.02, None), xlabel="attacker (dots: robust, dashes: clean accuracy)")
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return figure
 
 
-def figure_2(rows: list[Row]) -> Figure:
+def figure_2(rows: Rows) -> Figure:
     """Median θ of every pair of stages, layer by layer."""
     figure, (axes,) = panels(1, width=6.0, height=2.9)
-    found = rows_of(rows, "theta")
-    layers = sorted({row["layer"] for row in found})
+    layers = sorted(rows.of("theta").distinct("layer"))
     names = {
         "start, clean": "θ(w⁰, w)",
         "start, adversarial": "θ(w⁰, w')",
@@ -103,13 +95,10 @@ def figure_2(rows: list[Row]) -> Figure:
         "different neurons": "θ(w'ᵢ, w'ⱼ)",
     }
     width = 0.8 / len(names)
-    for place, (pair, label) in enumerate(names.items()):
-        heights = [
-            np.mean([r["median"] for r in found if r["layer"] == layer and r["pair"] == pair])
-            for layer in layers
-        ]
-        spots = [i + (place - 1.5) * width for i in range(len(layers))]
-        axes.bar(spots, heights, width=0.9 * width, color=COLOURS[place], label=label)
+    for index, (pair, label) in enumerate(names.items()):
+        heights = [rows.of("theta", layer=layer, pair=pair).column("median").mean() for layer in layers]
+        spots = [i + (index - 1.5) * width for i in range(len(layers))]
+        axes.bar(spots, heights, width=0.9 * width, color=COLOURS[index], label=label)
     axes.set_xticks(range(len(layers)), [f"layer {layer}" for layer in layers])
     axes.set(ylabel="median over neurons", ylim=(0, 1), xlabel="dashed: what the paper has for θ(w, w')")
     guide(axes, 0.8, "", along="y")
@@ -117,14 +106,13 @@ def figure_2(rows: list[Row]) -> Figure:
     return figure
 
 
-def figure_5(rows: list[Row]) -> Figure:
+def figure_5(rows: Rows) -> Figure:
     """The share of positive ReLU outputs of every layer along training."""
     figure, (axes,) = panels(1, width=5.4, height=3.0)
-    found = rows_of(rows, "activation")
-    depth = max(row["layer"] for row in found)
-    shades = plt.get_cmap("viridis")
-    for layer in range(1, depth + 1):
-        x, _, middle, _ = over_seeds([r for r in found if r["layer"] == layer], "epoch", "share")
+    parts = rows.of("activation").groups("layer")
+    depth, shades = max(parts), plt.get_cmap("viridis")
+    for layer, own in parts.items():
+        x, _, middle, _ = over_seeds(own, "epoch", "share")
         axes.plot(x, middle, color=shades((layer - 1) / max(1, depth - 1)), linewidth=1.0)
     axes.set(xlabel="epoch", ylabel="share of positive ReLU outputs", ylim=(0, None))
     scale = ScalarMappable(Normalize(1, depth), shades)
@@ -132,7 +120,7 @@ def figure_5(rows: list[Row]) -> Figure:
     return figure
 
 
-def figure_12(rows: list[Row]) -> Figure:
+def figure_12(rows: Rows) -> Figure:
     """Coefficients used against the error: images on the left, perturbations on the right."""
     figure, axes = panels(2, width=3.6, height=3.0)
     labels = {
@@ -146,12 +134,9 @@ def figure_12(rows: list[Row]) -> Figure:
     }
     for spot, (target, names) in zip(axes, labels.items(), strict=True):
         for colour, (name, label) in zip(COLOURS, names.items(), strict=False):
-            own = rows_of(rows, "path", target=target, network=name)
-            penalties = sorted({r["penalty"] for r in own}, reverse=True)
-            x, y = (
-                [np.mean([r[key] for r in own if r["penalty"] == p]) for p in penalties]
-                for key in ("error", "share")
-            )
+            path = rows.of("path", target=target, network=name).groups("penalty")
+            points = [path[penalty] for penalty in sorted(path, reverse=True)]
+            x, y = ([own.column(field).mean() for own in points] for field in ("error", "share"))
             spot.plot(x, y, "o-", color=colour, label=label, markersize=3)
         spot.set(
             xlabel="relative squared error", ylabel="share of coefficients used", title=target, xscale="log"
@@ -160,7 +145,7 @@ def figure_12(rows: list[Row]) -> Figure:
     return figure
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/table-1": table_1,
     "feature-purification/figure-1": partial(gallery, columns=4, facts="filters"),
     "feature-purification/figure-2-deep": figure_2,

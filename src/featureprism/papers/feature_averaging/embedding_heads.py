@@ -1,6 +1,8 @@
 """Beyond the paper: what pReLU heads, ten labels and found labels gain on embeddings, as brackets of the ℓ2 radius."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from math import inf, nan
 from typing import Any, NamedTuple
 
@@ -10,20 +12,26 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.certificates import robust_radius
-from featureprism.data.images import EMBEDDINGS
+from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
-from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
+from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, above, at_most
+from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.heads.compare import Task
 from featureprism.heads.compare import drawn as drawn_points
+from featureprism.heads.network import MergedHead
 from featureprism.heads.subclasses import discovered_subclasses
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet
-from featureprism.papers.feature_averaging.embeddings import embeddings, trained
-from featureprism.records import Claim, Experiment, Progress, RadiusBracket, Row, judge, rows_of
+from featureprism.papers.feature_averaging.embeddings import (
+    WHERE,
+    Descent,
+    embeddings,
+    source_of,
+    trained,
+)
+from featureprism.records import RadiusBracket, Row
 
-DECAYS = (1e-5, 1e-4, 1e-3)  # every head has the one that is most accurate on validation points
-POWERS = (1.0, 2.0, 3.0, 4.0)
-GAIN = 1.2  # the least ratio of median radii that counts
-SAME = 0.01  # and the most clean accuracy it may cost
+ENOUGH = above(1.2)  # the least ratio of median radii that counts
+BEYOND = "beyond the paper"
 RESAMPLES = 2000  # of the test points, for the interval of a gain
 FOUND = 5  # clusters of each merged class, as many as it has classes
 RELU, PRELU = "two labels, p = 1", "two labels, p = 3"
@@ -31,36 +39,19 @@ TEN, TEN_FOUND, TEN_SUMMED = "ten labels", "found labels", "ten labels, scores a
 SLOW_TWO, SLOW_TEN, SLOW_FOUND = (f"descent, {name} labels" for name in ("two", "ten", "found"))
 
 
-class MergedHead(nn.Module):
-    """f(x) = LSE of the scores of the positive classes minus LSE of the others: the sign of Σ p_c over J₊ minus over J₋.
+@dataclass(frozen=True, kw_only=True)
+class Heads(Descent):
+    """The paper's networks, and the heads that Adam trains; radii are of so many test points.
 
-    `sign[c]` is +1 or -1. Source: feature-averaging, Section 4.2.
+    Every head has the weight decay that is most accurate on validation points; `powers` are those of two-class pReLU heads.
     """
 
-    sign: Tensor
-
-    def __init__(self, net: HeadNet, sign: Float[Tensor, " c"]) -> None:
-        super().__init__()
-        self.net = net
-        self.register_buffer("sign", sign)
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """The difference of the two log-sum-exps."""
-        scores = self.net(x)
-        positive, negative = (torch.logsumexp(scores[:, self.sign == s], dim=1) for s in (1, -1))
-        return positive - negative
-
-    def lipschitz(self) -> float:
-        """max_{c ∈ J₊} ‖W_c‖ ‖a_c‖ + max_{c ∈ J₋} ‖W_c‖ ‖a_c‖ for ReLU scores: ∇f is a mean of ∇f_c minus a mean of others."""
-        assert self.net.p == 1
-        size = torch.stack(
-            [
-                torch.linalg.matrix_norm(self.net.W[self.net.owner == c].detach(), 2)
-                * torch.linalg.vector_norm(self.net.a[self.net.owner == c].detach())
-                for c in range(self.net.num_classes)
-            ]
-        )
-        return float(size[self.sign == 1].max() + size[self.sign == -1].max())
+    held_points: int
+    test_points: int
+    width: int
+    epochs: int = 6
+    decays: tuple[float, ...] = (1e-5, 1e-4, 1e-3)
+    powers: tuple[float, ...] = (1.0, 2.0, 3.0, 4.0)
 
 
 class Fitted(NamedTuple):
@@ -84,11 +75,11 @@ def fitted(net: nn.Module, **more: Any) -> Fitted:
     return Fitted(predict, radius)
 
 
-def task_of(split: Split, setting: Row, seed: int) -> Task:
+def task_of(split: Split, s: Heads, seed: int) -> Task:
     """Classes 0 to 4 (+1) against 5 to 9 (-1), rows of norm 1; a quarter of fewer points is kept for choosing on."""
     order = np.random.default_rng(seed).permutation(len(split.x_train))
-    held = min(setting["held_points"], len(order) // 4)
-    order = order[: held + setting["train_points"]]
+    held = min(s.held_points, len(order) // 4)
+    order = order[: held + s.train_points]
     x, fine = unit_norm(split.x_train[order]), split.y_train[order].astype(np.int64)
     y, y_test = np.where(fine < 5, 1, -1), np.where(split.y_test < 5, 1, -1)
     return Task(x[held:], y[held:], fine[held:], x[:held], y[:held], unit_norm(split.x_test), y_test)
@@ -106,9 +97,9 @@ def _signs() -> Float[Tensor, " c"]:
     return torch.cat([torch.ones(FOUND), -torch.ones(FOUND)]).double()
 
 
-def makers(task: Task, setting: Row, seed: int) -> Iterator[tuple[str, Callable[[float], Fitted], bool]]:
+def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[float], Fitted], bool]]:
     """Name, training for a weight decay, and whether that has a decay to choose. All heads of one training have one width."""
-    width, common = setting["width"], {"epochs": setting["epochs"], "random_state": seed}
+    width, common = s.width, {"epochs": s.epochs, "random_state": seed}
     clusters, classes = found_labels(task, seed), task.fine
     assert classes is not None
 
@@ -127,26 +118,19 @@ def makers(task: Task, setting: Row, seed: int) -> Iterator[tuple[str, Callable[
         return Fitted(head.predict, head.robust_radius)
 
     def descent(fine: np.ndarray, k: int) -> Fitted:
-        net = trained(k, torch.as_tensor(task.x), torch.as_tensor(fine), setting, seed)
+        net = trained(k, torch.as_tensor(task.x), torch.as_tensor(fine), s, seed)
         return fitted(two_layer(net) if k == 2 else BinaryReadout(net, _signs()))
 
-    for p in POWERS:
+    for p in s.powers:
         yield f"two labels, p = {p:g}", lambda decay, p=p: two(p, decay), True
     yield TEN, lambda decay: merged(classes, decay), True
     yield TEN_FOUND, lambda decay: merged(clusters, decay), True
     yield TEN_SUMMED, lambda decay: added("given", 1.0, decay), True
     for p in (1.0, 3.0):
-        yield (
-            f"found labels, scores added, p = {p:g}",
-            lambda decay, p=p: added("discovered", p, decay),
-            True,
-        )
+        name = f"found labels, scores added, p = {p:g}"
+        yield name, lambda decay, p=p: added("discovered", p, decay), True
     merged_labels = (task.y < 0).astype(np.int64)
-    for name, fine, k in (
-        (SLOW_TWO, merged_labels, 2),
-        (SLOW_TEN, classes, 10),
-        (SLOW_FOUND, clusters, 10),
-    ):
+    for name, fine, k in ((SLOW_TWO, merged_labels, 2), (SLOW_TEN, classes, 10), (SLOW_FOUND, clusters, 10)):
         yield name, lambda _decay, fine=fine, k=k: descent(fine, k), False
 
 
@@ -160,23 +144,23 @@ def two_layer(net: GroupedNet) -> TwoLayerNet:
 def ratio_interval(own: Tensor, other: Tensor, seed: int) -> tuple[float, float]:
     """95 % percentile interval of median(own)/median(other) when the points are drawn again, the same for both."""
     draws = np.random.default_rng(seed).integers(len(own), size=(RESAMPLES, len(own)))
-    above, below = (np.median(side.numpy()[draws], axis=1) for side in (own, other))
-    low, high = np.quantile(above / np.maximum(below, 1e-12), [0.025, 0.975])
+    ours, theirs = (np.median(side.numpy()[draws], axis=1) for side in (own, other))
+    low, high = np.quantile(ours / np.maximum(theirs, 1e-12), [0.025, 0.975])
     return float(low), float(high)
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Heads, seed: int, context: Context) -> list[Row]:
     """Train every head with the weight decay that validation points choose, and bracket the same test points."""
-    task = task_of(embeddings(), setting, seed)
-    x, y = drawn_points(task, setting["test_points"], seed)
+    task = task_of(embeddings(s.data, context.data), s, seed)
+    x, y = drawn_points(task, s.test_points, seed)
     rows, brackets = [], {}
-    every = list(makers(task, setting, seed))
-    for place, (name, make, choose) in enumerate(every):
-        tried = [(make(decay), decay) for decay in (DECAYS if choose else (0.0,))]
-        progress((place + 0.5) / len(every))
+    every = list(makers(task, s, seed))
+    for index, (name, make, choose) in enumerate(every):
+        tried = [(make(decay), decay) for decay in (s.decays if choose else (0.0,))]
+        context.progress((index + 0.5) / len(every))
         scores = [float((head.predict(task.x_held) == task.y_held).mean()) for head, _ in tried]
         (head, decay), held = tried[int(np.argmax(scores))], max(scores)
-        brackets[name] = found = head.radius(x, y)
+        brackets[name] = bracket = head.radius(x, y)
         rows.append(
             {
                 "kind": "head",
@@ -184,12 +168,12 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
                 "weight_decay": decay,
                 "held_accuracy": held,
                 "accuracy": float((head.predict(task.x_test) == task.y_test).mean()),
-                "attacked_radius": float(found.attacked.median()),
-                "certified_radius": float(found.certified.median()),
+                "attacked_radius": float(bracket.attacked.median()),
+                "certified_radius": float(bracket.certified.median()),
                 "num_points": len(y),
             }
         )
-        progress((place + 1) / len(every))
+        context.progress((index + 1) / len(every))
     return rows + _gains({r["head"]: r for r in rows}, brackets, seed)
 
 
@@ -229,108 +213,91 @@ def _gains(heads: dict[str, Row], brackets: dict[str, RadiusBracket], seed: int)
     return rows
 
 
-def survives(found: float, given: float) -> float:
+def survives(found: Values, given: Values) -> Values:
     """Share of the gain with ten given labels that remains with found ones: (found - 1)/(given - 1); NaN without a gain."""
-    return (found - 1) / (given - 1) if given > 1 else nan
+    return (found - 1) / np.where(given > 1, given - 1, nan)
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    source = "beyond the paper"
-
-    def gains(which: str) -> list[Row]:
-        return rows_of(rows, "gain", which=which)
-
-    def note(which: str, key: str = "gain") -> str:
-        if key != "gain":
-            return "; ".join(f"seed {r['seed']}: {r[key]:.2f}" for r in gains(which))
-        told = [
-            f"seed {r['seed']}: {r['gain']:.2f} (95 % over test points {r['low']:.2f} to {r['high']:.2f},"
-            f" accuracy lost {100 * r['loss']:.1f} points)"
-            for r in gains(which)
-        ]
-        return "; ".join(told)
-
-    def ratio(which: str, statement: str, key: str = "gain", suffix: str = "", bound: float = GAIN) -> Claim:
-        values = [r[key] for r in gains(which)]
-        return judge(f"embeddings.{which}{suffix}", source, statement, values, ">", bound, note(which, key))
-
-    def cost(which: str, statement: str) -> Claim:
-        values = [r["loss"] for r in gains(which)]
-        return judge(f"embeddings.{which}-accuracy", source, statement, values, "<=", SAME)
-
-    kept = [
-        survives(found["gain"], given["gain"])
-        for found, given in zip(gains("discovered"), gains("ten-labels"), strict=True)
-    ]
-    where = rows[0].get("source", "unknown") if rows else "none"
-    return [
-        ratio(
-            "prelu",
-            f"median attacked radius of the two-class pReLU head (p = 3) ÷ the ReLU head's; points: {where}",
-        ),
-        cost("prelu", "and what it costs: accuracy of the ReLU head minus the pReLU head's"),
-        ratio("prelu", "the ratio of the proven radii of the same two heads", "certified_gain", "-certified"),
-        ratio(
-            "prelu",
-            "proven radius of the pReLU head ÷ attacked radius of the ReLU head: a gain no better attack can undo",
-            "proven_gain",
-            "-proven",
-            1.0,
-        ),
-        ratio(
-            "ten-labels",
-            "the paper's network, descent and read-out (log-sum-exp): ten labels ÷ two labels, median attacked radius",
-        ),
-        cost("ten-labels", "and what it costs: accuracy with two labels minus with ten"),
-        ratio(
-            "ten-labels",
-            "the ratio of the proven radii of these two (for ten labels by a Lipschitz bound alone)",
-            "certified_gain",
-            "-certified",
-        ),
-        ratio(
-            "ten-labels-adam",
-            "ten labels and the same read-out, but heads trained as the two-class ReLU head is (Adam, large start)",
-        ),
-        ratio("ten-labels-added", "the same where class scores are added up instead of their exponentials"),
-        judge(
-            "embeddings.discovered",
-            source,
-            "share of the ten-label gain that remains with labels from clustering: (gain - 1)/(gain with given labels - 1)",
-            kept,
-            ">",
-            0.5,
-            note("discovered"),
-        ),
-        ratio("discovered-adam", "found labels with heads trained by Adam ÷ the two-class ReLU head"),
-        ratio("discovered-prelu", "found labels, p = 3, scores added ÷ the two-class ReLU head"),
-    ]
+def gain(rows: Rows, which: str, field: str = "gain") -> Values:
+    """What one of `PAIRS` gains, seed by seed."""
+    return rows.of("gain", which=which).per_seed(field)
 
 
-def _setting(train: int, held: int, test: int, width: int, steps: int) -> Row:
-    return {
-        "data": EMBEDDINGS,
-        "train_points": train,
-        "held_points": held,
-        "test_points": test,
-        "width": width,
-        "epochs": 6,
-        "step_size": 100.0,
-        "descent_steps": steps,
-    }
+def _note(rows: Rows, which: str) -> str:
+    gains = rows.of("gain", which=which)
+    columns = (gains.column(name) for name in ("seed", "gain", "low", "high", "loss"))
+    told = (
+        f"seed {seed:.0f}: {ratio:.2f} (95 % over test points {low:.2f} to {high:.2f}, accuracy lost {100 * loss:.1f} points)"
+        for seed, ratio, low, high, loss in zip(*columns, strict=True)
+    )
+    return "; ".join([*told, f"points: {source_of(rows)}"])
+
+
+COST = ("loss", "-accuracy", at_most(0.01))  # the most clean accuracy that a gain may cost
+PROVEN = ("certified_gain", "-certified")
+
+
+def _claim(which: str, statement: str, field: str = "gain", suffix: str = "", bound: Bound = ENOUGH) -> Claim:
+    def value(rows: Rows) -> Values:
+        return gain(rows, which, field)
+
+    note = partial(_note, which=which) if field == "gain" else ""
+    return Claim(f"{which}{suffix}", BEYOND, statement, value, bound, "ours", note=note)
+
+
+CLAIMS = (
+    _claim("prelu", "median attacked radius of the two-class pReLU head (p = 3) ÷ the ReLU head's"),
+    _claim("prelu", "what it costs: accuracy of the ReLU head minus the pReLU head's", *COST),
+    _claim("prelu", "the ratio of the proven radii of the same two heads", *PROVEN),
+    _claim(
+        "prelu",
+        "proven radius of the pReLU head ÷ attacked radius of the ReLU head: a gain no better attack can undo",
+        "proven_gain",
+        "-proven",
+        above(1.0),
+    ),
+    _claim(
+        "ten-labels",
+        "the paper's network, descent and read-out (log-sum-exp): ten labels ÷ two labels, median attacked radius",
+    ),
+    _claim("ten-labels", "what it costs: accuracy with two labels minus with ten", *COST),
+    _claim(
+        "ten-labels", "the ratio of the proven radii of these two (ten labels: a Lipschitz bound)", *PROVEN
+    ),
+    _claim(
+        "ten-labels-adam",
+        "ten labels and the same read-out, but heads trained as the two-class ReLU head is (Adam, large start)",
+    ),
+    _claim("ten-labels-added", "the same where class scores are added up instead of their exponentials"),
+    Claim(
+        "discovered",
+        BEYOND,
+        "share of the ten-label gain that remains with labels from clustering: (gain - 1)/(gain with given labels - 1)",
+        lambda rows: survives(gain(rows, "discovered"), gain(rows, "ten-labels")),
+        above(0.5),
+        "ours",
+        note=partial(_note, which="discovered"),
+    ),
+    _claim("discovered-adam", "found labels with heads trained by Adam ÷ the two-class ReLU head"),
+    _claim("discovered-prelu", "found labels, p = 3, scores added ÷ the two-class ReLU head"),
+)
+
+
+def _heads(train: int, held: int, test: int, width: int, steps: int) -> list[Heads]:
+    return [Heads(train_points=train, held_points=held, test_points=test, width=width, descent_steps=steps)]
 
 
 EMBEDDING_HEADS = Experiment(
     id="feature-averaging/embeddings",
-    source="beyond the paper",
+    source=BEYOND,
     title="What finer labels and pReLU gain on embeddings, in brackets",
     scales={
-        "quick": [_setting(10_000, 2000, 100, 50, 300)],
-        "standard": [_setting(45_000, 5000, 500, 100, 1000)],
-        "paper": [_setting(45_000, 5000, 2000, 100, 3000)],
+        "quick": _heads(10_000, 2000, 100, 50, 300),
+        "standard": _heads(45_000, 5000, 500, 100, 1000),
+        "paper": _heads(45_000, 5000, 2000, 100, 3000),
     },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     long=True,
     about=(
         "Two-class decisions (classes 0-4 against 5-9) on CIFAR-10 embeddings of norm 1, from heads with two labels (pReLU, p = 1 to"
@@ -338,6 +305,6 @@ EMBEDDING_HEADS = Experiment(
         " descent are the paper's: 30 ReLU neurons, no biases, full-batch descent from small weights, log-sum-exp read-out. All"
         " others are trained by Adam with biases. Weight decays are chosen by accuracy on validation points, for every head alike;"
         " all numbers are from test points. A misclassified point has radius 0; the proven side of ten labels is a Lipschitz bound."
-        " Where the embeddings are not at hand, scikit-learn's digits stand in: `source` says which it was."
+        + WHERE
     ),
 )

@@ -1,11 +1,14 @@
 """Figures 1, 5, 6, 10 and 13: filters, activation sparsity, and the pictures that excite deep neurons."""
 
-from functools import partial
+from dataclasses import dataclass
 from re import sub
 
 import torch
 from torch import Tensor, nn
 
+from featureprism.context import Context
+from featureprism.data.images import ImageSet
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, below
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET,
@@ -16,15 +19,15 @@ from featureprism.papers.feature_purification.deep_setting import (
     FROM_CLEAN,
     MAIN,
     RANDOM,
-    between,
-    differences,
+    Setting,
     images_of,
-    means,
-    recipe_of,
+    pictures,
     scales,
+    share,
+    shares_told,
     start,
+    train_kept,
     trained,
-    weights_key,
 )
 from featureprism.probes.images import (
     GREY,
@@ -33,13 +36,34 @@ from featureprism.probes.images import (
     exciting_images,
     principal_directions,
 )
-from featureprism.records import Claim, Experiment, Progress, Row, judge, picture, rows_of
+from featureprism.records import Row
 from featureprism.seeds import generator_for
-from featureprism.training.images import checkpoint_for, train_images
 
 SHOWN = 16  # filters or features of each network
 BLACK = 0.0
 ASCENT = {"quick": 200, "standard": 500, "paper": 2000}  # gradient steps to a picture
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer(Setting):
+    """One convolution is looked at, counted from 1 as in the paper."""
+
+    layer: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ascent(Layer):
+    """Pictures that excite its neurons, by so many gradient steps that decay towards a colour."""
+
+    ascent: int
+    towards: float = GREY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features(Ascent):
+    """Of the clean network, and of one trained against each of the attackers."""
+
+    attackers: tuple[str, ...] = (MAIN,)
 
 
 def stretched(images: Tensor) -> Tensor:
@@ -49,14 +73,14 @@ def stretched(images: Tensor) -> Tensor:
     return (images - low) / (high - low).clamp_min(1e-12)
 
 
-def measure_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     """AlexNet's 11 × 11 filters at the start, after clean and after adversarial training; their share of smooth directions."""
-    data = images_of(setting, seed)
+    data = images_of(s, seed, context)
     nets = {
-        "start": start(setting, data, seed),
-        CLEAN: trained(setting, data, seed, CLEAN, progress=between(progress, 0, 0.3)),
-        CONTROL: trained(setting, data, seed, CONTROL, progress=between(progress, 0.3, 0.4)),
-        RANDOM: trained(setting, data, seed, FROM_CLEAN, progress=between(progress, 0.4, 0.95)),
+        "start": start(s, data, seed),
+        CLEAN: trained(s, data, seed, CLEAN, context.within(0, 0.3)),
+        CONTROL: trained(s, data, seed, CONTROL, context.within(0.3, 0.4)),
+        RANDOM: trained(s, data, seed, FROM_CLEAN, context.within(0.4, 0.95)),
     }
     rows: list[Row] = []
     for name, net in nets.items():
@@ -64,10 +88,10 @@ def measure_1(setting: Row, seed: int, progress: Progress) -> list[Row]:
         lengths = torch.linalg.vector_norm(weight.flatten(1), dim=1)
         shown = weight[lengths.argsort(descending=True)[:SHOWN]]
         directions = principal_directions(_patches(data.x_train[:1000], weight.shape[-1]), share=0.1)
-        share = energy_share(weight.flatten(1), directions)
-        mean = float((share * lengths**2).sum() / (lengths**2).sum())
+        smooth = energy_share(weight.flatten(1), directions)
+        mean = float((smooth * lengths**2).sum() / (lengths**2).sum())
         rows.append({"kind": "filters", "network": name, "share": mean})
-        rows += _pictures(name, stretched(shown))
+        rows += pictures(name, stretched(shown))
     return rows
 
 
@@ -79,174 +103,158 @@ def _patches(images: Tensor, size: int) -> Tensor:
     return images.unfold(2, size, 7).unfold(3, size, 7).permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(0, 2)
 
 
-def _pictures(network: str, images: Tensor) -> list[Row]:
-    return [
-        {"kind": "picture", "network": network, "index": i, **picture(image)}
-        for i, image in enumerate(images)
-    ]
-
-
 def around_mean(images: Tensor) -> Tensor:
     """Pictures without their mean colour, as rows: how bright a picture is says nothing about its pattern."""
     return (images - images.mean(dim=(2, 3), keepdim=True)).flatten(1)
 
 
-def features(net: nn.Module, setting: Row, shape: tuple[int, ...], seed: int, towards: float) -> Tensor:
-    """Pictures that excite neurons of one convolution, counted from 1 as in the paper; the last one if there are fewer."""
+def exciting(net: nn.Module, s: Ascent, data: ImageSet, seed: int) -> Tensor:
+    """Pictures that excite neurons of the layer, of the size of the images; of the last layer if there are fewer."""
     layers = conv_layers(net)
-    layer = layers[min(setting["layer"], len(layers)) - 1]
-    channels, height, width = shape
+    layer = layers[min(s.layer, len(layers)) - 1]
+    channels, height, width = data.x_train.shape[1:]
     return exciting_images(
         net,
         layer,
         torch.arange(min(SHOWN, layer.out_channels)),
         (channels, height, width),
-        steps=setting["ascent"],
-        towards=towards,
+        steps=s.ascent,
+        towards=s.towards,
         generator=generator_for("exciting images", seed),
     )
 
 
-def measure_features(
-    setting: Row, seed: int, progress: Progress, *, attackers: tuple[str, ...], towards: float
-) -> list[Row]:
-    """Exciting pictures of the clean network and of robust ones; their energy in the images' first principal components."""
-    data = images_of(setting, seed)
+def features(name: str, shown: Tensor, directions: Tensor) -> list[Row]:
+    """The exciting pictures of a network, and their energy in the images' first principal components."""
+    energy = energy_share(around_mean(shown), directions)
+    return [{"kind": "features", "network": name, "share": float(energy.mean())}, *pictures(name, shown)]
+
+
+def measure_features(s: Features, seed: int, context: Context) -> list[Row]:
+    """Exciting pictures of the clean network and of robust ones."""
+    data, rows = images_of(s, seed, context), []
     directions = principal_directions(data.x_train.flatten(1), share=0.1)
-    shape, rows = tuple(data.x_train.shape[1:]), []
-    plan = [(CLEAN, MAIN), *((RANDOM, attacker) for attacker in attackers)]
-    for place, (training, attacker) in enumerate(plan):
-        part = between(progress, place / len(plan), (place + 0.7) / len(plan))
-        net = trained(setting, data, seed, training, attacker, part)
-        shown = features(net, setting, shape, seed, towards)
-        share = energy_share(around_mean(shown), directions)
-        name = training if training == CLEAN else attacker
-        rows.append({"kind": "features", "network": name, "share": float(share.mean())})
-        rows += _pictures(name, shown)
-        progress((place + 1) / len(plan))
+    plan = [(CLEAN, CLEAN, MAIN), *((attacker, RANDOM, attacker) for attacker in s.attackers)]
+    for index, (name, training, attacker) in enumerate(plan):
+        part = context.within(index / len(plan), (index + 0.7) / len(plan))
+        net = trained(s, data, seed, training, part, attacker)
+        rows += features(name, exciting(net, s, data, seed), directions)
+        context.progress((index + 1) / len(plan))
     return rows
 
 
-def _claims_features(rows: list[Row], *, item: str, attackers: tuple[str, ...]) -> list[Claim]:
-    found = rows_of(rows, "features")
-    clean = means(found, "share", network=CLEAN)
-    statement = "share of the energy of exciting pictures in the first 10 % of the images' principal components, {} minus clean"
-    return [
-        judge(
-            f"{item}.closer-to-images"
-            if len(attackers) == 1
-            else f"{item}.{sub('[^a-z0-9.]+', '-', name).strip('-')}",
-            f"feature-purification, {item.replace('-', ' ').capitalize()}",
-            statement.format(name),
-            differences(means(found, "share", network=name), clean),
-            ">",
-            0.0,
-            f"clean {sum(clean) / len(clean):.2f}",
-        )
-        for name in attackers
-    ]
-
-
-def _claims_1(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "filters")
-    by_name = {name: means(found, "share", network=name) for name in ("start", CLEAN, CONTROL, RANDOM)}
-    return [
-        judge(
-            "figure-1.control",
-            "feature-purification, Figure 1",
-            "the same share, robust minus as many more clean epochs",
-            differences(by_name[RANDOM], by_name[CONTROL]),
-            ">",
-            0.0,
-        ),
-        judge(
-            "figure-1.smoother",
-            "feature-purification, Figure 1",
-            "share of the first layer's energy in the first 10 % of the principal components of image patches, robust minus clean",
-            differences(by_name[RANDOM], by_name[CLEAN]),
-            ">",
-            0.0,
-            ", ".join(f"{name} {sum(v) / len(v):.2f}" for name, v in by_name.items()),
-        ),
-    ]
-
-
-def measure_5(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure_5(s: Setting, seed: int, context: Context) -> list[Row]:
     """The share of positive ReLU outputs of every layer at the start and after each epoch of clean training."""
-    data = images_of(setting, seed)
-    net, seen = start(setting, data, seed), data.x_test
+    data = images_of(s, seed, context)
+    net, seen = start(s, data, seed), data.x_test
 
     def watch(model: nn.Module) -> Row:
-        return {f"relu {i + 1}": share for i, share in enumerate(activation_shares(model, seen))}
+        return {f"relu {i + 1}": positive for i, positive in enumerate(activation_shares(model, seen))}
 
     history: list[Row] = [{"epoch": 0, **watch(net)}]
-    recipe = recipe_of(setting, "epochs")
-    train_images(
-        net,
-        data.x_train,
-        data.y_train,
-        recipe,
-        seed=seed,
-        checkpoint=checkpoint_for(**weights_key(setting, data, seed, recipe, watched=len(seen))),
-        watch=watch,
-        history=history,
-        progress=progress,
-    )
+    known_by = {"watched": len(seen)}
+    train_kept(net, s, data, (s.clean_recipe,), seed, context, known_by, watch=watch, history=history)
     return [
-        {"kind": "activation", "epoch": row["epoch"], "layer": int(name.split()[1]), "share": share}
+        {"kind": "activation", "epoch": row["epoch"], "layer": int(name.split()[1]), "share": positive}
         for row in history
-        for name, share in row.items()
+        for name, positive in row.items()
         if name != "epoch"
     ]
 
 
-def _claims_5(rows: list[Row]) -> list[Claim]:
-    found = rows_of(rows, "activation")
-    last, depth = max(r["epoch"] for r in found), max(r["layer"] for r in found)
-    deep = [r for r in found if r["layer"] > depth / 2]
-    begin, end = (means(deep, "share", epoch=epoch) for epoch in (0, last))
-    source = "feature-purification, Figure 5"
-    return [
-        judge(
-            "figure-5.sparser",
-            source,
-            "share of ReLU outputs of the deeper half that are positive, after clean training ÷ at the start",
-            [a / b for a, b in zip(end, begin, strict=True)],
-            "<",
-            1.0,
-            f"{sum(begin) / len(begin):.2f} at the start, {sum(end) / len(end):.2f} after it",
+def sparsity(rows: Rows, when: str) -> Values:
+    """Mean share of positive ReLU outputs of the deeper half of the layers, at the "start" or the "end" of training."""
+
+    def value(own: Rows) -> float:
+        epoch, layer = own.column("epoch"), own.column("layer")
+        moment = epoch.max() if when == "end" else 0
+        return own.column("share")[(epoch == moment) & (layer > layer.max() / 2)].mean()
+
+    return rows.of("activation").per_seed(value)
+
+
+SHARE = "share of the energy of exciting pictures in the first 10 % of the images' principal components, {} minus clean"
+CLAIMS_1 = (
+    Claim(
+        "smoother",
+        "feature-purification, Figure 1",
+        "share of the first layer's energy in the first 10 % of the principal components of image patches, robust minus clean",
+        lambda rows: share(rows, "filters", RANDOM) - share(rows, "filters", CLEAN),
+        above(0.0),
+        note=shares_told("filters", "start", CLEAN, CONTROL, RANDOM),
+    ),
+    Claim(
+        "control",
+        "feature-purification, Figure 1",
+        "the same share, robust minus as many more clean epochs",
+        lambda rows: share(rows, "filters", RANDOM) - share(rows, "filters", CONTROL),
+        above(0.0),
+        speaker="ours",
+    ),
+)
+CLAIMS_5 = (
+    Claim(
+        "sparser",
+        "feature-purification, Figure 5",
+        "share of ReLU outputs of the deeper half that are positive, after clean training ÷ at the start",
+        lambda rows: sparsity(rows, "end") / sparsity(rows, "start"),
+        below(1.0),
+        note=lambda rows: (
+            f"{sparsity(rows, 'start').mean():.2f} at the start, {sparsity(rows, 'end').mean():.2f} after it"
         ),
-    ]
+    ),
+)
 
 
-def _feature_item(
-    item: str, title: str, layer: dict[str, int], attackers: tuple[str, ...], towards: float, about: str
-) -> Experiment:
-    """An experiment on exciting pictures; `layer` is the convolution looked at, at each scale."""
-    changes = {scale: {"layer": layer[scale], "ascent": ASCENT[scale]} for scale in ASCENT}
-    return Experiment(
-        id=f"feature-purification/{item}",
-        source=f"feature-purification, {item.replace('-', ' ').capitalize()}",
-        title=title,
-        scales=scales(**changes),
-        measure=partial(measure_features, attackers=attackers, towards=towards),
-        claims=partial(_claims_features, item=item, attackers=attackers),
-        long=True,
-        about=about,
+def closer_to_images(name: str, source: str, network: str) -> Claim:
+    """The exciting pictures of a robust network have more of the images' principal components than those of the clean one."""
+    return Claim(
+        name,
+        source,
+        SHARE.format(network),
+        lambda rows: share(rows, "features", network) - share(rows, "features", CLEAN),
+        above(0.0),
+        note=shares_told("features", CLEAN, network),
     )
 
 
-ASCENT_ABOUT = (
-    "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour; no"
-    " jitter, no blur. The energy is that of the picture without its mean colour; a picture of pure noise has a share of 0.1."
-)
+def _feature_item(
+    item: str,
+    title: str,
+    layers: tuple[int, int, int],
+    attackers: tuple[str, ...] = (MAIN,),
+    towards: float = GREY,
+) -> Experiment:
+    """An experiment on exciting pictures; `layers` is the convolution looked at, at each scale."""
+    source = f"feature-purification, {item.replace('-', ' ').capitalize()}"
+    sizes = {
+        scale: {"layer": layer, "ascent": ASCENT[scale]} for scale, layer in zip(ASCENT, layers, strict=True)
+    }
+    names = {attacker: sub("[^a-z0-9.]+", "-", attacker).strip("-") for attacker in attackers}
+    if len(names) == 1:
+        names = dict.fromkeys(names, "closer-to-images")
+    return Experiment(
+        id=f"feature-purification/{item}",
+        source=source,
+        title=title,
+        scales=scales(Features, every={"attackers": attackers, "towards": towards}, **sizes),
+        measure=measure_features,
+        claims=tuple(closer_to_images(name, source, attacker) for attacker, name in names.items()),
+        long=True,
+        about=(
+            "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour;"
+            " no jitter, no blur. The energy is that of the picture without its mean colour; pure noise has a share of 0.1."
+        ),
+    )
+
+
 FIGURE_1 = Experiment(
     id="feature-purification/figure-1",
     source="feature-purification, Figure 1",
     title="First-layer filters after clean and adversarial training",
-    scales=scales(every=ALEXNET, quick=ALEXNET_QUICK),
+    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK),
     measure=measure_1,
-    claims=_claims_1,
+    claims=CLAIMS_1,
     long=True,
     about="The longest of AlexNet's 64 filters (11 × 11): at the start, after clean training, after adversarial training from there.",
 )
@@ -254,37 +262,14 @@ FIGURE_5 = Experiment(
     id="feature-purification/figure-5",
     source="feature-purification, Figure 5",
     title="Activation sparsity during clean training",
-    scales=scales(
-        every={"network": "wrn-28-10"},
-        quick={"factor": 0.05, "epochs": 6},
-        paper={"network": "wrn-28-10", "factor": 1.0},
-    ),
+    scales=scales(Setting, every={"network": "wrn-28-10"}, quick={"factor": 0.05, "epochs": 6}),
     measure=measure_5,
-    claims=_claims_5,
+    claims=CLAIMS_5,
     long=True,
     about="The share of positive outputs of every ReLU on test images. Quick: a wide ResNet of the same depth, a twentieth as wide.",
 )
-FIGURE_6 = _feature_item(
-    "figure-6",
-    "Deep features, decaying to black",
-    {"quick": 7, "standard": 12, "paper": 27},
-    (MAIN,),
-    BLACK,
-    ASCENT_ABOUT,
-)
-FIGURE_10 = _feature_item(
-    "figure-10",
-    "Deep features of clean and robust networks",
-    {"quick": 5, "standard": 9, "paper": 19},
-    (MAIN,),
-    GREY,
-    ASCENT_ABOUT,
-)
+FIGURE_6 = _feature_item("figure-6", "Deep features, decaying to black", (7, 12, 27), towards=BLACK)
+FIGURE_10 = _feature_item("figure-10", "Deep features of clean and robust networks", (5, 9, 19))
 FIGURE_13 = _feature_item(
-    "figure-13",
-    "Deep features against four attackers",
-    {"quick": 7, "standard": 12, "paper": 27},
-    tuple(ATTACKERS),
-    GREY,
-    ASCENT_ABOUT,
+    "figure-13", "Deep features against four attackers", (7, 12, 27), attackers=tuple(ATTACKERS)
 )

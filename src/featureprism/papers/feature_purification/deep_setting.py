@@ -1,8 +1,9 @@
 """What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from math import inf
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +19,11 @@ from featureprism.attacks.images import (
     vanishing_share,
     wilson,
 )
+from featureprism.context import Context
 from featureprism.data.images import ImageSet, draw_images, load_images
+from featureprism.experiment import Rows, Values
 from featureprism.networks.deep import image_network
-from featureprism.records import Progress, Row, silent
+from featureprism.records import Row, picture
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, train_images
 
@@ -33,30 +36,67 @@ ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of
 MAIN = "l2 (1, 0.25)"  # the attacker that the paper mostly speaks of
 CLEAN, RANDOM, FROM_CLEAN = "clean", "adversarial", "adversarial from clean"
 CONTROL = "more clean epochs"  # as many as adversarial training from clean weights has
-QUICK: Row = {
-    "data": "cifar10",
-    "network": "resnet-10",
-    "factor": 0.125,
-    "train_images": 6_000,
-    "batch_size": 128,
-    "step_size": 0.1,
-    "weight_decay": 1e-4,
-    "augment": False,
-    "epochs": 10,
-    "adversarial_epochs": 8,
-    "finetune_epochs": 3,
-    "warm_up": 1,
-    "train_steps": 2,
-    "train_samples": 1,
-    "test_images": 200,
-    "test_steps": 20,
-    "restarts": 1,
-}
-STANDARD: Row = QUICK | {
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Images, a network and its training, at the quick scale unless said otherwise. Step size and weight decay: Section 8."""
+
+    data: str = "cifar10"
+    network: str = "resnet-10"
+    factor: float = 0.125
+    train_images: int = 6_000
+    batch_size: int = 128
+    step_size: float = 0.1
+    weight_decay: float = 1e-4
+    augment: bool = False
+    epochs: int = 10
+    adversarial_epochs: int = 8
+    finetune_epochs: int = 3
+    warm_up: int = 1
+    train_steps: int = 2
+    train_samples: int = 1
+    test_images: int = 200
+    test_steps: int = 20
+    restarts: int = 1
+
+    @property
+    def clean_recipe(self) -> Recipe:
+        """Clean training."""
+        return self._recipe(self.epochs, 0)
+
+    @property
+    def adversarial_recipe(self) -> Recipe:
+        """Adversarial training from random weights."""
+        return self._recipe(self.adversarial_epochs, self.warm_up)
+
+    @property
+    def finetune_recipe(self) -> Recipe:
+        """Training that goes on from clean weights."""
+        return self._recipe(self.finetune_epochs, self.warm_up)
+
+    def _recipe(self, epochs: int, warm_up: int) -> Recipe:
+        """SGD as in Section 8: cosine steps, for the paper says nothing of their decay."""
+        return Recipe(
+            epochs,
+            batch_size=self.batch_size,
+            step_size=self.step_size,
+            weight_decay=self.weight_decay,
+            augment=self.augment,
+            warm_up=min(warm_up, epochs - 1),
+        )
+
+    def training_attack(self, attacker: str = MAIN) -> ImageAttack:
+        """An attacker with at most the steps and copies that the setting can pay for in training."""
+        attack = ATTACKERS[attacker]
+        steps = min(attack.steps, self.train_steps)
+        return replace(attack, steps=steps, samples=min(attack.samples, self.train_samples))
+
+
+STANDARD: Row = {
     "network": "resnet-18",
     "factor": 0.25,
     "train_images": 50_000,
-    "batch_size": 128,
     "augment": True,
     "epochs": 8,
     "adversarial_epochs": 4,
@@ -77,106 +117,86 @@ PAPER: Row = STANDARD | {
     "restarts": 5,
 }
 ALEXNET: Row = {"network": "alexnet", "step_size": 0.02, "weight_decay": 5e-4}  # Section 8
-ALEXNET_QUICK: Row = ALEXNET | {
-    "factor": 0.5,
-    "step_size": 0.05,
-    "train_images": 10_000,
-    "finetune_epochs": 6,
-}
+ALEXNET_QUICK: Row = {"factor": 0.5, "step_size": 0.05, "train_images": 10_000, "finetune_epochs": 6}
+SIZES: Mapping[str, Row] = {"quick": {}, "standard": STANDARD, "paper": PAPER}
+S = TypeVar("S", bound=Setting)
 
 
-def scales(**changes: Row) -> dict[str, list[Row]]:
-    """The three scales; `every` changes all, `quick`, `standard` and `paper` one."""
+def scales(kind: type[S], **changes: Row) -> dict[str, list[S]]:
+    """One setting for each scale; `every` changes all, `quick`, `standard` and `paper` one."""
     every = changes.get("every", {})
-    base = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
-    return {name: [{**row, **every, **changes.get(name, {})}] for name, row in base.items()}
+    return {name: [kind(**(size | every | changes.get(name, {})))] for name, size in SIZES.items()}
 
 
-def between(progress: Progress, begin: float, end: float) -> Progress:
-    """The part of a whole that a step of it reports to."""
-    return lambda done: progress(begin + (end - begin) * done)
-
-
-def images_of(setting: Row, seed: int) -> ImageSet:
+def images_of(s: Setting, seed: int, context: Context) -> ImageSet:
     """A seed's draw of training and test images."""
-    whole = load_images(setting["data"])
-    if setting.get("source", whole.source) != whole.source:
-        raise ValueError(
-            f"The setting speaks of {setting['source']}, but {whole.source} is what is found here."
-        )
-    return draw_images(whole, setting["train_images"], setting["test_images"], seed=seed)
+    return draw_images(load_images(s.data, context.data), s.train_images, s.test_images, seed=seed)
 
 
-def start(setting: Row, data: ImageSet, seed: int) -> nn.Module:
+def start(s: Setting, data: ImageSet, seed: int) -> nn.Module:
     """The network before training."""
     channels, height, width = data.x_train.shape[1:]
-    num_classes = int(data.y_train.max()) + 1
     return image_network(
-        setting["network"],
+        s.network,
         (channels, height, width),
-        num_classes,
-        factor=setting["factor"],
+        int(data.y_train.max()) + 1,
+        factor=s.factor,
         generator=generator_for("start", seed),
     )
 
 
-def recipe_of(setting: Row, epochs: str) -> Recipe:
-    """SGD as in Section 8, for `setting[epochs]` epochs: cosine steps, for the paper says nothing of their decay."""
-    return Recipe(
-        setting[epochs],
-        batch_size=setting["batch_size"],
-        step_size=setting["step_size"],
-        weight_decay=setting["weight_decay"],
-        augment=setting["augment"],
-        warm_up=0 if epochs == "epochs" else min(setting["warm_up"], setting[epochs] - 1),
-    )
-
-
-def training_attack(setting: Row, attacker: str) -> ImageAttack:
-    """An attacker with at most the steps and copies that the setting can pay for in training."""
-    attack = ATTACKERS[attacker]
-    steps = min(attack.steps, setting["train_steps"])
-    return replace(attack, steps=steps, samples=min(attack.samples, setting["train_samples"]))
-
-
-def weights_key(
-    setting: Row, data: ImageSet, seed: int, *recipes: Recipe, **more: object
-) -> dict[str, object]:
-    """What a kept network is known by: its shape, its images, and every training it went through."""
-    shape = {name: setting[name] for name in ("network", "factor", "train_images")}
-    return {**shape, "recipes": [asdict(r) for r in recipes], "source": data.source, "seed": seed, **more}
-
-
-def trained(
-    setting: Row,
+def train_kept(
+    net: nn.Module,
+    s: Setting,
     data: ImageSet,
+    recipes: tuple[Recipe, ...],
     seed: int,
-    training: str,
-    attacker: str = MAIN,
-    progress: Progress = silent,
+    context: Context,
+    known_by: Row,
+    **how: Any,
 ) -> nn.Module:
-    """The network after clean training, after adversarial training from random or from clean weights, or after more clean epochs."""
-    clean, random, later = (recipe_of(setting, f"{n}epochs") for n in ("", "adversarial_", "finetune_"))
-    attack = None if training in (CLEAN, CONTROL) else training_attack(setting, attacker)
-    if training in (FROM_CLEAN, CONTROL):
-        net = trained(setting, data, seed, CLEAN, progress=between(progress, 0, 0.4))
-        progress, recipes = between(progress, 0.4, 1), (clean, later)
-    else:
-        net, recipes = start(setting, data, seed), (clean if training == CLEAN else random,)
-    key = weights_key(setting, data, seed, *recipes, attack=None if attack is None else asdict(attack))
+    """Train by the last of the recipes, and keep the network under its shape, its images and every training it went through."""
+    checkpoint = checkpoint_for(
+        context.networks,
+        network=s.network,
+        factor=s.factor,
+        train_images=s.train_images,
+        recipes=[asdict(recipe) for recipe in recipes],
+        source=data.source,
+        seed=seed,
+        **known_by,
+    )
     return train_images(
         net,
         data.x_train,
         data.y_train,
         recipes[-1],
         seed=seed,
-        adversary=None if attack is None else pgd_adversary(attack),
-        checkpoint=checkpoint_for(**key),
-        progress=progress,
+        checkpoint=checkpoint,
+        device=context.device,
+        progress=context.progress,
+        announce=context.announce,
+        **how,
     )
 
 
-def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed: int) -> Row:
+def trained(
+    s: Setting, data: ImageSet, seed: int, training: str, context: Context, attacker: str = MAIN
+) -> nn.Module:
+    """The network after clean training, after adversarial training from random or from clean weights, or after more clean epochs."""
+    attack = None if training in (CLEAN, CONTROL) else s.training_attack(attacker)
+    if training in (FROM_CLEAN, CONTROL):
+        net = trained(s, data, seed, CLEAN, context.within(0, 0.4))
+        context, recipes = context.within(0.4, 1), (s.clean_recipe, s.finetune_recipe)
+    else:
+        net = start(s, data, seed)
+        recipes = (s.clean_recipe if training == CLEAN else s.adversarial_recipe,)
+    known_by = {"attack": None if attack is None else asdict(attack)}
+    adversary = None if attack is None else pgd_adversary(attack)
+    return train_kept(net, s, data, recipes, seed, context, known_by, adversary=adversary)
+
+
+def accuracies(net: nn.Module, s: Setting, data: ImageSet, attacker: str, seed: int) -> Row:
     """Clean and robust accuracy on test images, with 95 % intervals; PGD with the setting's steps and restarts.
 
     Robust against ℓ2(ε, σ): right under PGD of radius ε without noise, and at x + δ + n with δ from SmoothAdv-PGD and a new draw of
@@ -184,7 +204,7 @@ def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed
     once more, the margin; `zero_gradients` is the share of images where the cross-entropy has no gradient to climb.
     """
     net.eval()
-    full = replace(ATTACKERS[attacker], steps=setting["test_steps"], restarts=setting["restarts"])
+    full = replace(ATTACKERS[attacker], steps=s.test_steps, restarts=s.restarts)
     attacks = {"plain": replace(full, noise=0.0)}
     if full.noise:
         attacks["noisy"] = full
@@ -211,23 +231,27 @@ def accuracies(net: nn.Module, setting: Row, data: ImageSet, attacker: str, seed
     return told
 
 
-def perturbations(net: nn.Module, setting: Row, x: Tensor, y: Tensor, seed: int) -> Tensor:
+def perturbations(net: nn.Module, s: Setting, x: Tensor, y: Tensor, seed: int) -> Tensor:
     """ℓ2 perturbations of the main attacker's radius, by PGD without noise."""
-    attack = ImageAttack(2, ATTACKERS[MAIN].eps, steps=setting["test_steps"])
+    attack = ImageAttack(2, ATTACKERS[MAIN].eps, steps=s.test_steps)
     generator = generator_for("perturbations", seed)
-    parts = zip(x.split(100), y.split(100), strict=True)
-    return torch.cat([perturb(net, *part, attack, generator=generator) for part in parts])
+    batches = zip(x.split(100), y.split(100), strict=True)
+    return torch.cat([perturb(net, *batch, attack, generator=generator) for batch in batches])
 
 
-def means(rows: Sequence[Row], key: str, **fields: object) -> list[float]:
-    """One value for each seed: the mean over the rows with these fields."""
-    by_seed: dict[int, list[float]] = {}
-    for row in rows:
-        if all(row.get(name) == value for name, value in fields.items()):
-            by_seed.setdefault(row["seed"], []).append(row[key])
-    return [sum(values) / len(values) for _, values in sorted(by_seed.items())]
+def pictures(network: str, images: Tensor) -> list[Row]:
+    """A row for each picture of a network."""
+    return [
+        {"kind": "picture", "network": network, "index": i, **picture(image)}
+        for i, image in enumerate(images)
+    ]
 
 
-def differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """first - second, seed by seed."""
-    return [a - b for a, b in zip(first, second, strict=True)]
+def share(rows: Rows, kind: str, network: str) -> Values:
+    """The share that the rows of one kind tell of a network, seed by seed; the mean over layers where there are several."""
+    return rows.of(kind, network=network).mean("share")
+
+
+def shares_told(kind: str, *networks: str) -> Callable[[Rows], str]:
+    """A note with the mean share of every network."""
+    return lambda rows: ", ".join(f"{name} {share(rows, kind, name).mean():.2f}" for name in networks)
