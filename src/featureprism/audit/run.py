@@ -5,6 +5,8 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,16 @@ from featureprism.audit.stages import GivenHead, clusters, features, geometry
 from featureprism.heads import load_head
 from featureprism.heads.compare import Candidate, Plan, best_within, candidates, drawn, measured, told
 from featureprism.heads.estimators import Head
+from featureprism.heads.subclasses import Subclasses
 from featureprism.networks import load_net
-from featureprism.records import Progress, Row
+from featureprism.records import Progress, RadiusBracket, Row
 from featureprism.sweep.runner import prepare_folder, write_whole
 
 YOURS = "your head"
 ALLOWED = 0.01  # loss of validation accuracy that a recommended head may have
 ATTACKS = (0.05, 0.1)  # radii of adversarial training, in units of the spread of all points
 WIDTH, EPOCHS, KERNEL_POINTS = 100, 6, 2_000
+Stage = Callable[[], list[Row]]
 
 
 def audit(
@@ -43,38 +47,7 @@ def audit(
     own = None if head is None else read_head(head, data)
     prepare_folder(out)
     _claim_folder(out, _key(embeddings, head, normalise, num_points))
-    task, (spread, found) = data.task, _clusters(data)
-    plan = Plan(
-        WIDTH, None, tuple(float(f"{r * spread:.2g}") for r in ATTACKS), EPOCHS, KERNEL_POINTS, num_points
-    )
-    stages: list[tuple[str, Callable[[], list[Row]]]] = [("geometry", lambda: geometry(task, found))]
-
-    def look(candidate: Candidate) -> list[Row]:
-        result = measured(candidate, task, plan, 0)
-        if isinstance(result.head, Head):
-            result.head.classes_ = data.classes  # from here on it speaks the user's labels
-            result.head.save(_head_path(out, candidate.name))
-            seen = features(result.head, task, found, result.bracket, drawn(task, num_points, 0))
-            return [result.row, {**seen, "head": candidate.name}]
-        return [result.row]
-
-    def look_at(own: Any) -> list[Row]:
-        bracket = own.robust_radius(*drawn(task, num_points, 0))
-        accuracy = float((own.predict(task.x_held) == task.y_held).mean())
-        row = {
-            "kind": "head",
-            "head": YOURS,
-            "family": "yours",
-            "held_accuracy": accuracy,
-            "held_points": len(task.x_held),
-        }
-        seen = features(own, task, found, bracket, drawn(task, num_points, 0))
-        return [{**row, **told(own, task, bracket)}, {**seen, "head": YOURS}]
-
-    if own is not None:
-        stages.append((YOURS, lambda: look_at(own)))
-    for candidate in candidates(plan, task, 0):
-        stages.append((candidate.name, lambda candidate=candidate: look(candidate)))
+    stages = _stages(data, own, out, num_points)
     rows = []
     for index, (name, work) in enumerate(stages):
         progress = track(index, len(stages), name) if track else lambda _done: None
@@ -85,6 +58,53 @@ def audit(
         shutil.copy(_head_path(out, rows[-1]["head"]), out / "head.npz")
     write_whole(out / "audit.json", json.dumps(rows, indent=1))
     return rows
+
+
+def _stages(data: Embeddings, own: Any, out: Path, num_points: int) -> list[tuple[str, Stage]]:
+    """Every stage by its name, in order; `own` is the head at hand, or None."""
+    spread, found = _clusters(data)
+    radii = tuple(float(f"{r * spread:.2g}") for r in ATTACKS)
+    look = _Look(data, found, Plan(WIDTH, None, radii, EPOCHS, KERNEL_POINTS, num_points), out)
+    stages: list[tuple[str, Stage]] = [("geometry", lambda: geometry(data.task, found))]
+    if own is not None:
+        stages.append((YOURS, partial(look.at_own, own)))
+    return stages + [(c.name, partial(look.at_candidate, c)) for c in candidates(look.plan, data.task, 0)]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How a head is measured: on which data, with which clusters and how much effort, and where trained heads are kept."""
+
+    data: Embeddings
+    found: Subclasses
+    plan: Plan
+    out: Path
+
+    def at_candidate(self, candidate: Candidate) -> list[Row]:
+        """Train one head, measure it, and where it has neurons say what they see."""
+        result = measured(candidate, self.data.task, self.plan, 0)
+        if not isinstance(result.head, Head):
+            return [result.row]
+        result.head.classes_ = self.data.classes  # from here on it speaks the user's labels
+        result.head.save(_head_path(self.out, candidate.name))
+        return [result.row, self._features(result.head, candidate.name, result.bracket)]
+
+    def at_own(self, head: Any) -> list[Row]:
+        """The same of the head at hand."""
+        task = self.data.task
+        bracket = head.robust_radius(*drawn(task, self.plan.test_points, 0))
+        row = {
+            "kind": "head",
+            "head": YOURS,
+            "family": "yours",
+            "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean()),
+            "held_points": len(task.x_held),
+        }
+        return [{**row, **told(head, task, bracket)}, self._features(head, YOURS, bracket)]
+
+    def _features(self, head: Any, name: str, bracket: RadiusBracket) -> Row:
+        points = drawn(self.data.task, self.plan.test_points, 0)
+        return {**features(head, self.data.task, self.found, bracket, points), "head": name}
 
 
 def read_head(path: Path, data: Embeddings) -> Any:
@@ -130,7 +150,7 @@ def recommendation(rows: list[Row]) -> Row:
     return {"kind": "recommendation", "head": best["head"], "text": text}
 
 
-def _clusters(data: Embeddings) -> tuple[float, Any]:
+def _clusters(data: Embeddings) -> tuple[float, Subclasses]:
     x = data.task.x
     return float(np.sqrt(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean())), clusters(data.task)
 
@@ -162,7 +182,7 @@ def _claim_folder(out: Path, key: str) -> None:
     (out / "stages").mkdir(exist_ok=True)
 
 
-def _kept(path: Path, work: Callable[[], list[Row]]) -> list[Row]:
+def _kept(path: Path, work: Stage) -> list[Row]:
     """The rows of a stage: read if it was done before, else done and written in one motion."""
     if not path.exists():
         write_whole(path, json.dumps(work(), indent=1))
