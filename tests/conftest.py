@@ -2,9 +2,9 @@
 
 import sys
 
-from jaxtyping import install_import_hook
+import shape_checks
 
-hook = install_import_hook("featureprism", "shape_checks.checked")
+hook = shape_checks.install()
 
 import matplotlib  # noqa: E402
 import pytest  # noqa: E402
@@ -14,6 +14,11 @@ from featureprism.data import orthonormal_clusters, sample, sample_balanced  # n
 from featureprism.seeds import generator_for  # noqa: E402
 
 matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def shapes_are_checked_anew():
+    shape_checks.begin_test()
 
 
 @pytest.fixture(autouse=True)
