@@ -13,8 +13,8 @@ from featureprism import (
     gaussian_start,
     generator_for,
     gradient_descent,
-    stack,
 )
+from featureprism.networks import stack
 
 STEPS = 50  # long enough that what a run does once does not count
 

@@ -5,15 +5,9 @@ from collections.abc import Iterator
 import torch
 
 from benchmarks.timing import line, medians
-from featureprism import (
-    ReLU,
-    first_layer_descent,
-    generator_for,
-    orthogonal_clusters,
-    sample,
-    stack,
-    voting_start,
-)
+from featureprism import ReLU, generator_for, orthogonal_clusters, sample
+from featureprism.networks import stack, voting_start
+from featureprism.training import first_layer_descent
 
 STEPS = 100  # as in the paper
 

@@ -4,17 +4,8 @@ from collections.abc import Iterator
 from math import log
 
 from benchmarks.timing import line, medians
-from featureprism import (
-    Loss,
-    balanced,
-    balanced_flow,
-    gaussian_shape,
-    generator_for,
-    nudge_to_own_class,
-    orthonormal_clusters,
-    random_signs,
-    sample_balanced,
-)
+from featureprism import Loss, balanced_flow, generator_for, orthonormal_clusters, sample_balanced
+from featureprism.networks import balanced, gaussian_shape, nudge_to_own_class, random_signs
 
 
 def ratios() -> Iterator[str]:

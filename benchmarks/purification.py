@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import torch
 
 from benchmarks.timing import line, medians
-from featureprism import generator_for, label_weights, sample_sparse, symmetric_start, two_level
-from featureprism.data import SparseCoding, dictionary
+from featureprism import generator_for, sample_sparse
+from featureprism.data import SparseCoding, dictionary, label_weights, two_level
+from featureprism.networks import symmetric_start
 from featureprism.threads import one_thread
 from featureprism.training import symmetric_step
 

@@ -9,14 +9,12 @@ import torch
 
 from benchmarks.timing import line, medians
 from featureprism import (
-    AtRandom,
     Dataset,
     LpBall,
     PolynomialReLU,
     RadiusBracket,
     ReLU,
     TwoLayerNet,
-    decoupled_classifier,
     gaussian_start,
     generator_for,
     orthogonal_clusters,
@@ -25,9 +23,10 @@ from featureprism import (
     robust_radius,
     sample,
 )
-from featureprism.attacks import structured_starts
+from featureprism.attacks import AtRandom, structured_starts
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.rungs import crown_radius
+from featureprism.networks import decoupled_classifier
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Question, answers
 
@@ -120,7 +119,7 @@ def same_pgd() -> Iterator[str]:
     except ImportError:
         yield "     foolbox is not installed: no comparison"
         return
-    from featureprism import TwoLogits
+    from featureprism.networks import TwoLogits
 
     trained = mixture_network(ReLU(), 1e-2, 0.2, 2000, 100, POINTS, 0)
     net, (x, y) = trained.net, (trained.test.x, trained.test.y)

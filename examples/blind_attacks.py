@@ -1,10 +1,11 @@
 """Plain PGD calls a pReLU classifier robust at a radius where no classifier can be; structured starts do not."""
 
 import featureprism as fp
+from featureprism.networks import PolynomialClassifier
 
 clusters = fp.orthonormal_clusters(500, 12, 8, 0.1, generator=fp.generator_for("centres", 0))
 points = fp.sample(clusters, 50, generator=fp.generator_for("test", 0))
-F = fp.PolynomialClassifier(clusters.mu, clusters.labels, 3.0)
+F = PolynomialClassifier(clusters.mu, clusters.labels, 3.0)
 ball = fp.LpBall(2, 0.75)  # beyond √2/2, where Proposition 1 of gmm-flow says every classifier breaks
 
 blind = fp.pgd(F, points.x, points.y, ball, steps=100)

@@ -20,4 +20,4 @@ for i in range(len(x)):
         f"point {i}: radius between {bracket.certified[i]:.5f} and {bracket.attacked[i]:.5f}"
         f" ({bracket.method[i]}, checker agrees: {granted})"
     )
-# the same from files: featureprism radius net.npz data.npz; other tools want two logits: fp.TwoLogits(net)
+# the same from files: featureprism radius net.npz data.npz; other tools want two logits: featureprism.networks.TwoLogits

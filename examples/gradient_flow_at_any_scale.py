@@ -3,23 +3,25 @@
 from math import log
 
 import featureprism as fp
+from featureprism.networks import PolynomialClassifier, balanced, gaussian_shape, nudge_to_own_class
+from featureprism.probes import alignment, sphere_distance
 
 ALPHA, P = 0.1, 3.0
 clusters = fp.orthonormal_clusters(200, 3, 3, ALPHA, generator=fp.generator_for("centres", 0))
 data = fp.sample_balanced(clusters, 100, generator=fp.generator_for("train", 0))
 
 signs = clusters.labels.repeat(3)  # three neurons per cluster
-shape = fp.gaussian_shape(len(signs), 200, generator=fp.generator_for("shape", 0))
-shape = fp.nudge_to_own_class(
+shape = gaussian_shape(len(signs), 200, generator=fp.generator_for("shape", 0))
+shape = nudge_to_own_class(
     shape, signs, clusters.mu, clusters.labels, 0.4, generator=fp.generator_for("nudge", 0)
 )
 loss = fp.Loss("square", "per-cluster", num_clusters=6)
-F = fp.PolynomialClassifier(clusters.mu, clusters.labels, P)
+F = PolynomialClassifier(clusters.mu, clusters.labels, P)
 
 for epsilon in (1e-7, 1e-80):
-    start = fp.balanced(shape, signs, log(epsilon))
+    start = balanced(shape, signs, log(epsilon))
     run = fp.balanced_flow(start, data.x, data.y, p=P, loss=loss, t_end=-log(epsilon) + 5)
     net = run.last.to_net(fp.PolynomialReLU(P))
-    aligned = fp.alignment(run.last.directions, clusters.mu).median()
-    distance = fp.sphere_distance(net, F).value
+    aligned = alignment(run.last.directions, clusters.mu).median()
+    distance = sphere_distance(net, F).value
     print(f"ε = {epsilon:g}: {run.work} gradients, alignment {aligned:.5f}, sup|f - F| = {distance:.4f}")

@@ -3,25 +3,29 @@
 import math
 
 import featureprism as fp
+from featureprism.attacks import flip_rate, flipping_norm
+from featureprism.networks import biased_start, robust_margin_classifier
+from featureprism.probes import direction_cosines
+from featureprism.training import margin_descent
 
 dim, k = 500, 8
 clusters = fp.orthogonal_clusters(dim, k // 2, k // 2, 0.5, generator=fp.generator_for("centres", 0))
 train = fp.sample(clusters, 200, generator=fp.generator_for("train", 0))
 test = fp.sample(clusters, 500, generator=fp.generator_for("test", 0))
 
-start = fp.biased_start(20, dim, 0.1, generator=fp.generator_for("start", 0))
-trained = fp.margin_descent(start, train.x, train.y, method="normalised", step_size=0.1, steps=200).last
+start = biased_start(20, dim, 0.1, generator=fp.generator_for("start", 0))
+trained = margin_descent(start, train.x, train.y, method="normalised", step_size=0.1, steps=200).last
 exact = fp.max_margin_network(train.x, train.y).net
-robust = fp.robust_margin_classifier(clusters.mu, clusters.labels)
+robust = robust_margin_classifier(clusters.mu, clusters.labels)
 
 u = clusters.labels @ clusters.mu  # the direction of Theorem 4.2
 for name, net in {"trained": trained, "exact KKT point": exact, "constructed": robust}.items():
-    error = fp.flip_rate(net, test.x, test.y, 0 * u)
-    norm = fp.flipping_norm(net, test.x, test.y, u) / math.sqrt(dim / k)
+    error = flip_rate(net, test.x, test.y, 0 * u)
+    norm = flipping_norm(net, test.x, test.y, u) / math.sqrt(dim / k)
     print(f"{name:>16}: test error {error:.3f}, half of the points flip along u at {norm:.2f} √(d/k)")
 
 audit = fp.kkt_audit(trained, train.x, train.y, tolerance=1e-2)
-cosines = fp.direction_cosines(trained, exact).tolist()
+cosines = direction_cosines(trained, exact).tolist()
 print(
     f"trained network: stationarity {audit.stationarity:.4f}, cosines with the exact point {cosines[0]:.4f}, {cosines[1]:.4f}"
 )

@@ -3,15 +3,16 @@
 import math
 
 import featureprism as fp
+from featureprism.data import LabelNoise
+from featureprism.networks import unit_votes_start
 from featureprism.probes.amplification import correlations, leaning_neurons
+from featureprism.training import first_layer_descent
 
 for dim in (50, 500):
     clusters = fp.xor_clusters(dim, 1 / (16 * math.sqrt(dim)), generator=fp.generator_for("centres", 0))
-    train = fp.sample_xor(
-        clusters, 1000, fp.LabelNoise("constant", 0.1), generator=fp.generator_for("train", 0)
-    )
-    net = fp.unit_votes_start(400, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("start", 0))
-    run = fp.first_layer_descent(net, train.data.x, train.data.y, step_size=0.125, steps=3, record=range(3))
+    train = fp.sample_xor(clusters, 1000, LabelNoise("constant", 0.1), generator=fp.generator_for("train", 0))
+    net = unit_votes_start(400, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("start", 0))
+    run = first_layer_descent(net, train.data.x, train.data.y, step_size=0.125, steps=3, record=range(3))
     leaning = leaning_neurons(net.W.detach(), net.a.detach(), clusters.centres, 10.0)
     story = [
         f"{correlations(step.W.detach(), clusters.centres, leaning).median():.2f}" for step in run.snapshots

@@ -3,20 +3,24 @@
 import math
 
 import featureprism as fp
+from featureprism.attacks import FastGradient, along, fgm, strongest_of
+from featureprism.data import dictionary, label_weights, two_level
+from featureprism.networks import symmetric_start
 from featureprism.probes.purification import weighted_purity
+from featureprism.training import Phase, from_pool, train_symmetric
 
 DIM, SPARSITY, RADIUS = 100, 10, 0.25
 
-signs = fp.label_weights("signs", DIM, generator=fp.generator_for("labels", 0))
-features = fp.dictionary("haar", DIM, generator=fp.generator_for("dictionary", 0))
-coding = fp.SparseCoding(features, signs, fp.two_level(DIM, SPARSITY, 0.7, 0.5), noise=0.3, margin=1.25)
+signs = label_weights("signs", DIM, generator=fp.generator_for("labels", 0))
+features = dictionary("haar", DIM, generator=fp.generator_for("dictionary", 0))
+coding = fp.SparseCoding(features, signs, two_level(DIM, SPARSITY, 0.7, 0.5), noise=0.3, margin=1.25)
 train = fp.sample_sparse(coding, 6000, generator=fp.generator_for("train", 0))
 test = fp.sample_sparse(coding, 500, generator=fp.generator_for("test", 0))
 
 start_bias = 1.2 * math.sqrt(2 * math.log(DIM)) * 1e-3
-net = fp.symmetric_start(300, DIM, 1e-3, start_bias, 0.2 * start_bias, generator=fp.generator_for("start", 0))
-draw = fp.from_pool(train.x, train.y, 200, generator=fp.generator_for("batches", 0))
-clean = fp.Phase(
+net = symmetric_start(300, DIM, 1e-3, start_bias, 0.2 * start_bias, generator=fp.generator_for("start", 0))
+draw = from_pool(train.x, train.y, 200, generator=fp.generator_for("batches", 0))
+clean = Phase(
     steps=500,
     step_size=10.0,
     smoothing=0.2,
@@ -25,11 +29,11 @@ clean = fp.Phase(
     bias_cap=0.4 / math.sqrt(SPARSITY),
 )
 ball = fp.LpBall(2, RADIUS)
-purify = fp.Phase(steps=200, step_size=10.0, smoothing=0.2, perturb=fp.FastGradient(ball))
+purify = Phase(steps=200, step_size=10.0, smoothing=0.2, perturb=FastGradient(ball))
 
-attack = fp.strongest_of(fp.pgd, fp.fgm, fp.along(coding.dense_direction))
+attack = strongest_of(fp.pgd, fgm, along(coding.dense_direction))
 for name, phases in {"clean": [clean], "clean, then adversarial": [clean, purify]}.items():
-    trained = fp.train_symmetric(net, draw, phases, penalty=0.1 / DIM).last
+    trained = train_symmetric(net, draw, phases, penalty=0.1 / DIM).last
     right = 1 - attack(trained, test.x.double(), test.y.double(), ball).flipped.double().mean()
     purity = weighted_purity(trained.W.detach(), coding.M)
     print(f"{name}: purity {purity:.2f}, accuracy under attack at radius {RADIUS}: {right:.2f}")

@@ -3,18 +3,20 @@
 import math
 
 import featureprism as fp
+from featureprism.networks import BinaryReadout, grouped_start, voting_start
+from featureprism.training import first_layer_descent
 
 dim, k = 1024, 10
 clusters = fp.orthogonal_clusters(dim, 5, 5, 1.0, generator=fp.generator_for("centres", 0))
 train = fp.sample(clusters, 500, generator=fp.generator_for("train", 0))
 test = fp.sample(clusters, 30, generator=fp.generator_for("test", 0))
 
-two = fp.voting_start(5, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("two", 0))
-two = fp.first_layer_descent(two, train.x, train.y, step_size=3e-3, steps=200).last
-ten = fp.grouped_start(k, 1, dim, 1e-5, generator=fp.generator_for("ten", 0))
-ten = fp.first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last
+two = voting_start(5, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("two", 0))
+two = first_layer_descent(two, train.x, train.y, step_size=3e-3, steps=200).last
+ten = grouped_start(k, 1, dim, 1e-5, generator=fp.generator_for("ten", 0))
+ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last
 
-for name, net in (("two labels", two), ("ten labels", fp.BinaryReadout(ten, clusters.labels))):
+for name, net in (("two labels", two), ("ten labels", BinaryReadout(ten, clusters.labels))):
     bracket = fp.robust_radius(net, test.x, test.y)
     low, high = bracket.certified.median() / math.sqrt(dim), bracket.attacked.median() / math.sqrt(dim)
     print(f"{name}: 50 % radius between {low:.3f} and {high:.3f} √d")

@@ -4,9 +4,9 @@ import os
 import sys
 from pathlib import Path
 
-from jaxtyping import install_import_hook
+import shape_checks
 
-hook = install_import_hook("featureprism", "shape_checks.checked")
+hook = shape_checks.install()
 
 import matplotlib  # noqa: E402
 import pytest  # noqa: E402
@@ -24,6 +24,11 @@ def data_folder() -> Path:
     if not os.environ.get("FEATUREPRISM_DATA"):
         pytest.skip("FEATUREPRISM_DATA names no folder with real data")
     return Path(os.environ["FEATUREPRISM_DATA"])
+
+
+@pytest.fixture(autouse=True)
+def shapes_are_checked_anew():
+    shape_checks.begin_test()
 
 
 @pytest.fixture(autouse=True)

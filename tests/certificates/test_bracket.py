@@ -28,14 +28,19 @@ from featureprism.networks import (
 from featureprism.records import RadiusBracket
 from featureprism.seeds import generator_for
 
-DIRECTIONS = 1440
+DIRECTIONS = 720  # of the rays of brute force
+
+
+def bracketed(net, x, y, *, max_cells=16, **options):
+    """`robust_radius` limited in cells alone: a busy machine gives the same answer."""
+    return robust_radius(net, x, y, seconds_per_point=math.inf, max_cells=max_cells, **options)
 
 
 def brute_force(net, x, y, reach=6.0):
-    """2-D truth from above: the first flip on many rays, refined; at most reach·2π/1440 too long on a smooth boundary."""
+    """2-D truth from above: the first flip on many rays, refined; at most reach·2π/720 too long on a smooth boundary."""
     angle = torch.linspace(0, 2 * math.pi, DIRECTIONS + 1, dtype=torch.float64)[:-1]
     rays = torch.stack([angle.cos(), angle.sin()], dim=1)
-    grid = torch.linspace(0, reach, 1201, dtype=torch.float64)
+    grid = torch.linspace(0, reach, 601, dtype=torch.float64)
     best = []
     with torch.no_grad():
         for point, label in zip(x, y, strict=True):
@@ -86,7 +91,7 @@ def check_soundness(seeds):
         x = 1.5 * torch.randn(2, 2, generator=generator_for("random points", seed)).double()
         with torch.no_grad():
             y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-        bracket = robust_radius(net, x, y, seconds_per_point=0.05, upper=6.0)
+        bracket = bracketed(net, x, y, max_cells=4, upper=6.0)
         truth = brute_force(net, x, y)
         assert bool((bracket.certified <= truth + 1e-9).all()), f"certificate above the truth, seed {seed}"
         # truth ≤ attacked because a witness of that norm flips; rays can miss the tip of a cone that it found
@@ -99,12 +104,13 @@ def check_soundness(seeds):
 
 
 def test_brackets_hold_the_truth_of_random_networks():
-    check_soundness(range(30))
+    check_soundness((0, 1, 2, 6, 7, 8, 9, 12))  # every kind of activation, and every degeneracy
 
 
 @pytest.mark.slow
-def test_brackets_hold_the_truth_of_ten_thousand_random_networks():
-    check_soundness(range(10_000))
+@pytest.mark.parametrize("thousand", range(10))
+def test_brackets_hold_the_truth_of_ten_thousand_random_networks(thousand):
+    check_soundness(range(1000 * thousand, 1000 * (thousand + 1)))
 
 
 @pytest.mark.parametrize("dim", [50, 3000])
@@ -112,18 +118,18 @@ def test_brackets_of_networks_hold_their_closed_forms(dim):
     clusters = orthonormal_clusters(dim, 3, 2, 0.1, generator=generator_for("centres", 0))
     points = sample(clusters, 5, generator=generator_for("points", 0))
     mu, labels = clusters.mu, clusters.labels
-    for p in (3.0, 4.2):
+    for p, max_cells, loosest in ((3.0, 16, 0.02), (4.2, 4, 0.5)):  # high powers are sound but loose
         net = TwoLayerNet(mu, labels, activation=PolynomialReLU(p))
         exact = PolynomialClassifier(mu, labels, p).exact_radius(points.x, points.y)
-        bracket = robust_radius(net, points.x, points.y, upper=2.0)
+        bracket = bracketed(net, points.x, points.y, max_cells=max_cells, upper=2.0)
         assert bool((bracket.certified <= exact + 1e-9).all())
         assert bool((bracket.attacked >= exact - 1e-9).all())
-        assert float(bracket.gap.median()) < (0.02 if p == 3.0 else 0.5)  # high powers are sound but loose
+        assert float(bracket.gap.median()) < loosest
     # ⟨w, x⟩ as a ReLU network: [⟨w, x⟩]₊ - [-⟨w, x⟩]₊
     w = labels @ mu
     net = TwoLayerNet(torch.stack([w, -w]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())
     exact = LinearClassifier(w).exact_radius(points.x, points.y)
-    bracket = robust_radius(net, points.x, points.y, gap=0.001, upper=2.0)
+    bracket = bracketed(net, points.x, points.y, gap=0.001, upper=2.0)
     assert bool((bracket.certified <= exact + 1e-9).all())
     assert bool((bracket.attacked >= exact - 1e-9).all())
     assert float(bracket.gap.max()) < 0.001
@@ -138,7 +144,7 @@ def test_the_feature_averaging_construction_has_its_closed_form():
     own = torch.where(points.y > 0, points.x @ plus, points.x @ minus)
     other = torch.where(points.y > 0, points.x @ minus, points.x @ plus)
     exact = torch.minimum(own / math.sqrt(5 * 300), (own - other) / math.sqrt(10 * 300)).clamp_min(0)
-    bracket = robust_radius(net, points.x, points.y, gap=0.001)
+    bracket = bracketed(net, points.x, points.y, gap=0.001)
     assert bool((bracket.certified <= exact * (1 + 1e-9)).all())
     assert bool((bracket.attacked >= exact * (1 - 1e-9)).all())
     assert float(bracket.gap.median()) < 0.001
@@ -151,10 +157,10 @@ def test_reference_classifiers_answer_in_closed_form(clusters, test_set):
         NearestCluster(mu, labels),
         PolynomialClassifier(mu, labels, 3.0),
     ):
-        bracket = robust_radius(net, test_set.x, test_set.y)
+        bracket = bracketed(net, test_set.x, test_set.y)
         torch.testing.assert_close(bracket.certified, net.exact_radius(test_set.x, test_set.y))
         assert set(bracket.method) == {"closed form"}
-    bayes = robust_radius(BayesClassifier(mu, labels, clusters.noise_std), test_set.x, test_set.y)
+    bayes = bracketed(BayesClassifier(mu, labels, clusters.noise_std), test_set.x, test_set.y)
     assert float(bayes.gap.max()) < 0.01
 
 
@@ -168,7 +174,7 @@ def trained(generator):
 
 def test_every_certificate_passes_the_checker_and_a_forged_one_does_not(generator):
     net, x, y = trained(generator)
-    bracket = robust_radius(net, x, y)
+    bracket = bracketed(net, x, y)
     assert float(bracket.gap.median()) < 0.011
     for i, certificate in enumerate(bracket.certificates):
         assert check(certificate, net, x[i], float(y[i]))
@@ -182,13 +188,20 @@ def test_every_certificate_passes_the_checker_and_a_forged_one_does_not(generato
     assert not check(cells, other, x[i], float(y[i]))  # a proof about one network is none about another
 
 
-@pytest.mark.parametrize("field", ["tau", "slope", "centre", "kappa", "nu_floor", "nu_ceiling"])
-@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
-def test_nonsense_in_a_certificate_proves_nothing_false(field, value, generator):
-    net, x, y = trained(generator)
-    bracket, form = robust_radius(net, x, y), power_form(net)
+@pytest.fixture(scope="module")
+def proven_by_cells():
+    """A certificate of cells, what it is about, and the radius at which the attack flips."""
+    net, x, y = trained(generator_for("test", 0))
+    bracket, form = bracketed(net, x, y), power_form(net)
     assert form is not None
     i, certificate = next((i, c) for i, c in enumerate(bracket.certificates) if c.kind == "cells")
+    return certificate, form, x[i], float(y[i]), float(bracket.attacked[i])
+
+
+@pytest.mark.parametrize("field", ["tau", "slope", "centre", "kappa", "nu_floor", "nu_ceiling"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
+def test_nonsense_in_a_certificate_proves_nothing_false(field, value, proven_by_cells):
+    certificate, form, x, y, attacked = proven_by_cells
 
     def spoil(node):
         if "cut" in node:
@@ -196,21 +209,21 @@ def test_nonsense_in_a_certificate_proves_nothing_false(field, value, generator)
         return {**node, field: value if field == "tau" else 0 * node[field] + value}
 
     forged = replace(certificate, tree=spoil(certificate.tree))
-    assert proven(forged, form, x[i], float(y[i])) <= float(bracket.attacked[i])
+    assert proven(forged, form, x, y) <= attacked
 
 
 def test_misclassified_tanh_and_foreign_modules(generator):
     net, x, y = trained(generator)
-    wrong = robust_radius(net, x, -y)
+    wrong = bracketed(net, x, -y)
     assert float(wrong.attacked.max()) == float(wrong.certified.max()) == 0
     tanh = gaussian_start(6, 20, 1.0, Tanh(), generator=generator)
     with torch.no_grad():
         labels = torch.where(tanh(x) >= 0, 1.0, -1.0).double()
-    plain = robust_radius(tanh, x, labels)
+    plain = bracketed(tanh, x, labels)
     assert set(plain.method) == {"not certified"}
     assert float(plain.certified.max()) == 0
     constant = float((tanh.a.abs() * tanh.W.norm(dim=1)).sum().detach())
-    given = robust_radius(torch.nn.Sequential(tanh), x, labels, lipschitz=constant)
+    given = bracketed(torch.nn.Sequential(tanh), x, labels, lipschitz=constant)
     assert bool((given.certified > 0).all())
     assert bool((given.certified <= given.attacked).all())
 
@@ -222,7 +235,7 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
     x = torch.randn(8, 5, generator=generator).double()
     with torch.no_grad():
         y = torch.where(readout(x) >= 0, 1.0, -1.0).double()
-    bracket = robust_radius(readout, x, y)
+    bracket = bracketed(readout, x, y)
     assert bool((bracket.certified > 0).all())
     assert set(bracket.method) == {"lipschitz"}
     directions = torch.randn(4000, 5, generator=generator).double()
@@ -242,15 +255,15 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
         torch.testing.assert_close(pair(x), twin(x))
         right = twin(x).abs() > 1e-6
         labels = torch.where(twin(x) >= 0, 1.0, -1.0).double()
-    exact = robust_radius(twin, x[right], labels[right], gap=1e-3)
-    loose = robust_radius(pair, x[right], labels[right])
+    exact = bracketed(twin, x[right], labels[right], gap=1e-3)
+    loose = bracketed(pair, x[right], labels[right])
     assert bool((loose.certified <= exact.attacked * (1 + 1e-9)).all())
     torch.testing.assert_close(loose.attacked, exact.attacked, rtol=1e-2, atol=0)
 
 
 def test_crown_holds_in_the_box_norm(generator):
     net, x, y = trained(generator)
-    bracket = robust_radius(net, x, y, norm=math.inf)
+    bracket = bracketed(net, x, y, norm=math.inf)
     assert bool((bracket.certified > 0).all())
     assert set(bracket.method) == {"crown"}
     corners = torch.sign(torch.randn(2000, 20, generator=generator)).double()

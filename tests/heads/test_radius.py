@@ -1,5 +1,7 @@
 """Multi-class radii against a brute-force grid, and against each pair on its own."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from featureprism.certificates import robust_radius
 from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
 
 
-def on_a_grid(net, point, own, reach=6.0, num=601):
+def on_a_grid(net, point, own, reach=6.0, num=301):
     """Distance from a point of the plane to the nearest grid point that another class wins."""
     line = torch.linspace(-reach, reach, num).double()
     delta = torch.cartesian_prod(line, line)
@@ -25,17 +27,17 @@ def on_a_grid(net, point, own, reach=6.0, num=601):
 def test_the_bracket_holds_the_truth_in_the_plane(p):
     X, y = make_blobs(90, centers=3, cluster_std=1.2, random_state=1)
     head = PReLUHead(p=p, width=3, random_state=0).fit(X, y)
-    bracket = head.robust_radius(X[:5], y[:5], max_cells=2)
-    for i in range(5):
+    bracket = head.robust_radius(X[:3], y[:3], max_cells=2)
+    for i in range(3):
         truth = on_a_grid(head.net_, torch.as_tensor(X[i]), int(y[i]))
         assert bracket.certified[i] <= truth + 1e-9
         if truth < 6:  # beyond it the square grid ends
-            assert bracket.attacked[i] >= truth - 0.03  # the grid's own width
+            assert bracket.attacked[i] >= truth - 0.06  # the grid's own width
 
 
 def test_the_radius_is_the_least_over_all_rivals():
-    head = DecoupledHead(num_subclasses=3, random_state=0)
-    X, y = load_digits(n_class=4, return_X_y=True)
+    head = DecoupledHead(num_subclasses=2, random_state=0)
+    X, y = load_digits(n_class=3, return_X_y=True)
     X, y = X[:200], y[:200]
     head.fit(X, y)
     found = head.robust_radius(X[:2], y[:2], max_cells=1)
@@ -43,9 +45,13 @@ def test_the_radius_is_the_least_over_all_rivals():
         own = int(y[i])
         pairs = [
             robust_radius(
-                head.net_.margin(own, c), torch.as_tensor(X[i : i + 1]), torch.ones(1).double(), max_cells=1
+                head.net_.margin(own, c),
+                torch.as_tensor(X[i : i + 1]),
+                torch.ones(1).double(),
+                seconds_per_point=math.inf,
+                max_cells=1,
             )
-            for c in range(4)
+            for c in range(3)
             if c != own
         ]
         least = min(float(pair.attacked) for pair in pairs)

@@ -69,7 +69,7 @@ def test_training_turns_to_the_exact_point(problem, method, loss):
 def test_the_ascent_comes_closer(problem):
     net, x, y = problem
     rough = margin_descent(net, x, y, method="normalised", step_size=0.1, steps=150).last
-    fine = margin_ascent(rough, x, y)
+    fine = margin_ascent(rough, x, y, sharpness=(30.0, 300.0, 3000.0), iterations=100)
     exact = max_margin_network(x, y)
     best = kkt_audit(exact.net, x, y, tolerance=1e-9).normalised_margin
     shares = [kkt_audit(n, x, y, tolerance=1e-2).normalised_margin / best for n in (rough, fine)]

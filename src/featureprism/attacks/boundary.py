@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.attacks.gradient import margin_gradient
+from featureprism.networks.protocols import HasConvexParts
 
 HALVINGS = 36  # of the interval that holds the flip
 SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
@@ -78,7 +79,7 @@ def convex_concave(
     tangents of P are added one by one, each small quadratic programme is solved in its multipliers. Kinks of P, on which minima
     like to lie, are met by several tangents at once. Networks offer (P, ∇P, N, ∇N) as `convex_parts`; others come back unchanged.
     """
-    if not hasattr(net, "convex_parts"):
+    if not isinstance(net, HasConvexParts):
         return delta
     best, current = delta, delta
     for _ in range(steps):
@@ -89,7 +90,9 @@ def convex_concave(
     return shortened(net, z, y, best, 0.99)
 
 
-def _convex_step(net: Any, z: Tensor, y: Tensor, current: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+def _convex_step(
+    net: HasConvexParts, z: Tensor, y: Tensor, current: Float[Tensor, "n d"]
+) -> Float[Tensor, "n d"]:
     P, slope_P, N, slope_N = net.convex_parts(z + current, y)
     N0 = N - (slope_N * current).sum(dim=1)  # the tangent of N at δ is N0 + ⟨slope_N, δ⟩
     normals, offsets, at = [], [], current

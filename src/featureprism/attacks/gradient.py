@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from featureprism.attacks.starts import Start
 from featureprism.geometry import LpBall, span_basis
+from featureprism.networks.protocols import HasInputDirections, HasInputGradient
 from featureprism.records import check_points
 
 BALL_TOLERANCE = 1e-9  # relative; float64 projections of up to a few thousand coordinates
@@ -40,7 +41,7 @@ def to_span(net: Any, x: Float[Tensor, "n d"]) -> tuple[Any, Tensor, Tensor | No
 
     Modules without `input_directions` come back as they are, with None for the basis.
     """
-    if not hasattr(net, "input_directions"):
+    if not isinstance(net, HasInputDirections):
         return in_double(net), x.double(), None
     basis = span_basis(net.input_directions().double())
     if not basis.shape[1]:  # a network of zeros sees nothing; any one direction will do
@@ -50,7 +51,7 @@ def to_span(net: Any, x: Float[Tensor, "n d"]) -> tuple[Any, Tensor, Tensor | No
 
 def margin_gradient(net: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """y f(x) and its gradient: closed where the network has one, by autograd otherwise."""
-    if hasattr(net, "input_gradient"):
+    if isinstance(net, HasInputGradient):
         value, gradient = net.input_gradient(x)
         return y * value, y.unsqueeze(1) * gradient
     with torch.enable_grad():

@@ -18,6 +18,7 @@ from featureprism.certificates.record import Certificate, cells_certificate, pro
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
+from featureprism.networks.protocols import HasExactRadius
 from featureprism.records import Progress, RadiusBracket, check_points, silent
 from featureprism.seeds import generator_for
 
@@ -59,7 +60,7 @@ def robust_radius(
         raise ValueError(f"norm must be 2 or math.inf, got {norm}.")
     began = time.perf_counter()
     net, x, y = in_double(net), x.double(), y.double()
-    if norm == 2 and hasattr(net, "exact_radius"):
+    if norm == 2 and isinstance(net, HasExactRadius):
         bracket = _closed_form(net, x, y)
     elif norm == 2 and isinstance(net, BayesClassifier):
         bracket = replace(net.radius_bracket(x, y), method=("closed form",) * len(x))
@@ -70,7 +71,7 @@ def robust_radius(
     return replace(bracket, seconds=(time.perf_counter() - began) / max(1, len(x)))
 
 
-def _closed_form(net: Any, x: Tensor, y: Tensor) -> RadiusBracket:
+def _closed_form(net: HasExactRadius, x: Tensor, y: Tensor) -> RadiusBracket:
     radius = net.exact_radius(x, y)
     low, high = radius * (1 - EXACT_ROUNDING), radius * (1 + EXACT_ROUNDING)
     return RadiusBracket(low, high, ("closed form",) * len(x))

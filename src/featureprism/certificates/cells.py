@@ -227,6 +227,25 @@ def touching(t: Tensor, p: float) -> Tensor:
     return (t.abs() if p <= 2 else t).clamp_min(1e-6)
 
 
+@dataclass(frozen=True)
+class _Adam:
+    """Running moments of every multiplier's gradient, cell by cell. Source: Kingma & Ba, ICLR 2015."""
+
+    moments: dict[str, tuple[Tensor, Tensor]]
+
+    def move(self, name: str, gradient: Tensor, rate: float, step: int) -> Tensor:
+        """How far to go along a gradient, after taking it into its moments."""
+        first, second = self.moments.get(name, (torch.zeros_like(gradient), torch.zeros_like(gradient)))
+        first, second = 0.8 * first + 0.2 * gradient, 0.95 * second + 0.05 * gradient**2
+        self.moments[name] = first, second
+        corrected = (second / (1 - 0.95**step)).sqrt() + 1e-12
+        return rate * (first / (1 - 0.8**step)) / corrected
+
+    def rows(self, index: Tensor) -> "_Adam":
+        """The moments of some of the cells."""
+        return _Adam({name: (a[index], b[index]) for name, (a, b) in self.moments.items()})
+
+
 def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: int) -> Proof:
     """Ascent on all multipliers and envelopes until the bound reaches the goal; the best proof seen is kept.
 
@@ -235,36 +254,30 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     """
     best = proof = evaluate(problem, cells, proof)
     going = torch.arange(len(goal))
-    moments: dict[str, tuple[Tensor, Tensor]] = {}
-
-    def adam(name: str, gradient: Tensor, rate: float, step: int) -> Tensor:
-        first, second = moments.get(name, (torch.zeros_like(gradient), torch.zeros_like(gradient)))
-        first, second = 0.8 * first + 0.2 * gradient, 0.95 * second + 0.05 * gradient**2
-        moments[name] = first, second
-        corrected = (second / (1 - 0.95**step)).sqrt() + 1e-12
-        return rate * (first / (1 - 0.8**step)) / corrected
-
+    adam = _Adam({})
     has_floor, has_ceiling = torch.isfinite(cells.floor), torch.isfinite(cells.ceiling)
     for step in range(1, steps + 1):
         unfinished = best.bound[going] < goal[going]
         if not bool(unfinished.all()):  # drop the rows that are done
             going, proof = going[unfinished], proof.rows(unfinished)
             problem, cells = problem.rows(unfinished), cells.rows(unfinished)
-            moments = {name: (a[unfinished], b[unfinished]) for name, (a, b) in moments.items()}
+            adam = adam.rows(unfinished)
             has_floor, has_ceiling = torch.isfinite(cells.floor), torch.isfinite(cells.ceiling)
         if not len(going):
             break
         rate = 0.1 * (1 - step / (steps + 1))
         broken = (proof.bound == NOTHING).unsqueeze(1)
         margin, t = relaxed_margin(problem, cells, proof), proof.t
-        move_tau = torch.where(broken.squeeze(1), -0.3, adam("tau", margin, TAU_RATE * rate, step))
+        move_tau = torch.where(broken.squeeze(1), -0.3, adam.move("tau", margin, TAU_RATE * rate, step))
         scale = (proof.tau * problem.size.mean()).unsqueeze(1)
-        up_floor = adam("floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step)
-        up_ceiling = adam(
+        up_floor = adam.move(
+            "floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step
+        )
+        up_ceiling = adam.move(
             "ceiling", torch.where(has_ceiling, t - cells.ceiling, torch.zeros_like(t)), rate, step
         )
         if problem.p == 1:
-            slope = (proof.slope + adam("slope", t, rate, step)).clamp(0, 1)
+            slope = (proof.slope + adam.move("slope", t, rate, step)).clamp(0, 1)
         else:
             slope = slope_of(_between(proof.slope, t, problem.p), problem.p)
         moved = (proof.centre * touching(t, problem.p)).sqrt()

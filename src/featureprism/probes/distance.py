@@ -8,14 +8,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import span_basis, unit_rows
+from featureprism.networks.protocols import HasInputDirections, HasInputGradient
 
 
 @runtime_checkable
-class Smooth(Protocol):
+class Smooth(HasInputGradient, HasInputDirections, Protocol):
     """A classifier with a closed gradient and known directions."""
 
-    def input_gradient(self, x: Tensor) -> tuple[Tensor, Tensor]: ...
-    def input_directions(self) -> Tensor: ...
     def in_coordinates(self, basis: Tensor) -> "Smooth": ...
 
 

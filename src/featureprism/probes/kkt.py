@@ -87,23 +87,35 @@ def kkt_audit(
     x, y = x.double(), y.double()
     lifted, w = _lift(net, x)
     v = net.a.detach().double()
-    given = y * ((lifted @ w.T).clamp_min(0) @ v)
-    least = float(given.min())
+    margins = y * ((lifted @ w.T).clamp_min(0) @ v)
+    least = _least_positive(margins)
+    gradients = _Gradients(w / least**0.5, v / least**0.5, lifted, y, tolerance)
+    off, on = gradients.fit() if multipliers is None else multipliers
+    return _measured(gradients, off, on, margins, net.b is not None, tolerance)
+
+
+def _least_positive(margins: Float[Tensor, " n"]) -> float:
+    """The least margin; a network that is wrong on a point is refused."""
+    least = float(margins.min())
     if not least > 0:
-        wrong = int((given <= 0).sum())
+        wrong = int((margins <= 0).sum())
         raise ValueError(
-            f"The network has a margin y N(x) ≤ 0 on {wrong} of {len(y)} points (least {least:.3g}); no rescaling of it is feasible, "
-            "so it is at no KKT point. Train it until every point is on its side."
+            f"The network has a margin y N(x) ≤ 0 on {wrong} of {len(margins)} points (least {least:.3g}); no rescaling of it is "
+            "feasible, so it is at no KKT point. Train it until every point is on its side."
         )
-    w, v = w / least**0.5, v / least**0.5
-    edge = _Gradients(w, v, lifted, y, tolerance)
-    off, on = edge.fit() if multipliers is None else multipliers
-    residual_w, residual_v = edge.residual(off, on)
-    weights = off + on
+    return least
+
+
+def _measured(
+    gradients: "_Gradients", off: Tensor, on: Tensor, margins: Tensor, has_bias: bool, tolerance: float
+) -> KKTAudit:
+    """Every condition, from the rescaled network's gradients, the multipliers and the margins before rescaling."""
+    w, v, weights = gradients.w, gradients.v, off + on
+    residual_w, residual_v = gradients.residual(off, on)
+    least, total = float(margins.min()), float(weights.sum())
     size = float((w**2).sum() + (v**2).sum())
-    total = float(weights.sum())
-    part_b = residual_w[:, -1] if net.b is not None else residual_w.new_zeros(1)
-    part_w = residual_w[:, :-1] if net.b is not None else residual_w
+    part_b = residual_w[:, -1] if has_bias else residual_w.new_zeros(1)
+    part_w = residual_w[:, :-1] if has_bias else residual_w
 
     def relative(part: Tensor) -> float:
         return float(torch.linalg.vector_norm(part)) / size**0.5
@@ -116,12 +128,12 @@ def kkt_audit(
         stationarity_b=relative(part_b),
         stationarity_v=relative(residual_v),
         feasibility=1 - least,
-        slackness=float((weights * (given / least - 1)).abs().max()) / max(total, 1e-300),
+        slackness=float((weights * (margins / least - 1)).abs().max()) / max(total, 1e-300),
         normalised_margin=1 / size,
         balance=float((v**2 - (w**2).sum(dim=1)).abs().max() / (v**2).max()),
         sum_gap=abs(total / (size / 2) - 1),
         support=weights > SUPPORT * weights.max(),
-        on_kink=int(edge.kink.sum()),
+        on_kink=int(gradients.kink.sum()),
         tolerance=tolerance,
     )
 

@@ -24,18 +24,14 @@ from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import PolynomialReLU, relu_power
 from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
-from featureprism.training.descent import Probes, Recorder
-from featureprism.training.flow import Segments, is_smooth, run_with
+from featureprism.training.descent import Probes
+from featureprism.training.flow import Keeper, Segments, is_smooth, run_with
 from featureprism.training.integrators import Segment, StepLimitError
 from featureprism.training.losses import Loss
 from featureprism.training.span import span_coordinates
 
 NEGLIGIBLE = 1e-9  # |f| below this leaves the residual at its value for f = 0
 SETTLED = 1e-6  # direction speed; dρ/dt is stationary there, so its error is of the order of the square
-
-Keep = Callable[
-    [float, Callable[[float], Tensor]], None
-]  # record what is due up to a time, from an interpolant
 
 
 @torch.no_grad()
@@ -61,7 +57,7 @@ def balanced_flow(
     check_points(x, y)
     if not t_end > 0:
         raise ValueError(f"t_end must be positive, got {t_end}.")
-    activation = PolynomialReLU(p)
+    smooth = is_smooth(PolynomialReLU(p))
     x, y = x.double(), y.double()
     coordinates = span_coordinates(x, start.directions.double())
     system = _System(coordinates.points, y, start.signs.double(), p, loss)
@@ -73,16 +69,8 @@ def balanced_flow(
         return BalancedWeights(unit_rows(coordinates.up(state[:, :-1])), state[:, -1].clone(), start.signs)
 
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
-        system.work = 0
-        clock = _Clock(sorted({float(t) for t in record if 0 <= t < t_end} | {float(t_end)}))
-        recorder, ended = Recorder(probes), Ended.TIME_REACHED
-
-        def keep(until: float, at: Callable[[float], Tensor]) -> None:
-            for t in clock.due(until):
-                recorder.add(t, snapshot(at(t)))
-            progress(min(1.0, until / t_end))
-
-        state = initial
+        system.work, ended, state = 0, Ended.TIME_REACHED, initial
+        keep = Keeper(record, t_end, snapshot, probes, progress)
         try:
             t, state = _while_negligible(system, initial, t_end, segments, keep)
             if t < t_end:
@@ -91,9 +79,8 @@ def balanced_flow(
                     state = segment.at(segment.end).reshape(state.shape)
         except StepLimitError:
             ended = Ended.STEP_LIMIT
-        return recorder.trajectory(ended, system.work), state
+        return keep.recorder.trajectory(ended, system.work), state
 
-    smooth = is_smooth(activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)
     return run_with(
         integrate, moved=_farthest, smooth=smooth, rtol=rtol, atol=rtol / 100, step_size=step_size
@@ -108,19 +95,6 @@ def _farthest(coarse: Tensor, fine: Tensor) -> float:
 
 def _rows(segment: Segment, shape: torch.Size) -> Callable[[float], Tensor]:
     return lambda t: segment.at(t).reshape(shape)
-
-
-@dataclass
-class _Clock:
-    """Times still to be recorded, in order."""
-
-    times: list[float]
-
-    def due(self, until: float) -> list[float]:
-        """The times up to `until`, handed out once."""
-        count = sum(t <= until for t in self.times)
-        handed, self.times = self.times[:count], self.times[count:]
-        return handed
 
 
 @dataclass
@@ -194,7 +168,7 @@ class _Crowd:
 
 
 def _while_negligible(
-    system: _System, state: Float[Tensor, "h q"], t_end: float, segments: Segments, keep: Keep
+    system: _System, state: Float[Tensor, "h q"], t_end: float, segments: Segments, keep: Keeper
 ) -> tuple[float, Float[Tensor, "h q"]]:
     """Run until f begins to count or t_end; returns that time and the state there."""
     keep(0.0, lambda _: state)
@@ -207,7 +181,7 @@ def _while_negligible(
     return crowd.since, crowd.state
 
 
-def _follow(system: _System, crowd: _Crowd, t_end: float, segments: Segments, keep: Keep) -> _Crowd:
+def _follow(system: _System, crowd: _Crowd, t_end: float, segments: Segments, keep: Keeper) -> _Crowd:
     """Integrate the moving neurons until a quarter of them settle, f begins to count, or t_end."""
     signs, start = system.signs[crowd.moving], crowd.state[crowd.moving]
 
@@ -230,7 +204,7 @@ def _follow(system: _System, crowd: _Crowd, t_end: float, segments: Segments, ke
 
 
 def _leave(
-    system: _System, at: Callable[[float], Tensor], low: float, high: float, keep: Keep
+    system: _System, at: Callable[[float], Tensor], low: float, high: float, keep: Keeper
 ) -> tuple[float, Tensor]:
     """The time in [low, high] at which f begins to count (else high) and the state there."""
     t = _first_time(at, system, low, high)

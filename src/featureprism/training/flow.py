@@ -6,6 +6,7 @@ For balanced pReLU starts at scales that no float holds, see `balanced_flow`.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,7 +14,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.networks.activations import Activation, Tanh
-from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.networks.two_layer import TwoLayerNet
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.integrators import (
@@ -24,6 +25,7 @@ from featureprism.training.integrators import (
     fixed_segments,
 )
 from featureprism.training.losses import Loss
+from featureprism.training.packing import packed
 
 MAX_HALVINGS = 8  # the fixed step may shrink by 2^8 before the run is called not converged
 Segments = Callable[[Field, Tensor, float, float], Iterator[Segment]]
@@ -64,6 +66,29 @@ def run_with(
     return Trajectory(run.times, run.snapshots, ended, run.probes, work, error)
 
 
+class Keeper:
+    """Records a flow at the times asked for and at its end, from interpolants of its state; tells how far it is."""
+
+    def __init__(
+        self,
+        record: Sequence[float],
+        t_end: float,
+        snapshot: Callable[[Tensor], Any],
+        probes: Probes | None,
+        progress: Progress,
+    ) -> None:
+        self.times = sorted({float(t) for t in record if 0 <= t < t_end} | {float(t_end)})
+        self.t_end, self.snapshot, self.progress = t_end, snapshot, progress
+        self.recorder = Recorder(probes)
+
+    def __call__(self, until: float, at: Callable[[float], Tensor]) -> None:
+        """Record what is due up to a time; `at(t)` is the state at each time since the last call."""
+        while self.times and self.times[0] <= until:
+            t = self.times.pop(0)
+            self.recorder.add(t, self.snapshot(at(t)))
+        self.progress(min(1.0, until / self.t_end))
+
+
 def _relative(coarse: Tensor, fine: Tensor) -> float:
     return float(torch.linalg.vector_norm(fine - coarse) / torch.linalg.vector_norm(coarse))
 
@@ -93,41 +118,25 @@ def gradient_flow(
     if not t_end > 0:
         raise ValueError(f"t_end must be positive, got {t_end}.")
     x, y = x.double(), y.double()
-    shapes = [p.shape for p in net.parameters()]
-    start = torch.cat([p.detach().double().flatten() for p in net.parameters()])
-
-    def unpack(state: Tensor) -> list[Tensor]:
-        parts = state.split([s.numel() for s in shapes])
-        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    def snapshot(state: Tensor) -> TwoLayerNet:
-        return TwoLayerNet(*unpack(state), activation=net.activation)
+    packing, start = packed(net)
 
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
-        work = 0
+        work, ended, state = 0, Ended.TIME_REACHED, start
+        keep = Keeper(record, t_end, packing.net, probes, progress)
 
         def velocity(state: Tensor) -> Tensor:
             nonlocal work
             work += 1
-            W, a, *b = unpack(state)
-            _, gradient = parameter_gradient(
-                W, a, b[0] if b else None, net.activation, x, lambda f: loss.residual(f, y)
-            )
-            return -torch.cat([g.flatten() for g in gradient if g is not None])
+            return -packing.gradient(state, x, lambda f: loss.residual(f, y))
 
-        recorder, ended, state = Recorder(probes), Ended.TIME_REACHED, start
-        times = sorted({float(t) for t in record if 0 <= t < t_end} | {float(t_end)})
-        if times[0] == 0:
-            recorder.add(times.pop(0), snapshot(start))
+        keep(0.0, lambda _: start)
         try:
             for segment in segments(velocity, start, 0.0, t_end):
-                while times and times[0] <= segment.end:
-                    recorder.add(times[0], snapshot(segment.at(times.pop(0))))
+                keep(segment.end, segment.at)
                 state = segment.at(segment.end)
-                progress(segment.end / t_end)
         except StepLimitError:
             ended = Ended.STEP_LIMIT
-        return recorder.trajectory(ended, work), state
+        return keep.recorder.trajectory(ended, work), state
 
     smooth = is_smooth(net.activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)

@@ -18,6 +18,7 @@ from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.threads import one_thread
 from featureprism.training.descent import Probes, Recorder
+from featureprism.training.packing import Packing, packed
 from featureprism.training.span import span_coordinates
 
 LOSSES = ("exponential", "logistic")
@@ -115,50 +116,45 @@ def margin_ascent(
     check_points(x, y)
     x, y = x.double(), y.double()
     span = span_coordinates(x, net.W.detach().double())
-    parts = [span.down(net.W.detach().double()), net.a.detach().double()]
-    parts += [] if net.b is None else [net.b.detach().double()]
-    shapes = [p.shape for p in parts]
-    state = torch.cat([p.flatten() for p in parts])
-
-    def unpack(flat: Tensor) -> list[Tensor]:
-        pieces = flat.split([s.numel() for s in shapes])
-        return [piece.reshape(shape) for piece, shape in zip(pieces, shapes, strict=True)]
-
-    def climb(flat: Tensor, beta: float, unit: float) -> tuple[float, np.ndarray]:
-        W, a, *b = unpack(flat)
-        size = float(flat @ flat)
-        objective = 0.0
-        pull = 0.0
-
-        def slopes(f: Tensor) -> Tensor:
-            nonlocal objective, pull
-            q = y * f / (unit * size)
-            objective = float(torch.logsumexp(-beta * q, dim=0)) / beta
-            weights = torch.softmax(-beta * q, dim=0)
-            pull = float(weights @ q)
-            return y * weights / (unit * size)
-
-        _, up = parameter_gradient(W, a, b[0] if b else None, net.activation, span.points, slopes)
-        upward = torch.cat([g.flatten() for g in up if g is not None]) - 2 * pull / size * flat
-        return objective, -upward.numpy()
-
-    for place, beta in enumerate(sharpness):
+    others = [p.detach().double() for p in (net.a, net.b) if p is not None]
+    packing, state = packed(
+        TwoLayerNet(span.down(net.W.detach().double()), *others, activation=net.activation)
+    )
+    for stage, beta in enumerate(sharpness):
         state = state / torch.linalg.vector_norm(state)
-        W, a, *b = unpack(state)
-        here = TwoLayerNet(W, a, *b, activation=net.activation)
-        unit = float((y * here(span.points)).min())
+        unit = float((y * packing.net(state)(span.points)).min())
         if not unit > 0:
             raise ValueError(f"The least margin is {unit:.3g}: train until every margin is positive first.")
-        found = minimize(
-            lambda flat, beta=beta, unit=unit: climb(torch.from_numpy(flat), beta, unit),
+        climbed = minimize(
+            lambda flat, beta=beta, unit=unit: _below_margin(flat, packing, span.points, y, beta, unit),
             state.numpy(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": 1e-12},
         )
-        state = torch.from_numpy(found.x)
-        progress((place + 1) / len(sharpness))
-    W, a, *b = unpack(state)
-    final = TwoLayerNet(span.up(W), a, *b, activation=net.activation)
+        state = torch.from_numpy(climbed.x)
+        progress((stage + 1) / len(sharpness))
+    W, *others = packing.parts(state)
+    final = TwoLayerNet(span.up(W), *others, activation=net.activation)
     root = float((y * final(x)).min().clamp_min(1e-300)) ** 0.5
     return TwoLayerNet(*(p / root for p in final.parameters()), activation=net.activation)
+
+
+def _below_margin(
+    numbers: np.ndarray, packing: Packing, x: Tensor, y: Tensor, beta: float, unit: float
+) -> tuple[float, np.ndarray]:
+    """(1/β) ln Σ_i e^(-β q_i), q_i = y_i N(x_i)/(unit ‖θ‖²), and its gradient in θ: minus the smoothed normalised margin."""
+    state = torch.from_numpy(numbers)
+    size = float(state @ state)
+    value = pull = 0.0
+
+    def slopes(f: Tensor) -> Tensor:
+        nonlocal value, pull
+        q = y * f / (unit * size)
+        value = float(torch.logsumexp(-beta * q, dim=0)) / beta
+        weights = torch.softmax(-beta * q, dim=0)
+        pull = float(weights @ q)
+        return y * weights / (unit * size)
+
+    upward = packing.gradient(state, x, slopes) - 2 * pull / size * state
+    return value, -upward.numpy()

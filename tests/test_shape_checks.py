@@ -1,0 +1,28 @@
+"""The checks bite, in every test anew, and spare loops."""
+
+import pytest
+import torch
+from jaxtyping import TypeCheckError
+
+import shape_checks
+from featureprism.geometry import unit_rows
+from featureprism.networks import LinearClassifier
+
+
+def test_a_wrong_shape_is_refused():
+    with pytest.raises(TypeCheckError):
+        LinearClassifier(torch.ones(2, 2))
+
+
+def test_a_loop_is_checked_only_at_its_beginning():
+    net, x = LinearClassifier(torch.ones(3)), torch.ones(2, 3)
+    for _ in range(shape_checks.MOST):
+        net(x)
+    assert net(x[0]).ndim == 0  # a point is not a list of points, but nobody looks any more
+    shape_checks.begin_test()
+    with pytest.raises(TypeCheckError):
+        net(x[0])
+
+
+def test_functions_keep_their_names():
+    assert unit_rows.__name__ == "unit_rows"
