@@ -1,7 +1,7 @@
 import csv
-import dataclasses
 import json
 import re
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,102 +9,146 @@ import pytest
 import torch
 
 import featureprism.cli as cli
+from featureprism.experiment import Claim, Experiment, Paper, above, below, under
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
-from featureprism.papers import PAPERS
-from featureprism.records import Experiment, judge
+from featureprism.papers import all_papers
+from featureprism.records import Premise
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
 
 
-def toy(holds):
-    return Experiment(
-        "gmm-flow/figure-5",
-        "a source",
-        "a title",
-        {"quick": [{"dim": 3}]},
-        lambda setting, seed, _progress: [
-            {"kind": "v", "value": setting["dim"] + seed},
-            {
-                "kind": "premise",
-                "name": "n",
-                "measured": 1.0,
-                "relation": ">=",
-                "required": 0.5,
-                "holds": True,
-                "slack": 0.5,
-                "source": "s",
-            },
-        ],
-        lambda rows: [
-            judge(
-                "figure-5.x",
-                "s",
-                "t <b>",
-                [r["value"] for r in rows if r["kind"] == "v"],
-                ">",
-                0.0 if holds else 99.0,
-            ),
-            judge("figure-5.y", "s", "t", [float("nan")], ">", 0.0),
-        ],
-    )
+@dataclass(frozen=True)
+class Setting:
+    dim: int = 3
+
+
+def measure(setting, seed, _context):
+    premise = Premise("theorem-1.n", "n", 1.0, ">=", 0.5, "s")
+    return [{"kind": "v", "value": setting.dim + seed}, premise.as_row()]
+
+
+CLAIMS = (
+    Claim(
+        "x",
+        "Theorem 1",
+        "t <b>",
+        lambda rows: rows.of("v").per_seed("value"),
+        above(0.0),
+        premises=under("theorem-1"),
+    ),
+    Claim("y", "s", "t", lambda rows: rows.of("none").per_seed("value"), above(0.0), speaker="ours"),
+)
+TOY = Experiment("toy/item", "a source", "a title", {"quick": [Setting()]}, measure, CLAIMS)
 
 
 @pytest.fixture
-def with_toy(monkeypatch):
-    from featureprism.report import figures
-    from featureprism.report.style import panels
+def with_toys(monkeypatch):
+    """Instead of the papers: experiments that cost nothing."""
 
-    monkeypatch.setattr(cli, "PAPERS", {"gmm-flow": (toy(True),)})
-    monkeypatch.setitem(figures.DRAWINGS, "gmm-flow/figure-5", lambda _rows: panels(1)[0])
+    def use(*experiments):
+        papers = {"toy": Paper("toy", "someone", experiments)}
+        for module in ("papers", "commands.experiments", "report.figures"):
+            monkeypatch.setattr(f"featureprism.{module}.all_papers", lambda: papers)
+
+    use(TOY)
+    return use
 
 
 def test_list_names_every_experiment(capsys):
     assert cli.main(["list"]) == 0
     out = capsys.readouterr().out
-    every = [e.id for experiments in PAPERS.values() for e in experiments]
+    every = [e.id for paper in all_papers().values() for e in paper.experiments]
     assert all(name in out for name in every)
     assert cli.main(["list", "--json"]) == 0
     assert [r["id"] for r in json.loads(capsys.readouterr().out)] == every
 
 
-@pytest.mark.usefixtures("with_toy")
+def test_claims_are_listed_without_running_anything(capsys):
+    assert cli.main(["claims", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == sum(len(e.claims) for paper in all_papers().values() for e in paper.experiments)
+    assert len({(row["item"], row["id"]) for row in rows}) == len(rows)
+    for row in rows:
+        assert {"id", "speaker", "source", "statement", "bound", "reported"} <= row.keys()
+        assert row["speaker"] in ("paper", "ours")
+        assert row["statement"]
+        assert row["source"]
+    assert cli.main(["claims", "gmm-flow/figure-2"]) == 0
+    told = capsys.readouterr().out
+    assert "figure-2.prelu: as robust as possible" in told
+    assert "[0.69 to 0.715] (Figure 2)" in told
+    assert "figure-4" not in told
+
+
+@pytest.mark.usefixtures("with_toys")
 def test_json_is_one_object_and_nothing_else_is_on_stdout(tmp_path, capsys):
-    assert (
-        cli.main(["reproduce", "gmm-flow", "--json", "--out", str(tmp_path), "--seed", "4", "--seeds", "2"])
-        == 0
-    )
+    arguments = [
+        "reproduce",
+        "toy",
+        "--json",
+        "--out",
+        str(tmp_path),
+        "--seed",
+        "4",
+        "--seeds",
+        "2",
+        "--workers",
+        "1",
+    ]
+    assert cli.main(arguments) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["seeds"] == [4, 5]
-    assert printed["claims"][0]["measured"] == 7.5
-    assert printed["claims"][1]["measured"] is None
-    assert printed["claims"][1]["holds"] is None
+    first, second = printed["claims"]
+    assert (first["measured"], first["verdict"], first["speaker"], first["reported"]) == (
+        7.5,
+        "holds",
+        "paper",
+        None,
+    )
+    assert first["interval"] == pytest.approx([7.5 - 6.353, 7.5 + 6.353], abs=1e-3)
+    assert first["regime"] == {"inside": True, "premises": 1, "holding": 1, "failing": []}
+    assert first["slack"] is None
+    assert (second["measured"], second["verdict"]) == (None, "not measured")
     assert len(printed["items"][0]["premises"]) == 2
-    files = {p.name for p in (tmp_path / "gmm-flow/figure-5").iterdir()}
+    files = {p.name for p in (tmp_path / "toy/item").iterdir()}
     assert {"rows.jsonl", "claims.json", "run.json", "figure.png", "figure.svg"} <= files
 
 
-@pytest.mark.usefixtures("with_toy")
-def test_strict_tells_of_failed_claims(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(cli.PAPERS, "gmm-flow", (toy(False),))
-    arguments = ["reproduce", "gmm-flow/figure-5", "--out", str(tmp_path)]
+def test_strict_tells_of_failed_claims(with_toys, tmp_path, capsys):
+    arguments = ["reproduce", "toy/item", "--out", str(tmp_path), "--workers", "1"]
     assert cli.main(arguments) == 0
+    assert cli.main([*arguments, "--strict"]) == 0  # what is ours is not the paper's failure
+    with_toys(replace(TOY, claims=(replace(CLAIMS[0], bound=below(0.0)),)))
     assert cli.main([*arguments, "--strict"]) == 3
-    assert "figure-5.x" in capsys.readouterr().out
+    assert "item.x" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("with_toy")
+@pytest.mark.usefixtures("with_toys")
 def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
-    cli.main(["reproduce", "all", "--out", str(tmp_path)])
+    cli.main(["reproduce", "all", "--out", str(tmp_path), "--workers", "1"])
     assert cli.main(["report", str(tmp_path)]) == 0
     path = capsys.readouterr().out.strip().splitlines()[-1]
     html = Path(path).read_text()
     assert path.endswith("index.html")
     assert "data:image/svg+xml;base64," in html
-    assert "figure-5.x" in html
     assert "t &lt;b&gt;" in html
-    assert "1 holds" in html
+    assert "the paper says, inside its premises: 1 holds; our own findings: 1 not measured" in html
     assert not re.search(r'(src|href)="(?!data:|#)', html)
-    assert "| `figure-5.x` t <b> | 4 ± 1 | > 0 | holds |" in (tmp_path / "results.md").read_text()
+    table = (tmp_path / "results.md").read_text()
+    assert "| `item.x` t <b> | 4 ± 2.5 | > 0 |  | holds |" in table
+    assert "scale quick; seeds 0, 1, 2" in table
+
+
+def test_a_unit_that_fails_is_told_and_nothing_else_is_lost(with_toys, tmp_path, capsys):
+    def broken(*_args):
+        raise RuntimeError("out of luck")
+
+    with_toys(TOY, replace(TOY, id="toy/broken", measure=broken))
+    assert cli.main(["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]) == 2
+    captured = capsys.readouterr()
+    assert "toy/broken: 3 units failed, so it is not judged: RuntimeError: out of luck" in captured.err
+    assert (tmp_path / "toy/item/claims.json").exists()
+    assert not (tmp_path / "toy/broken/claims.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -131,18 +175,17 @@ def test_unknown_options_exit_with_2(capsys):
     assert "quick" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("with_toy")
-def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def stop(*_args, **_options):
+def test_an_interrupt_says_how_to_go_on(with_toys, tmp_path, capsys):
+    def stop(*_args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "run", stop)
-    assert cli.main(["reproduce", "gmm-flow", "--out", str(tmp_path)]) == 130
+    with_toys(replace(TOY, measure=stop))
+    assert cli.main(["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]) == 130
     assert "same command" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "command", ["list", "reproduce", "radius", "kkt", "sweep", "rows", "phase", "audit", "report"]
+    "command", ["list", "claims", "reproduce", "radius", "kkt", "sweep", "rows", "phase", "audit", "report"]
 )
 def test_every_help_text_has_an_example(command, capsys):
     with pytest.raises(SystemExit):
@@ -256,27 +299,21 @@ def test_kkt_says_when_there_is_no_reference(tmp_path, capsys):
     assert "margin_share" not in facts
 
 
-def test_long_items_are_left_out_unless_asked_for(monkeypatch, capsys, tmp_path):
-    ran = []
-
-    def run(experiment, *_args, **_more):
-        ran.append(experiment.id)
-        raise ValueError("stop")
-
-    monkeypatch.setattr(cli, "run", run)
-    short = dataclasses.replace(cli.PAPERS["gmm-flow"][0], id="toy/short")
-    long = dataclasses.replace(short, id="toy/long", long=True)
-    monkeypatch.setattr(cli, "PAPERS", {"toy": (long, short)})
-    for name, more, first in (
-        ("toy", [], "toy/short"),
-        ("all", [], "toy/short"),
-        ("toy", ["--long"], "toy/long"),
-        ("toy/long", [], "toy/long"),
+def test_long_items_are_left_out_unless_asked_for(with_toys, capsys, tmp_path):
+    with_toys(replace(TOY, id="toy/long", long=True), replace(TOY, id="toy/short"))
+    for number, (arguments, expected) in enumerate(
+        [
+            (["toy"], ["toy/short"]),
+            (["all"], ["toy/short"]),
+            (["toy", "--long"], ["toy/long", "toy/short"]),
+            (["toy/long"], ["toy/long"]),
+        ]
     ):
-        ran.clear()
-        assert cli.main(["reproduce", name, "--out", str(tmp_path), *more]) == 2
-        assert ran == [first]
-        assert ("Left out" in capsys.readouterr().err) == (first == "toy/short")
+        out = tmp_path / str(number)
+        assert cli.main(["reproduce", *arguments, "--out", str(out), "--workers", "1", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert [item["id"] for item in json.loads(captured.out)["items"]] == expected
+        assert ("Left out" in captured.err) == (expected == ["toy/short"])
 
 
 def test_bad_data_and_devices_are_one_sentence(capsys, tmp_path, monkeypatch):
