@@ -52,7 +52,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
 def _change(own: Rows) -> float:
     """How the gain changes from the smallest k to the largest, largest over d."""
     lines = [ends(line, "sparsity") for line in own.groups("dim").values()]
-    return np.max([dense.per_seed("gain") - sparse.per_seed("gain") for sparse, dense in lines])
+    return np.max([dense.mean("gain") - sparse.mean("gain") for sparse, dense in lines])
 
 
 def _with_dimension(rows: Rows) -> Values:
