@@ -22,10 +22,10 @@ FEW: dict[type, dict[str, int]] = {
     averaging.Setting: {"points": 30, "steps": 10, "test_points": 1},
     amplification.Setting: {"points": 30, "width": 50},
 }
+SLOW = ("beyond/blind-attacks", "beyond/robust-heads")  # foolbox and ten heads take seconds at any size
 TINY: dict[str, list[Any]] = {
     "beyond/blind-attacks": [
-        replace(s, dim=30, test_points=1, max_cells=1, **more)
-        for s, more in zip(QUICK["blind-attacks"], ({"per_cluster": 3}, {}), strict=True)
+        replace(QUICK["blind-attacks"][0], dim=30, per_cluster=3, test_points=1, max_cells=1)
     ],
     "beyond/phase-initialisation": [
         replace(s, p=p, std=std)

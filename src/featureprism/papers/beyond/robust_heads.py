@@ -175,12 +175,16 @@ CLAIMS = (
 def _settings(effort: Plan, points: tuple[int, int, int]) -> list[Setting]:
     """Half the width, and one radius of adversarial training, for the smaller data."""
     plan = fields_of(effort)
-    narrow = plan | {"width": effort.width // 2, "num_subclasses": effort.width // 2, "attack_radii": (0.1,)}
+    narrow: Row = plan | {
+        "width": effort.width // 2,
+        "num_subclasses": effort.width // 2,
+        "attack_radii": (0.1,),
+    }
     cifar, mnist, digits = points
     return [
         Setting(data=CIFAR, train_points=cifar, held_points=5_000, **plan),
         Setting(data="mnist", train_points=mnist, held_points=5_000, **narrow),
-        Setting(data="digits", train_points=digits, held_points=300, **(narrow | {"num_subclasses": 10})),
+        Setting(data="digits", train_points=digits, held_points=300, **{**narrow, "num_subclasses": 10}),
     ]
 
 
