@@ -51,7 +51,7 @@ def test_partial_labels_reach_from_two_labels_to_one_for_each_cluster():
 
 
 def share(**changes):
-    sizes = {"dim": 1000, "num_positive": 5, "num_negative": 5, "num_points": 400, "per_class": 5}
+    sizes = {"dim": 1000, "positive": 5, "negative": 5, "points": 400, "per_class": 5}
     return feature_averaging.averaging_share(
         feature_averaging.Setting(**({**sizes, "step_size": 1e-3, "start": 0.0} | changes)), 100
     )

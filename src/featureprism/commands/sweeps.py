@@ -146,9 +146,10 @@ def draw_phase(args: argparse.Namespace) -> int:
     found = replace(found, failed=failed, missing=missing)
     path = save_phase(found, args.folder)
     for fit in exponents(found):
-        print(
-            f"{args.y} = {show(fit.y)}: {args.value} ∝ {power(fit, args.x)} (95 %, bootstrap over {fit.num_seeds} seeds)"
+        over = (
+            f"95 %, t interval over {fit.num_seeds} seeds" if fit.num_seeds > 1 else "one seed, no interval"
         )
+        print(f"{args.y} = {show(fit.y)}: {args.value} ∝ {power(fit, args.x)} ({over})")
     print(path)
     return 0
 

@@ -1,5 +1,6 @@
 """The audit for people: its tables and its Pareto figure."""
 
+from collections.abc import Iterable
 from itertools import cycle
 from pathlib import Path
 
@@ -15,7 +16,7 @@ FAMILIES = ("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "oth
 MARKS = "osD^v"  # of the heads of a family
 
 
-def pareto(rows: list[Row]) -> Figure:
+def pareto(rows: Iterable[Row]) -> Figure:
     """Clean accuracy against the median radius, attacked (marks) down to proven (bars); a panel for each data set, all seeds."""
     heads = [row for row in rows if row["kind"] == "head"]
     names = list(dict.fromkeys(row["data"] for row in heads if "data" in row)) or [None]

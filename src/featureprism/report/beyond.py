@@ -1,47 +1,33 @@
 """The figures of our own findings, drawn from rows."""
 
 from collections.abc import Callable
+from statistics import median
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from featureprism.papers.beyond.phase_scaling import BEYOND, extrapolated
-from featureprism.records import Row
+from featureprism.experiment import Rows
+from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.report.audit import pareto
 from featureprism.report.phase import draw_map, draw_slices, phase_of
 from featureprism.report.style import COLOURS, panels
 from featureprism.theory.gmm_flow import critical_start
 
 
-def blind_attacks(rows: list[Row]) -> Figure:
+def blind_attacks(rows: Rows) -> Figure:
     """Claimed robust accuracy of every tool where the truth is 0, one panel for each network; means over seeds."""
-    networks = list(dict.fromkeys(r["network"] for r in rows))
+    networks = rows.groups("network")
     figure, axes = panels(len(networks), width=5.0, height=4.2)
-    for panel, network in zip(axes, networks, strict=True):
-        own = [r for r in rows if r["network"] == network]
-        claimed = [r for r in own if r["kind"] == "claimed"]
-        names = list(dict.fromkeys((r["tool"], r["mode"]) for r in claimed))
-        for place, (tool, mode) in enumerate(names):
-            found = [r for r in claimed if (r["tool"], r["mode"]) == (tool, mode)]
-            values = [r["claimed_accuracy"] for r in found if not r["error"]]
-            if values:
-                mean = sum(values) / len(values)
-                panel.barh(place, mean, color=COLOURS[1] if mean > 0 else COLOURS[2], height=0.6)
-                radius = sorted(r["half_radius"] for r in found)[len(found) // 2]
-                text = "finds nothing" if radius == float("inf") else f"median radius {radius:.3g}"
-                panel.annotate(text, (mean, place), xytext=(3, -3), textcoords="offset points", fontsize=7)
-            else:
-                panel.annotate(
-                    f" {found[0]['error'].rstrip(': ')[:44]}",
-                    (0, place),
-                    va="center",
-                    fontsize=7,
-                    color="0.4",
-                )
-        panel.set_yticks(range(len(names)), [f"{tool}, {mode}" for tool, mode in names], fontsize=7)
+    for panel, (network, own) in zip(axes, networks.items(), strict=True):
+        answers = own.of("claimed").groups("tool", "mode")
+        for position, answer in enumerate(answers.values()):
+            _answer(panel, position, answer)
+        names = [f"{tool}, {mode}" for tool, mode in answers]
+        panel.set_yticks(range(len(names)), names, fontsize=7)
         panel.set_ylim(len(names) - 0.4, -0.6)
-        truth = [r for r in own if r["kind"] == "truth"]
-        low = sum(r["certified_half_radius"] for r in truth) / len(truth)
-        high = sum(r["attacked_half_radius"] for r in truth) / len(truth)
+        truth = own.of("truth")
+        low, high = (truth.column(f"{side}_half_radius").mean() for side in ("certified", "attacked"))
         panel.set(
             xlabel="claimed robust accuracy (true: 0)",
             xlim=(0, 1.6),
@@ -51,20 +37,34 @@ def blind_attacks(rows: list[Row]) -> Figure:
     return figure
 
 
+def _answer(panel: Axes, position: int, answer: Rows) -> None:
+    """The bar of a tool in one mode with its median radius, or its complaint."""
+    told = answer.where(lambda row: not row["error"])
+    if not len(told):
+        complaint = f" {answer[0]['error'].rstrip(': ')[:44]}"
+        panel.annotate(complaint, (0, position), va="center", fontsize=7, color="0.4")
+        return
+    mean = told.column("claimed_accuracy").mean()
+    panel.barh(position, mean, color=COLOURS[1] if mean > 0 else COLOURS[2], height=0.6)
+    radius = median(answer.column("half_radius"))
+    text = f"median radius {radius:.3g}" if np.isfinite(radius) else "finds nothing"
+    panel.annotate(text, (mean, position), xytext=(3, -3), textcoords="offset points", fontsize=7)
+
+
 def phase_diagram(
     x: str,
     y: str,
     value: str,
     *,
     theory: str | None = None,
-    boundary: Callable[[list[Row]], Callable[[float], float]] | None = None,
+    boundary: Callable[[Rows], Callable[[float], float]] | None = None,
     label: str = "theory",
     levels: tuple[float, ...] = (),
-) -> Callable[[list[Row]], Figure]:
+) -> Callable[[Rows], Figure]:
     """The drawing of a phase item: its map with the theory's line or contours, and slices along x."""
 
-    def draw(rows: list[Row]) -> Figure:
-        phase = phase_of([r for r in rows if r["kind"] == "cell"], x, y, value, theory=theory)
+    def draw(rows: Rows) -> Figure:
+        phase = phase_of(rows.of("cell"), x, y, value, theory=theory)
         figure, (left, right) = panels(2, width=5.0, height=3.8)
         draw_map(left, phase, boundary=boundary(rows) if boundary else None, label=label, levels=levels)
         draw_slices(right, phase)
@@ -73,28 +73,28 @@ def phase_diagram(
     return draw
 
 
-def phase_scaling(rows: list[Row]) -> Figure:
+def phase_scaling(rows: Rows) -> Figure:
     """Effect and cost of each paper against d, with fitted powers, extrapolated."""
     figure, axes = panels(2, width=5.0, height=3.8)
+    cells = rows.of("cell")
     for panel, column in zip(axes, ("effect", "operations"), strict=True):
-        draw_slices(panel, phase_of(rows, "dim", "paper", column))
-        for line, paper in zip(COLOURS, sorted({r["paper"] for r in rows}), strict=False):
-            own = [r for r in rows if r["paper"] == paper]
-            ends = [max(r["dim"] for r in own), BEYOND]
-            panel.plot(
-                ends, [extrapolated(own, column, d) for d in ends], color=line, linestyle=":", linewidth=1.2
-            )
+        draw_slices(panel, phase_of(cells, "dim", "paper", column))
+        for colour, (_, own) in zip(COLOURS, sorted(cells.groups("paper").items()), strict=False):
+            dims, values = own.column("dim"), own.column(column)
+            line = [dims.max(), FAR]
+            far = [extrapolated(dims, values, dim) for dim in line]
+            panel.plot(line, far, color=colour, linestyle=":", linewidth=1.2)
         panel.set_yscale("log")
     return figure
 
 
-def _critical_std(rows: list[Row]) -> Callable[[float], float]:
+def _critical_std(rows: Rows) -> Callable[[float], float]:
     size = rows[0]
     per_cluster = size["width"] / (size["positive"] + size["negative"])
     return lambda p: critical_start(size["dim"], per_cluster, p)
 
 
-DRAWINGS: dict[str, Callable[[list[Row]], Figure]] = {
+DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "beyond/blind-attacks": blind_attacks,
     "beyond/phase-initialisation": phase_diagram(
         "p", "std", "half_radius", boundary=_critical_std, label="predicted largest start"

@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.lines import Line2D
 
-from featureprism.records import Row, bootstrap_interval, log_slope
+from featureprism.experiment import log_slope, mean_interval
+from featureprism.records import Row
 from featureprism.report.style import COLOURS, SETTINGS, band, panels
 
 LINES = 6  # slices drawn
@@ -32,10 +33,10 @@ class Phase:
     missing: frozenset[Cell] = frozenset()
     theory: dict[Cell, float] = field(default_factory=dict)
 
-    def axis(self, place: int) -> list[Any]:
+    def axis(self, index: int) -> list[Any]:
         """The values along x (0) or y (1), in order."""
-        found = {cell[place] for cell in (*self.cells, *self.failed, *self.missing)}
-        return sorted(found, key=lambda v: (isinstance(v, str), v))
+        values = {cell[index] for cell in (*self.cells, *self.failed, *self.missing)}
+        return sorted(values, key=lambda v: (isinstance(v, str), v))
 
     def means(self) -> dict[Cell, float]:
         """The mean over seeds of every cell that has one."""
@@ -45,7 +46,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Exponent:
-    """value ∝ x^slope at one y: the mean over seeds of the least-squares slopes, and its 95 % bootstrap interval over seeds."""
+    """value ∝ x^slope at one y: the mean over seeds of the least-squares slopes, and its 95 % t interval over seeds."""
 
     y: Any
     slope: float
@@ -87,22 +88,17 @@ def _unclear(one: Row, other: Row, known: set[str]) -> str:
 
 def exponents(phase: Phase) -> list[Exponent]:
     """A fitted power of x at every y that has at least three positive x and positive values."""
-    found = []
+    fits = []
     for y in phase.axis(1):
-        line = {
-            x: own
-            for (x, own_y), own in phase.cells.items()
-            if own_y == y and not isinstance(x, str) and x > 0
-        }
-        seeds = sorted({seed for own in line.values() for seed in own})
-        slopes = []
-        for seed in seeds:
-            points = [(x, own[seed]) for x, own in line.items() if own.get(seed, nan) > 0 and own[seed] < inf]
-            if len(points) >= 3:
-                slopes.append(log_slope(*zip(*points, strict=True)))
+        points: dict[int, list[tuple[float, float]]] = {}
+        for (x, own_y), values in phase.cells.items():
+            for seed, value in values.items():
+                if own_y == y and not isinstance(x, str) and x > 0 and 0 < value < inf:
+                    points.setdefault(seed, []).append((x, value))
+        slopes = [log_slope(*zip(*line, strict=True)) for line in points.values() if len(line) >= 3]
         if slopes:
-            found.append(Exponent(y, sum(slopes) / len(slopes), *bootstrap_interval(slopes), len(slopes)))
-    return found
+            fits.append(Exponent(y, sum(slopes) / len(slopes), *mean_interval(np.array(slopes)), len(slopes)))
+    return fits
 
 
 def draw_map(
@@ -174,8 +170,9 @@ def draw_slices(axes: Axes, phase: Phase) -> None:
 
 
 def power(fit: Exponent, x: str) -> str:
-    """A fit in words."""
-    return f"{x}^{fit.slope:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+    """A fit in words; a single seed has no interval."""
+    interval = f" [{fit.low:.2f}, {fit.high:.2f}]" if fit.num_seeds > 1 else ""
+    return f"{x}^{fit.slope:.2f}{interval}"
 
 
 def show(value: Any) -> str:

@@ -1,5 +1,6 @@
 """What no paper has: findings of our own, measured like theirs."""
 
+from featureprism.experiment import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
 from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
@@ -10,16 +11,18 @@ from featureprism.papers.beyond.phase_scaling import PHASE_SCALING
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
 from featureprism.papers.beyond.robust_heads import ROBUST_HEADS
 
-EXPERIMENTS = (
-    BLIND_ATTACKS,
-    PHASE_INITIALISATION,
-    PHASE_NOISE,
-    PHASE_SUPERVISION,
-    PHASE_LEARNING_RATE,
-    PHASE_LABEL_NOISE,
-    PHASE_PURIFICATION,
-    PHASE_SCALING,
-    ROBUST_HEADS,
+PAPER = Paper(
+    "beyond",
+    str(__doc__),
+    (
+        BLIND_ATTACKS,
+        PHASE_INITIALISATION,
+        PHASE_NOISE,
+        PHASE_SUPERVISION,
+        PHASE_LEARNING_RATE,
+        PHASE_LABEL_NOISE,
+        PHASE_PURIFICATION,
+        PHASE_SCALING,
+        ROBUST_HEADS,
+    ),
 )
-
-__all__ = ["EXPERIMENTS"]

@@ -1,36 +1,60 @@
 """What the usual attacks claim about two networks, and what is true: a proven bracket beside every tool's word."""
 
+from dataclasses import dataclass
+from functools import partial
 from math import inf, nan
-from statistics import median
 
+import numpy as np
 import torch
 
 from featureprism.attacks import pgd, self_test, structured_starts
 from featureprism.certificates import robust_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.rungs import crown_radius
+from featureprism.context import Context, part
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most
 from featureprism.geometry import LpBall
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
-from featureprism.records import Claim, Experiment, Progress, Row, judge
+from featureprism.records import RadiusBracket, Row
 
 BEYOND = 1.05  # the radius asked about, in units of the largest attacked radius: no point is robust there
+SOURCE = "beyond the papers"
+finding = partial(Claim, source=SOURCE, speaker="ours")
 
 
-def trained_network(setting: Row, seed: int) -> Trained:
-    """The network of a setting."""
-    if setting["network"] == "feature averaging":
-        return averaging_network(setting["dim"], setting["test_points"], seed)
-    return mixture_network(
-        PolynomialReLU(3.0), 1e-3, 0.5, setting["dim"], setting["per_cluster"], setting["test_points"], seed
-    )
+@dataclass(frozen=True, kw_only=True)
+class Averaging:
+    """The two-class network of feature-averaging."""
+
+    network: str = "feature averaging"
+    dim: int
+    test_points: int
+    max_cells: int
+
+    def trained(self, seed: int) -> Trained:
+        """The network of a seed."""
+        return averaging_network(self.dim, self.test_points, seed)
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+@dataclass(frozen=True, kw_only=True)
+class Mixture(Averaging):
+    """The pReLU network of gmm-flow, Figure 2."""
+
+    network: str = "pReLU"
+    per_cluster: int
+
+    def trained(self, seed: int) -> Trained:
+        """The network of a seed."""
+        activation = PolynomialReLU(3.0)
+        return mixture_network(activation, 1e-3, 0.5, self.dim, self.per_cluster, self.test_points, seed)
+
+
+def measure(s: Averaging, seed: int, context: Context) -> list[Row]:
     """Bracket the network, ask every tool, and put their words beside the truth."""
-    net, clusters, test = trained_network(setting, seed)
-    progress(0.2)
+    net, clusters, test = s.trained(seed)
+    context.progress(0.2)
     x, y = test.x, test.y
     bracket = robust_radius(
         net,
@@ -38,39 +62,37 @@ def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
         y,
         starts=structured_starts(net, clusters.mu, clusters.labels),
         seconds_per_point=inf,
-        max_cells=setting["max_cells"],
-        progress=lambda done: progress(0.2 + 0.3 * done),
+        max_cells=s.max_cells,
+        progress=part(context.progress, 0.2, 0.5),
     )
-    eps = BEYOND * float(bracket.attacked.max())
     form = power_form(net)
     assert form is not None
     crown = crown_radius(form, x, y, 2, bracket.attacked)
-    rows = [
-        {
-            "kind": "truth",
-            "certified_half_radius": float(bracket.certified.median()),
-            "attacked_half_radius": float(bracket.attacked.median()),
-            "attacked_accuracy": float((bracket.attacked > eps).double().mean()),
-            "median_gap": float(bracket.gap.median()),
-            "crown_half_radius": float(crown.median()),
-            "asked_radius": eps,
-            "zero_gradient_share": bracket.zero_gradient_share,
-            "blind_share": bracket.blind_share,
-            "self_test_passed": self_test().passed,
-        }
-    ]
+    eps = BEYOND * float(bracket.attacked.max())
     plain = pgd(net, x, y, LpBall(2, eps), steps=50)
-    nothing = torch.full_like(y, inf)
-    own = Answer(
-        "PGD without starts", "50 steps", torch.where(plain.flipped, plain.delta.norm(dim=1), nothing)
-    )
-    for answer in [own, *answers(Question(net, x, y, eps))]:
-        rows.append(told(answer, bracket.attacked, eps))
-    progress(1.0)
-    return rows
+    radius = torch.where(plain.flipped, plain.delta.norm(dim=1), torch.full_like(y, inf))
+    told = [Answer("PGD without starts", "50 steps", radius), *answers(Question(net, x, y, eps))]
+    context.progress(1.0)
+    return [_truth(bracket, crown, eps), *(claimed(answer, bracket.attacked, eps) for answer in told)]
 
 
-def told(answer: Answer, attacked: torch.Tensor, eps: float) -> Row:
+def _truth(bracket: RadiusBracket, crown: torch.Tensor, eps: float) -> Row:
+    """The bracket of the median radius, and CROWN's proof beside ours."""
+    return {
+        "kind": "truth",
+        "certified_half_radius": float(bracket.certified.median()),
+        "attacked_half_radius": float(bracket.attacked.median()),
+        "attacked_accuracy": float((bracket.attacked > eps).double().mean()),
+        "median_gap": float(bracket.gap.median()),
+        "crown_half_radius": float(crown.median()),
+        "asked_radius": eps,
+        "zero_gradient_share": bracket.zero_gradient_share,
+        "blind_share": bracket.blind_share,
+        "self_test_passed": self_test().passed,
+    }
+
+
+def claimed(answer: Answer, attacked: torch.Tensor, eps: float) -> Row:
     """A tool's claim as a row: its robust accuracy at eps (the truth is 0), its median radius, and how far ours is from it."""
     return {
         "kind": "claimed",
@@ -85,108 +107,77 @@ def told(answer: Answer, attacked: torch.Tensor, eps: float) -> Row:
     }
 
 
-def _working(rows: list[Row], network: str, seed: int) -> list[Row]:
-    """What tools claim of a network in the modes that can work: two logits, a wide box."""
+def _working(rows: Rows, **fields: str) -> Rows:
+    """What tools claim in the modes that can work: two logits, a wide box."""
     modes = ("defaults", "tuned", "50 steps")
+    return rows.of("claimed", **fields).where(lambda row: row["mode"] in modes)
+
+
+def _claimed_by_pgd(rows: Rows, mode: str) -> Values:
+    """The robust accuracy of the pReLU network that foolbox's PGD claims in a mode."""
+    chosen = _working(rows, network="pReLU", mode=mode).where(lambda row: "PGD" in row["tool"])
+    return chosen.per_seed(lambda own: float(np.median(own.column("claimed_accuracy"))))
+
+
+def _over_crown(own: Rows) -> float:
+    return (own.column("certified_half_radius") / own.column("crown_half_radius")).min()
+
+
+CLAIMS = (
+    finding(
+        "prelu-pgd",
+        statement="foolbox L2PGD with its defaults calls the pReLU network robust where no point is (claimed robust accuracy)",
+        value=lambda rows: _claimed_by_pgd(rows, "defaults"),
+        bound=above(0.5),
+        note="unknown where foolbox is not installed",
+    ),
+    finding(
+        "prelu-pgd-tuned",
+        statement="200 steps and 10 restarts do not cure it (claimed robust accuracy)",
+        value=lambda rows: _claimed_by_pgd(rows, "tuned"),
+        bound=above(0.5),
+        note="unknown where foolbox is not installed",
+    ),
+    finding(
+        "ours",
+        statement="our attacked radius is at most that of every tool on every point (largest ratio ours ÷ theirs)",
+        value=lambda rows: _working(rows).largest("ours_over_theirs"),
+        bound=at_most(1 + 1e-4),
+        over="every seed",
+    ),
+    finding(
+        "proof",
+        statement="and a proof meets it: median gap of the bracket, the wider of the two networks",
+        value=lambda rows: rows.of("truth").largest("median_gap"),
+        bound=at_most(0.02),
+    ),
+    finding(
+        "crown",
+        statement="the proof goes beyond CROWN (median certified radius ÷ CROWN's, the smaller of the two networks)",
+        value=lambda rows: rows.of("truth").per_seed(_over_crown),
+        bound=above(1.0),
+    ),
+)
+
+
+def _settings(dim: int, per_cluster: int, test_points: int, max_cells: int) -> list[Averaging]:
     return [
-        r
-        for r in rows
-        if r["kind"] == "claimed" and r["mode"] in modes and r["network"] == network and r["seed"] == seed
+        Mixture(dim=dim, per_cluster=per_cluster, test_points=test_points, max_cells=max_cells),
+        Averaging(dim=dim, test_points=test_points, max_cells=max_cells),
     ]
-
-
-def _claims(rows: list[Row]) -> list[Claim]:
-    seeds = sorted({r["seed"] for r in rows})
-    networks = ("pReLU", "feature averaging")
-
-    def per_seed(pick) -> list[float]:
-        return [pick(seed) for seed in seeds]
-
-    def ratio(seed: int) -> float:
-        ratios = [r["ours_over_theirs"] for n in networks for r in _working(rows, n, seed)]
-        return max(ratios, default=nan)
-
-    def blind(network: str, mode: str):
-        def share(seed: int) -> float:
-            found = [r for r in _working(rows, network, seed) if r["mode"] == mode and "PGD" in r["tool"]]
-            return median(r["claimed_accuracy"] for r in found) if found else nan
-
-        return share
-
-    def tight(seed: int) -> float:
-        truth = [r for r in rows if r["kind"] == "truth" and r["seed"] == seed]
-        return max((r["median_gap"] for r in truth), default=nan)
-
-    def crown(seed: int) -> float:
-        truth = [r for r in rows if r["kind"] == "truth" and r["seed"] == seed]
-        return min((r["certified_half_radius"] / r["crown_half_radius"] for r in truth), default=nan)
-
-    source = "beyond the papers"
-    return [
-        judge(
-            "blind-attacks.prelu-pgd",
-            source,
-            "foolbox L2PGD with its defaults calls the pReLU network robust where no point is (claimed robust accuracy)",
-            per_seed(blind("pReLU", "defaults")),
-            ">",
-            0.5,
-            "unknown where foolbox is not installed",
-        ),
-        judge(
-            "blind-attacks.prelu-pgd-tuned",
-            source,
-            "200 steps and 10 restarts do not cure it (claimed robust accuracy)",
-            per_seed(blind("pReLU", "tuned")),
-            ">",
-            0.5,
-            "unknown where foolbox is not installed",
-        ),
-        judge(
-            "blind-attacks.ours",
-            source,
-            "our attacked radius is at most that of every tool on every point (largest ratio ours ÷ theirs)",
-            per_seed(ratio),
-            "<=",
-            1 + 1e-4,
-        ),
-        judge(
-            "blind-attacks.proof",
-            source,
-            "and a proof meets it: median gap of the bracket, the wider of the two networks",
-            per_seed(tight),
-            "<=",
-            0.02,
-        ),
-        judge(
-            "blind-attacks.crown",
-            source,
-            "the proof goes beyond CROWN (median certified radius ÷ CROWN's, the smaller of the two networks)",
-            per_seed(crown),
-            ">",
-            1.0,
-        ),
-    ]
-
-
-def _scales() -> dict[str, list[Row]]:
-    sizes = {
-        "quick": {"dim": 400, "per_cluster": 50, "test_points": 8, "max_cells": 60},
-        "standard": {"dim": 2000, "per_cluster": 100, "test_points": 50, "max_cells": 60},
-        "paper": {"dim": 2000, "per_cluster": 1000, "test_points": 100, "max_cells": 200},
-    }
-    return {
-        scale: [{"network": network, **size} for network in ("pReLU", "feature averaging")]
-        for scale, size in sizes.items()
-    }
 
 
 BLIND_ATTACKS = Experiment(
     id="beyond/blind-attacks",
-    source="beyond the papers",
+    source=SOURCE,
     title="What the usual attacks claim, and what is true",
-    scales=_scales(),
+    scales={
+        "quick": _settings(400, 50, 8, 60),
+        "standard": _settings(2000, 100, 50, 60),
+        "paper": _settings(2000, 1000, 100, 200),
+    },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
         "Each installed tool is asked about a pReLU network (gmm-flow, Figure 2) and a feature-averaging network at a radius where a"
         " verified perturbation flips every point, so every robust accuracy above 0 is false. Modes: the ±1 network as it is (single"

@@ -1,106 +1,99 @@
 """XOR with flipped labels: clean error against the rate of flips and the number of points."""
 
-from itertools import pairwise
-from math import nan
+from dataclasses import dataclass
+from functools import partial
 
-from featureprism.papers.feature_amplification.setting import clean_error, problem, row_of, trained
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
+import numpy as np
+
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, above, at_most
+from featureprism.papers.beyond.curves import crossing, ends, largest_gap
+from featureprism.papers.feature_amplification.setting import C, Setting, clean_error, problem, trained
+from featureprism.records import Row
 from featureprism.theory import feature_amplification as theory
 
 LEARNED = 0.05  # a clean error of at most this counts as learned
+SOURCE = "beyond feature-amplification, Theorem 3.1"
+finding = partial(Claim, source=SOURCE, speaker="ours")
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+@dataclass(frozen=True, kw_only=True)
+class Samples(Setting):
+    """How many independent samples a clean error is the mean of."""
+
+    samples: int
+    test_points: int = 400
+
+
+def measure(s: Samples, seed: int, context: Context) -> list[Row]:
     """Mean clean error over independent samples; a single sample errs by whole clusters."""
     errors = []
-    for draw in range(setting["samples"]):
-        own = seed * setting["samples"] + draw
-        data = problem(setting, own)
-        errors.append(clean_error(trained(setting, data.train, own).last, data.test))
-        progress((draw + 1) / setting["samples"])
-    predicted = theory.lost_cluster_chance(setting["noise_rate"], setting["points"], setting["steps"])
+    for draw in range(seed * s.samples, (seed + 1) * s.samples):
+        data = problem(s, draw)
+        errors.append(clean_error(trained(s, data.train, draw).last, data.test))
+        context.progress(len(errors) / s.samples)
+    predicted = theory.lost_cluster_chance(s.noise_rate, s.points, s.steps)
     return [{"kind": "cell", "clean_error": sum(errors) / len(errors), "predicted_error": predicted}]
 
 
-def breakdown(rows: list[Row], points: int, column: str, seed: int) -> float:
+def breakdown(cells: Rows, column: str = "clean_error") -> float:
     """The rate at which an error passes 5 %, interpolated; NaN if it does not on the grid."""
-    cells = sorted(rows_of(rows, "cell", points=points, seed=seed), key=lambda r: r["noise_rate"])
-    for low, high in pairwise(cells):
-        if low[column] <= LEARNED < high[column]:
-            share = (LEARNED - low[column]) / (high[column] - low[column])
-            return low["noise_rate"] + share * (high["noise_rate"] - low["noise_rate"])
-    return nan
+    return crossing(cells.column("noise_rate"), cells.column(column), LEARNED)
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    seeds = seeds_of(rows)
-    sizes = sorted({r["points"] for r in rows_of(rows, "cell")})
-
-    def gap(seed: int) -> float:
-        return max(abs(r["clean_error"] - r["predicted_error"]) for r in rows_of(rows, "cell", seed=seed))
-
-    def place(seed: int) -> float:
-        pairs = [[breakdown(rows, n, c, seed) for c in ("clean_error", "predicted_error")] for n in sizes]
-        return max(abs(measured - predicted) for measured, predicted in pairs)
-
-    def rises(seed: int) -> float:
-        return breakdown(rows, sizes[-1], "clean_error", seed) - breakdown(
-            rows, sizes[0], "clean_error", seed
-        )
-
-    source = "beyond feature-amplification, Theorem 3.1"
-    return [
-        judge(
-            "phase-label-noise.place",
-            source,
-            "learning breaks down where predicted: rate at which the clean error passes 5 %, measured against predicted, largest"
-            " difference over n",
-            [place(s) for s in seeds],
-            "<=",
-            0.06,
-        ),
-        judge(
-            "phase-label-noise.law",
-            source,
-            "the clean error is the predicted chance to lose a cluster: largest difference over cells",
-            [gap(s) for s in seeds],
-            "<=",
-            0.1,
-        ),
-        judge(
-            "phase-label-noise.points",
-            source,
-            "more points bear more noise: breakdown rate at the largest n minus that at the smallest",
-            [rises(s) for s in seeds],
-            ">",
-            0.0,
-        ),
-    ]
+def _off_place(own: Rows) -> float:
+    lines = own.groups("points").values()
+    return np.max([abs(breakdown(line) - breakdown(line, "predicted_error")) for line in lines])
 
 
-def _settings(
-    dim: int, width: int, samples: int, points: tuple[int, ...], rates: tuple[float, ...]
-) -> list[Row]:
-    own = {"samples": samples, "test_points": 400}
-    return [
-        {**row_of(theory.regime(dim, n, width, 16.0)), **own, "noise_rate": rate}
-        for n in points
-        for rate in rates
-    ]
+def _rise(own: Rows) -> float:
+    fewest, most = ends(own, "points")
+    return breakdown(most) - breakdown(fewest)
 
 
+CLAIMS = (
+    finding(
+        "place",
+        statement="learning breaks down where predicted: rate at which the clean error passes 5 %, measured against predicted, largest"
+        " difference over n",
+        value=lambda rows: rows.of("cell").per_seed(_off_place),
+        bound=at_most(0.06),
+    ),
+    finding(
+        "law",
+        statement="the clean error is the predicted chance to lose a cluster: largest difference over cells",
+        value=lambda rows: largest_gap(rows, "clean_error", "predicted_error"),
+        bound=at_most(0.1),
+    ),
+    finding(
+        "points",
+        statement="more points bear more noise: breakdown rate at the largest n minus that at the smallest",
+        value=lambda rows: rows.of("cell").per_seed(_rise),
+        bound=above(0.0),
+    ),
+)
 RATES = (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.48)
+
+
+def _settings(dim: int, width: int, points: tuple[int, ...]) -> list[Samples]:
+    return [
+        Samples.on_edge(C, dim=dim, points=n, width=width, samples=40, noise_rate=rate)
+        for n in points
+        for rate in RATES
+    ]
+
+
 PHASE_LABEL_NOISE = Experiment(
     id="beyond/phase-label-noise",
-    source="beyond feature-amplification, Theorem 3.1",
+    source=SOURCE,
     title="How much label noise so many points bear",
     scales={
-        "quick": _settings(50, 200, 40, (32, 128, 512), RATES),
-        "standard": _settings(200, 500, 40, (32, 128, 512, 2048), RATES),
-        "paper": _settings(500, 2000, 40, (32, 128, 512, 2048, 8192), RATES),
+        "quick": _settings(50, 200, (32, 128, 512)),
+        "standard": _settings(200, 500, (32, 128, 512, 2048)),
+        "paper": _settings(500, 2000, (32, 128, 512, 2048, 8192)),
     },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
         "Error under clean labels of networks trained on XOR clusters whose labels are flipped at random, mean over independent"
         " samples; other parameters on the edge of the assumptions for C = 16. Predicted: a cluster is lost when its surplus of right"

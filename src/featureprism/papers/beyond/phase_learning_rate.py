@@ -1,109 +1,98 @@
 """Where feature averaging stops: against the step size and the size of the start."""
 
+from functools import partial
+from math import nan
+
+import numpy as np
 import torch
 
-from featureprism.papers.feature_averaging.setting import (
-    BASELINE,
-    attack_facts,
-    average_cosines,
-    bracket,
-    problem,
-    theory_setting,
-    train_two_class,
-)
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most
+from featureprism.papers.beyond.curves import largest_gap
+from featureprism.papers.feature_averaging import setting as averaging
+from featureprism.papers.feature_averaging.setting import Setting
+from featureprism.records import Row
 from featureprism.theory import feature_averaging as theory
 
 AVERAGES = 0.9  # cosines of at least this share of the law count as averaging
+SOURCE = "beyond feature-averaging, Figures 6 and 7"
+finding = partial(Claim, source=SOURCE, speaker="ours")
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Cosines of one two-class network as a share of the law of feature averaging, and its radius."""
-    data = problem(setting, seed)
-    net = train_two_class(setting, data.train, seed)
-    progress(0.5)
-    same, opposite = average_cosines(net.W, torch.sign(net.a.detach()), data.clusters)
-    found = bracket(net, data.test, gap=0.01)
-    k, asked = data.clusters.num_clusters, theory_setting(setting, setting["per_class"])
+    data = averaging.problem(s, seed)
+    net = averaging.train_two_class(s, data.train, seed)
+    context.progress(0.5)
+    same, opposite = averaging.average_cosines(net.W, torch.sign(net.a.detach()), data.clusters)
+    radii = averaging.bracket(net, data.test, gap=0.01)
     return [
         {
             "kind": "cell",
-            "share": same / theory.cosine_law(setting["positive"], k, setting["points"]),
-            "predicted_share": theory.averaging_share(asked, setting["steps"]),
+            "share": same / theory.cosine_law(s.positive, s.num_clusters, s.points),
+            "predicted_share": theory.averaging_share(s, s.steps),
             "opposite": opposite,
-            "radius": float(found.attacked.median()) / theory.critical_radius(setting["dim"], k),
-            **attack_facts(found),
+            "radius": float(radii.attacked.median()) / theory.critical_radius(s.dim, s.num_clusters),
+            **averaging.attack_facts(radii),
         }
     ]
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    seeds = seeds_of(rows)
+def _agreement(own: Rows) -> float:
+    """The share of cells that average, or do not, as predicted."""
+    share, predicted = own.column("share"), own.column("predicted_share")
+    if np.isnan(share + predicted).any():
+        return nan
+    return float(np.mean((share >= AVERAGES) == (predicted >= AVERAGES)))
 
-    def agree(seed: int) -> float:
-        cells = rows_of(rows, "cell", seed=seed)
-        same = [(r["share"] >= AVERAGES) == (r["predicted_share"] >= AVERAGES) for r in cells]
-        return sum(same) / len(same)
 
-    def gap(seed: int) -> float:
-        return max(abs(r["share"] - r["predicted_share"]) for r in rows_of(rows, "cell", seed=seed))
+CLAIMS = (
+    finding(
+        "boundary",
+        statement="averaging stops where predicted: share of cells on the predicted side (cosines at least 90 % of the law, or not)",
+        value=lambda rows: rows.of("cell").per_seed(_agreement),
+        bound=at_least(0.9),
+    ),
+    finding(
+        "law",
+        statement="and the cosines follow the predicted law: largest difference over cells, as a share of the averaging law",
+        value=lambda rows: largest_gap(rows, "share", "predicted_share"),
+        bound=at_most(0.1),
+    ),
+    finding(
+        "radius",
+        statement="no step size and no start buys robustness: largest 50 % radius ÷ √(d/k)",
+        value=lambda rows: rows.of("cell").largest("radius"),
+        bound=at_most(1.05),
+        over="every seed",
+    ),
+)
 
-    source = "beyond feature-averaging, Figures 6 and 7"
+
+def _settings(
+    dim: int, points: int, test_points: int, step_sizes: tuple[float, ...], starts: tuple[float, ...]
+) -> list[Setting]:
     return [
-        judge(
-            "phase-learning-rate.boundary",
-            source,
-            "averaging stops where predicted: share of cells on the predicted side (cosines at least 90 % of the law, or not)",
-            [agree(s) for s in seeds],
-            ">=",
-            0.9,
-        ),
-        judge(
-            "phase-learning-rate.law",
-            source,
-            "and the cosines follow the predicted law: largest difference over cells, as a share of the averaging law",
-            [gap(s) for s in seeds],
-            "<=",
-            0.1,
-        ),
-        judge(
-            "phase-learning-rate.radius",
-            source,
-            "no step size and no start buys robustness: largest 50 % radius ÷ √(d/k)",
-            [max(r["radius"] for r in rows_of(rows, "cell", seed=s)) for s in seeds],
-            "<=",
-            1.05,
-        ),
+        Setting(dim=dim, points=points, test_points=test_points, step_size=step_size, start=start)
+        for start in starts
+        for step_size in step_sizes
     ]
 
 
-def _settings(sizes: Row, steps: tuple[float, ...], starts: tuple[float, ...]) -> list[Row]:
-    return [{**BASELINE, **sizes, "step_size": rate, "start": start} for start in starts for rate in steps]
-
-
+QUICK_STEPS = (3e-4, 3e-3, 0.03, 0.3, 1.0, 3.0)
+STEPS = (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+PAPER_STEPS = (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0)
 PHASE_LEARNING_RATE = Experiment(
     id="beyond/phase-learning-rate",
-    source="beyond feature-averaging, Figures 6 and 7",
+    source=SOURCE,
     title="Where feature averaging stops",
     scales={
-        "quick": _settings(
-            {"dim": 1024, "points": 400, "test_points": 10},
-            (3e-4, 3e-3, 0.03, 0.3, 1.0, 3.0),
-            (1e-5, 1e-3, 3e-3, 1e-2),
-        ),
-        "standard": _settings(
-            {"dim": 3072, "points": 1000, "test_points": 50},
-            (1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
-            (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2),
-        ),
-        "paper": _settings(
-            {"dim": 3072, "points": 1000, "test_points": 500},
-            (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0),
-            (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2),
-        ),
+        "quick": _settings(1024, 400, 10, QUICK_STEPS, (1e-5, 1e-3, 3e-3, 1e-2)),
+        "standard": _settings(3072, 1000, 50, STEPS, (1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2)),
+        "paper": _settings(3072, 1000, 500, PAPER_STEPS, (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3, 1e-2)),
     },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
         "Two-class networks of feature-averaging (k = 10, 100 steps) over step size and entry std of the start: mean own-class"
         " cosine as a share of the law 1/√(|J|(1+k/n)). Predicted: a large start is still remembered when training ends, and"

@@ -1,17 +1,23 @@
 """How cost and effect of each paper grow with the dimension, and what that says of dimensions no one has run."""
 
 from collections.abc import Callable
-from math import exp, log
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.papers.feature_amplification import setting as amplification
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.gmm_flow import theorem
 from featureprism.probes.amplification import correlations, leaning_neurons
-from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of, silent
-from featureprism.theory.feature_amplification import USABLE_C0, regime
+from featureprism.records import Row
+from featureprism.theory.feature_amplification import USABLE_C0
 
-BEYOND = 1e6  # the dimension extrapolated to
+SOURCE = "beyond the papers"
+finding = partial(Claim, source=SOURCE, speaker="ours")
 
 
 class Result(NamedTuple):
@@ -23,127 +29,135 @@ class Result(NamedTuple):
     neurons: int
 
 
-def _distance(setting: Row, seed: int) -> Result:
-    """gmm-flow: least distance to F^(p) along the flow ÷ κ_p α/√N."""
-    sizes = {"positive": 2, "negative": 2, "neurons_per_cluster": 2, "test_points": 1, "num_times": 6}
-    summary = theorem.measure({**setting, **sizes, "alpha": 0.1}, seed, silent)[0]
-    ratio = summary["distance"] / summary["predicted_distance"]
-    return Result(ratio, summary["right_hand_sides"], 4 * setting["per_cluster"], 8)
+def _distance(s: theorem.Flow, seed: int, context: Context) -> Result:
+    """Least distance to F^(p) along the flow ÷ κ_p α/√N."""
+    summary = theorem.measure(s, seed, context)[0]
+    points, neurons = s.num_clusters * s.per_cluster, s.num_clusters * s.neurons_per_cluster
+    return Result(summary["over_predicted"], summary["right_hand_sides"], points, neurons)
 
 
-def _radius(setting: Row, seed: int) -> Result:
-    """feature-averaging: 50 % radius of the two-class network; step sizes as 1/d, so that margins grow alike."""
-    own = {**averaging.BASELINE, **setting, "step_size": 1e-3 * 3072 / setting["dim"], "test_points": 8}
-    data = averaging.problem(own, seed)
-    net = averaging.train_two_class(own, data.train, seed)
+def _radius(s: averaging.Setting, seed: int, _context: Context) -> Result:
+    """50 % radius of the two-class network."""
+    data = averaging.problem(s, seed)
+    net = averaging.train_two_class(s, data.train, seed)
     radius = float(averaging.bracket(net, data.test, gap=0.01).attacked.median())
-    return Result(radius, own["steps"], own["points"], len(net.W))
+    return Result(radius, s.steps, s.points, len(net.W))
 
 
-def _gain(setting: Row, seed: int) -> Result:
-    """feature-amplification: median cosine of leaning neurons with their direction after one step ÷ before."""
-    row = amplification.row_of(regime(setting["dim"], setting["points"], 200, 16.0))
-    data = amplification.problem(row, seed)
-    run = amplification.trained(row, data.train, seed, record=(0, 1))
+def _gain(s: amplification.Setting, seed: int, _context: Context) -> Result:
+    """Median cosine of leaning neurons with their direction after one step ÷ before."""
+    data = amplification.problem(s, seed)
+    run = amplification.trained(s, data.train, seed, record=(0, 1))
     before, after = (run.snapshots[run.times.index(t)] for t in (0, 1))
     centres = data.clusters.centres
     leaning = leaning_neurons(before.W.detach(), before.a.detach(), centres, USABLE_C0)
     first, then = (correlations(net.W.detach(), centres, leaning) for net in (before, after))
-    return Result(float(then.median() / first.median()), row["steps"], row["points"], row["width"])
+    return Result(float(then.median() / first.median()), s.steps, s.points, s.width)
 
 
-PAPERS: dict[str, tuple[Callable[[Row, int], Result], str, float]] = {
-    # how it is measured, what it is, and its predicted power of d
-    "gmm-flow": (_distance, "distance to F^(p) ÷ κ_p α/√N", 0.0),
-    "feature-averaging": (_radius, "50 % radius of two labels", 0.5),
-    "feature-amplification": (_gain, "gain in cosine by one step", 0.5),
+class Effect(NamedTuple):
+    """What kind of setting has it, how it is measured, what it is, and its predicted power of d."""
+
+    setting: type
+    measure: Callable[[Any, int, Context], Result]
+    about: str
+    power: float
+
+
+EFFECTS = {
+    "gmm-flow": Effect(theorem.Flow, _distance, "distance to F^(p) ÷ κ_p α/√N", 0.0),
+    "feature-averaging": Effect(averaging.Setting, _radius, "50 % radius of two labels", 0.5),
+    "feature-amplification": Effect(amplification.Setting, _gain, "gain in cosine by one step", 0.5),
 }
 
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Any, seed: int, context: Context) -> list[Row]:
     """One effect and its cost: 4nhd multiplications and additions for each gradient evaluation, n points, h neurons."""
-    effect, evaluations, points, neurons = PAPERS[setting["paper"]][0](setting, seed)
-    progress(1.0)
-    operations = 4 * evaluations * points * neurons * setting["dim"]
-    return [{"kind": "cell", "effect": effect, "evaluations": evaluations, "operations": operations}]
-
-
-def extrapolated(cells: list[Row], column: str, dim: float) -> float:
-    """The least-squares power law through the cells, at another dimension."""
-    slope = log_slope([r["dim"] for r in cells], [r[column] for r in cells])
-    middle = sum(log(r["dim"]) for r in cells) / len(cells)
-    return exp(sum(log(r[column]) for r in cells) / len(cells) + slope * (log(dim) - middle))
-
-
-def _claims(rows: list[Row]) -> list[Claim]:
-    seeds = seeds_of(rows)
-
-    def cells(paper: str, seed: int) -> list[Row]:
-        return sorted(rows_of(rows, "cell", paper=paper, seed=seed), key=lambda r: r["dim"])
-
-    def slopes(paper: str, column: str) -> list[float]:
-        lines = [cells(paper, s) for s in seeds]
-        return [log_slope([r["dim"] for r in line], [r[column] for r in line]) for line in lines]
-
-    def missed(seed: int) -> float:
-        """How far the effect at the largest d is from what the others extrapolate to, in the worst paper."""
-        lines = [cells(paper, seed) for paper in PAPERS]
-        return max(
-            abs(line[-1]["effect"] / extrapolated(line[:-1], "effect", line[-1]["dim"]) - 1) for line in lines
-        )
-
-    def cost(paper: str) -> str:
-        return f"{sum(extrapolated(cells(paper, s), 'operations', BEYOND) for s in seeds) / len(seeds):.1g}"
-
-    source = "beyond the papers"
-    effects = [
-        judge(
-            f"phase-scaling.{paper}",
-            source,
-            f"{about}: power of d",
-            slopes(paper, "effect"),
-            "in",
-            (power - 0.15, power + 0.15),
-            f"predicted {power:g}",
-        )
-        for paper, (_, about, power) in PAPERS.items()
-    ]
+    paper = next(paper for paper, effect in EFFECTS.items() if isinstance(s, effect.setting))
+    effect, evaluations, points, neurons = EFFECTS[paper].measure(s, seed, context)
     return [
-        *effects,
-        judge(
-            "phase-scaling.cost",
-            source,
-            "no experiment costs more than in proportion to d: largest power of d of its operations",
-            [max(column) for column in zip(*(slopes(paper, "operations") for paper in PAPERS), strict=True)],
-            "<=",
-            1.1,
-            f"operations extrapolated to d = {BEYOND:g}: " + ", ".join(f"{p} {cost(p)}" for p in PAPERS)
-            if rows
-            else "",
-        ),
-        judge(
-            "phase-scaling.extrapolation",
-            source,
-            "smaller dimensions foretell the largest: effect there ÷ its extrapolation, minus 1, in the worst paper",
-            [missed(s) for s in seeds],
-            "<=",
-            0.25,
-        ),
+        {
+            "kind": "cell",
+            "paper": paper,
+            "effect": effect,
+            "evaluations": evaluations,
+            "operations": 4 * evaluations * points * neurons * s.dim,
+        }
     ]
 
 
-def _settings(dims: tuple[int, ...], per_cluster: int, averaged: int, amplified: int) -> list[Row]:
-    sizes = {
-        "gmm-flow": {"per_cluster": per_cluster},
-        "feature-averaging": {"points": averaged},
-        "feature-amplification": {"points": amplified},
-    }
-    return [{"paper": paper, "dim": dim, **size} for paper, size in sizes.items() for dim in dims]
+def _power(rows: Rows, paper: str, column: str) -> Values:
+    return rows.of("cell", paper=paper).slope("dim", column)
+
+
+def _missed(own: Rows) -> float:
+    """How far the effect at the largest d is from what the others extrapolate to, in the worst paper."""
+    ratios = []
+    for line in own.groups("paper").values():
+        order = np.argsort(line.column("dim"))
+        dims, effects = line.column("dim")[order], line.column("effect")[order]
+        ratios.append(effects[-1] / extrapolated(dims[:-1], effects[:-1], dims[-1]))
+    return np.abs(np.array(ratios) - 1).max()
+
+
+def _costs(rows: Rows) -> str:
+    """The operations at d = 10⁶, means over seeds."""
+
+    def far(own: Rows) -> float:
+        return extrapolated(own.column("dim"), own.column("operations"), FAR)
+
+    costs = {paper: rows.of("cell", paper=paper).per_seed(far).mean() for paper in EFFECTS}
+    told = ", ".join(f"{paper} {cost:.1g}" for paper, cost in costs.items())
+    return f"operations extrapolated to d = {FAR:g}: {told}"
+
+
+def _effect_claim(paper: str, effect: Effect) -> Claim:
+    return finding(
+        paper,
+        statement=f"{effect.about}: power of d",
+        value=lambda rows: _power(rows, paper, "effect"),
+        bound=between(effect.power - 0.15, effect.power + 0.15),
+        note=f"predicted {effect.power:g}",
+    )
+
+
+CLAIMS = (
+    *(_effect_claim(paper, effect) for paper, effect in EFFECTS.items()),
+    finding(
+        "cost",
+        statement="no experiment costs more than in proportion to d: largest power of d of its operations",
+        value=lambda rows: np.max([_power(rows, paper, "operations") for paper in EFFECTS], axis=0),
+        bound=at_most(1.1),
+        note=_costs,
+    ),
+    finding(
+        "extrapolation",
+        statement="smaller dimensions foretell the largest: effect there ÷ its extrapolation, minus 1, in the worst paper",
+        value=lambda rows: rows.of("cell").per_seed(_missed),
+        bound=at_most(0.25),
+    ),
+)
+
+
+def _settings(dims: tuple[int, ...], per_cluster: int, averaged: int, amplified: int) -> list[Any]:
+    """A flow on K = 2+2 clusters, two labels (step sizes as 1/d, so that margins grow alike), and XOR, at every dimension."""
+    flow = {"series": "dimension", "positive": 2, "negative": 2, "neurons_per_cluster": 2, "num_times": 6}
+    return [
+        *(theorem.Flow(dim=dim, per_cluster=per_cluster, test_points=1, **flow) for dim in dims),
+        *(
+            averaging.Setting(dim=dim, points=averaged, step_size=1e-3 * 3072 / dim, test_points=8)
+            for dim in dims
+        ),
+        *(
+            amplification.Setting.on_edge(amplification.C, dim=dim, points=amplified, width=200)
+            for dim in dims
+        ),
+    ]
 
 
 PHASE_SCALING = Experiment(
     id="beyond/phase-scaling",
-    source="beyond the papers",
+    source=SOURCE,
     title="How cost and effect grow with the dimension",
     scales={
         "quick": _settings((100, 400, 1600), 50, 200, 500),
@@ -151,11 +165,11 @@ PHASE_SCALING = Experiment(
         "paper": _settings((100, 400, 1600, 6400, 25600, 102400), 100, 1000, 1000),
     },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
         "One effect of each paper at dimensions from 100 on: the distance to the ideal network (gmm-flow, K = 2+2, α = 0.1), the 50 %"
         " radius of a two-class network (feature-averaging, k = 10), and how much one step turns random features towards the"
         " clusters (feature-amplification). Cost is counted, not timed, so that it repeats exactly: 4nhd operations for each gradient"
-        f" evaluation of n points and h neurons. Dotted lines extrapolate to d = {BEYOND:g}."
+        f" evaluation of n points and h neurons. Dotted lines extrapolate to d = {FAR:g}."
     ),
 )

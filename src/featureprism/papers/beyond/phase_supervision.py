@@ -1,115 +1,114 @@
 """The 50 % radius against the number of clusters and of labels: two labels, one for each cluster, and everything between."""
 
+from dataclasses import dataclass
+from functools import partial
 from math import sqrt
 
+import numpy as np
 import torch
 
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, Rows, at_most, between
 from featureprism.networks import BinaryReadout, grouped_start
-from featureprism.papers.feature_averaging.setting import (
-    BASELINE,
-    attack_facts,
-    bracket,
-    clean_accuracy,
-    problem,
-    train,
-)
-from featureprism.records import Claim, Experiment, Progress, Row, judge, log_slope, rows_of, seeds_of
+from featureprism.papers.feature_averaging import setting as averaging
+from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 
+SOURCE = "beyond feature-averaging, Section 4"
+finding = partial(Claim, source=SOURCE, speaker="ours")
 
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision(averaging.Setting):
+    """Each label stands for `per_label` clusters of one class."""
+
+    per_label: int
+
+    @property
+    def labels(self) -> int:
+        """How many labels there are."""
+        return self.num_clusters // self.per_label
+
+
+def measure(s: Supervision, seed: int, context: Context) -> list[Row]:
     """One network with a label for every `per_label` clusters of a class."""
-    data, per_label, dim = problem(setting, seed), setting["per_label"], setting["dim"]
-    label = torch.arange(data.clusters.num_clusters) // per_label
-    start = grouped_start(
-        setting["labels"],
-        setting["group"],
-        dim,
-        setting["start"],
-        generator=generator_for("labels start", seed),
-    )
-    net = train(start, setting, data.train.x, label[data.train.cluster])
-    progress(0.6)
-    readout = BinaryReadout(net, data.clusters.labels[::per_label])
-    found = bracket(readout, data.test, gap=0.01)
+    data, generator = averaging.problem(s, seed), generator_for("labels start", seed)
+    label = torch.arange(s.num_clusters) // s.per_label
+    start = grouped_start(s.labels, s.group, s.dim, s.start, generator=generator)
+    net = averaging.train(start, s, data.train.x, label[data.train.cluster])
+    context.progress(0.6)
+    readout = BinaryReadout(net, data.clusters.labels[:: s.per_label])
+    radii = averaging.bracket(readout, data.test, gap=0.01)
     return [
         {
             "kind": "cell",
-            "radius": float(found.attacked.median()) / sqrt(dim),
-            "certified_radius": float(found.certified.median()) / sqrt(dim),
-            "predicted_radius": theory.partial_radius(dim, per_label) / sqrt(dim),
-            "clean_accuracy": clean_accuracy(readout, data.test),
-            **attack_facts(found),
+            "clusters": s.num_clusters,
+            "labels": s.labels,
+            "radius": float(radii.attacked.median()) / sqrt(s.dim),
+            "certified_radius": float(radii.certified.median()) / sqrt(s.dim),
+            "predicted_radius": theory.partial_radius(s.dim, s.per_label) / sqrt(s.dim),
+            "clean_accuracy": averaging.clean_accuracy(readout, data.test),
+            **averaging.attack_facts(radii),
         }
     ]
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    seeds = seeds_of(rows)
+def _off_law(own: Rows) -> float:
+    return np.abs(own.column("radius") / own.column("predicted_radius") - 1).max()
 
-    def slope(seed: int, pick) -> float:
-        found = [r for r in rows_of(rows, "cell", seed=seed) if pick(r)]
-        return log_slope([r["clusters"] for r in found], [r["radius"] for r in found])
 
-    def finest(seed: int) -> float:
-        found = [r for r in rows_of(rows, "cell", seed=seed) if r["per_label"] > 1]
-        return log_slope([r["per_label"] for r in found], [r["radius"] for r in found])
+CLAIMS = (
+    finding(
+        "two-labels",
+        statement="two labels: the radius falls like 1/√k (slope of log radius against log k)",
+        value=lambda rows: rows.of("cell", labels=2).slope("clusters", "radius"),
+        bound=between(-0.6, -0.4),
+    ),
+    finding(
+        "all-labels",
+        statement="a label for each cluster: it stays (the same slope)",
+        value=lambda rows: rows.of("cell", per_label=1).slope("clusters", "radius"),
+        bound=between(-0.1, 0.1),
+    ),
+    finding(
+        "partial",
+        statement="partial labels: only the number s of clusters under one label counts (slope of log radius against log s)",
+        value=lambda rows: (
+            rows.of("cell").where(lambda row: row["per_label"] != 1).slope("per_label", "radius")
+        ),
+        bound=between(-0.6, -0.4),
+    ),
+    finding(
+        "law",
+        statement="one law for all: largest |radius ÷ √(d/2s) - 1| over cells",
+        value=lambda rows: rows.of("cell").per_seed(_off_law),
+        bound=at_most(0.15),
+    ),
+)
 
-    def ratios(seed: int) -> list[float]:
-        return [r["radius"] / r["predicted_radius"] for r in rows_of(rows, "cell", seed=seed)]
 
-    source = "beyond feature-averaging, Section 4"
+def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Supervision]:
     return [
-        judge(
-            "phase-supervision.two-labels",
-            source,
-            "two labels: the radius falls like 1/√k (slope of log radius against log k)",
-            [slope(s, lambda r: r["labels"] == 2) for s in seeds],
-            "in",
-            (-0.6, -0.4),
-        ),
-        judge(
-            "phase-supervision.all-labels",
-            source,
-            "a label for each cluster: it stays (the same slope)",
-            [slope(s, lambda r: r["per_label"] == 1) for s in seeds],
-            "in",
-            (-0.1, 0.1),
-        ),
-        judge(
-            "phase-supervision.partial",
-            source,
-            "partial labels: only the number s of clusters under one label counts (slope of log radius against log s)",
-            [finest(s) for s in seeds],
-            "in",
-            (-0.6, -0.4),
-        ),
-        judge(
-            "phase-supervision.law",
-            source,
-            "one law for all: largest |radius ÷ √(d/2s) - 1| over cells",
-            [max(abs(ratio - 1) for ratio in ratios(s)) for s in seeds],
-            "<=",
-            0.15,
-        ),
+        Supervision(
+            dim=dim,
+            positive=k // 2,
+            negative=k // 2,
+            points=40 * k,
+            per_label=per_label,
+            step_size=7.5e-3 * 1536 / dim,  # as in feature-averaging/scaling
+            steps=20 * k,
+            test_points=test_points,
+        )
+        for k in counts
+        for per_label in (1, 2, 4, 8, 16, 32)
+        if per_label <= k // 2
     ]
-
-
-def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Row]:
-    rows = []
-    for k in counts:
-        for per_label in (s for s in (1, 2, 4, 8, 16, 32) if s <= k // 2):
-            sizes = {"dim": dim, "positive": k // 2, "negative": k // 2, "clusters": k, "points": 40 * k}
-            labels = {"labels": k // per_label, "per_label": per_label}
-            speed = {"step_size": 7.5e-3 * 1536 / dim, "steps": 20 * k}  # as in feature-averaging/scaling
-            rows.append({**BASELINE, **sizes, **labels, **speed, "test_points": test_points})
-    return rows
 
 
 PHASE_SUPERVISION = Experiment(
     id="beyond/phase-supervision",
-    source="beyond feature-averaging, Section 4",
+    source=SOURCE,
     title="How fine must labels be?",
     scales={
         "quick": _settings((4, 8, 16), 1024, 12),
@@ -117,7 +116,7 @@ PHASE_SUPERVISION = Experiment(
         "paper": _settings((4, 8, 16, 32, 64), 8192, 500),
     },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
         "k clusters share fewer labels: each label stands for s clusters of one class, from s = 1 (a label for each cluster) to"
         " s = k/2 (two labels). Networks are trained on these labels and read as two-class classifiers. Predicted 50 % radius"

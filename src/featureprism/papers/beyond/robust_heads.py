@@ -1,70 +1,68 @@
 """Robust heads on embeddings: what a pReLU head and finer labels gain over a ReLU head, and who else holds as far."""
 
-from collections.abc import Iterator
-from math import nan
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from featureprism.context import Context
 from featureprism.data.real import Split, real_data, unit_norm
+from featureprism.experiment import Bound, Claim, Experiment, Rows, above, at_least, fields_of
 from featureprism.heads.compare import NOISY, OURS, Measured, Plan, Task, best_within, candidates, measured
-from featureprism.records import Claim, Experiment, Progress, Row, judge, rows_of, seeds_of
+from featureprism.records import Row
 
-ALLOWED = {
-    "free": 0.01,
-    "discovered": 0.03,
-    "pReLU": 0.01,
-}  # the loss of clean accuracy that each claim allows
+ALLOWED = {"free": 0.01, "discovered": 0.03, "pReLU": 0.01}  # the loss of clean accuracy each claim allows
 FAMILIES = {"free": OURS, "discovered": ("discovered",), "pReLU": ("pReLU",)}
-RESAMPLES = 500  # of the test points, for the interval of a gain
+SOURCE = "beyond the papers"
+CIFAR = "cifar10 embeddings"
 
 
-def task_of(split: Split, setting: Row, seed: int) -> Task:
+@dataclass(frozen=True, kw_only=True)
+class Setting(Plan):
+    """A data set, how many of its points are trained and chosen on, and the plan of the comparison."""
+
+    data: str
+    train_points: int
+    held_points: int
+
+
+def task_of(split: Split, s: Setting, seed: int) -> Task:
     """Classes 0 to 4 (+1) against 5 to 9 (-1), rows of norm 1: a seed's draw of training, validation and test points."""
-    order = np.random.default_rng(seed).permutation(len(split.x_train))
-    order = order[: setting["held_points"] + setting["train_points"]]
+    held = s.held_points
+    order = np.random.default_rng(seed).permutation(len(split.x_train))[: held + s.train_points]
     x, fine = unit_norm(split.x_train[order]), split.y_train[order].astype(np.int64)
-    y, held = np.where(fine < 5, 1, -1), setting["held_points"]
-    y_test = np.where(split.y_test < 5, 1, -1)
+    y, y_test = (np.where(labels < 5, 1, -1) for labels in (fine, split.y_test))
     return Task(x[held:], y[held:], fine[held:], x[:held], y[:held], unit_norm(split.x_test), y_test)
 
 
-def gains(found: list[Measured], seed: int) -> Iterator[Row]:
+def gains(rows: Sequence[Row]) -> Iterator[Row]:
     """What the claims speak of: each head chosen on validation points, each number from test points."""
-    by_name = {m.row["head"]: m for m in found}
-    rows, relu = [m.row for m in found], by_name["ReLU"]
+    by_name = {row["head"]: row for row in rows}
+    relu, noisy = by_name["ReLU"], by_name[NOISY]
     for which, allowed in ALLOWED.items():
-        row = best_within(rows, relu.row, allowed, FAMILIES[which])
-        best = relu if row is None else by_name[row["head"]]
-        loss = relu.row["accuracy"] - best.row["accuracy"]
+        best = best_within(rows, relu, allowed, FAMILIES[which]) or relu
+        loss = relu["accuracy"] - best["accuracy"]
         if loss > allowed:  # the validation points promised too much: the ReLU head stays, and gains nothing
             best = relu
-        yield {"kind": "gain", "which": which, **_gain(best, relu, seed), "loss": loss}
+        yield _gain(which, best, relu) | {"loss": loss}
         if which == "free":
-            rival = by_name[NOISY]
-            lost = rival.row["accuracy"] - best.row["accuracy"]
-            yield {"kind": "gain", "which": "noise", **_gain(best, rival, seed), "loss": lost}
-    yield {"kind": "gain", "which": "adversarial", **_against_adversarial(rows, relu.row)}
+            yield _gain("noise", best, noisy) | {"loss": noisy["accuracy"] - best["accuracy"]}
+    yield _against_adversarial(rows, relu)
 
 
-def _gain(best: Measured, relu: Measured, seed: int) -> Row:
-    draws = np.random.default_rng(seed).integers(
-        len(best.bracket.attacked), size=(RESAMPLES, len(best.bracket.attacked))
-    )
-    ours, theirs = (np.median(m.bracket.attacked.numpy()[draws], axis=1) for m in (best, relu))
-    low, high = np.quantile(ours / np.maximum(theirs, 1e-12), [0.05, 0.95])
-    certified, attacked = relu.row["certified_radius"], relu.row["attacked_radius"]
+def _gain(which: str, best: Row, rival: Row) -> Row:
     return {
-        "head": best.row["head"],
-        "against": relu.row["head"],
-        "gain": best.row["attacked_radius"] / attacked,
-        "low": float(low),
-        "high": float(high),
-        "certified_gain": best.row["certified_radius"] / certified,
-        "proven_gain": best.row["certified_radius"] / attacked,
+        "kind": "gain",
+        "which": which,
+        "head": best["head"],
+        "against": rival["head"],
+        "gain": best["attacked_radius"] / rival["attacked_radius"],
+        "certified_gain": best["certified_radius"] / rival["certified_radius"],
+        "proven_gain": best["certified_radius"] / rival["attacked_radius"],
     }
 
 
-def _against_adversarial(rows: list[Row], relu: Row) -> Row:
+def _against_adversarial(rows: Sequence[Row], relu: Row) -> Row:
     """Our head with the largest validation radius within 3 points, beside adversarial training at the same clean accuracy.
 
     Adversarially trained heads and the plain ReLU head give points (accuracy, radius), joined by straight lines; below the least
@@ -78,6 +76,8 @@ def _against_adversarial(rows: list[Row], relu: Row) -> Row:
     theirs = float(np.interp(best["accuracy"], accuracy, radius))
     cost = np.mean([row["train_seconds"] for row in rivals]) / max(best["train_seconds"], 0.01)
     return {
+        "kind": "gain",
+        "which": "adversarial",
         "head": best["head"],
         "gain": best["attacked_radius"] / theirs,
         "theirs": theirs,
@@ -86,151 +86,123 @@ def _against_adversarial(rows: list[Row], relu: Row) -> Row:
     }
 
 
-def plan_of(setting: Row) -> Plan:
-    """The effort of a setting."""
-    radii = tuple(float(r) for r in setting["attack_radii"].split())
-    numbers = ("width", "num_subclasses", "epochs", "kernel_points", "test_points", "max_cells")
-    return Plan(attack_radii=radii, **{name: setting[name] for name in numbers})
-
-
-def measure(setting: Row, seed: int, progress: Progress) -> list[Row]:
+def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Train and measure every head on one data set; a single row says so where the data is not found."""
-    split = real_data(setting["data"])
+    split = real_data(s.data, context.data)
     if split is None:
-        return [
-            {"kind": "missing", "why": f"{setting['data']} not found; set FEATUREPRISM_DATA to its folder"}
-        ]
-    task, plan, found = task_of(split, setting, seed), plan_of(setting), []
-    everything = list(candidates(plan, task, seed))
-    for i, candidate in enumerate(everything):
-        found.append(measured(candidate, task, plan, seed))
-        progress((i + 1) / len(everything))
-    return [*(m.row for m in found), *gains(found, seed)]
+        return [{"kind": "missing", "why": f"{s.data} not found; name its folder with --data"}]
+    task = task_of(split, s, seed)
+    heads: list[Measured] = []
+    everything = list(candidates(s, task, seed))
+    for candidate in everything:
+        heads.append(measured(candidate, task, s, seed))
+        context.progress(len(heads) / len(everything))
+    rows = [head.row for head in heads]
+    return [*rows, *gains(rows)]
 
 
-def _claims(rows: list[Row]) -> list[Claim]:
-    source, seeds = "beyond the papers", seeds_of(rows)
+def _note(data: str, which: str) -> Callable[[Rows], str]:
+    """Which heads were chosen, what they lose, and how long adversarial training takes beside them."""
 
-    def values(data: str, which: str, key: str) -> list[float]:
-        found = {r["seed"]: r[key] for r in rows_of(rows, "gain", data=data, which=which)}
-        return [found.get(seed, nan) for seed in seeds]
-
-    def note(data: str, which: str) -> str:
-        found = rows_of(rows, "gain", data=data, which=which)
-        if not found:
+    def note(rows: Rows) -> str:
+        chosen = rows.of("gain", data=data, which=which)
+        if not len(chosen):
             return "not measured: data not found"
-        low, high = (np.mean([r.get(side, nan) for r in found]) for side in ("low", "high"))
-        heads = ", ".join(dict.fromkeys(r["head"] for r in found))
-        loss = 100 * np.mean([r["loss"] for r in found])
-        interval = "" if np.isnan(low) else f"; 90 % interval over test points {low:.2f} to {high:.2f}"
-        return f"{heads}; loses {loss:.1f} points of accuracy{interval}"
+        loss, times = 100 * chosen.column("loss").mean(), chosen.column("time_ratio").mean()
+        cost = "" if np.isnan(times) else f"; adversarial training takes {times:.1f} times as long"
+        return f"{', '.join(chosen.distinct('head'))}; loses {loss:.1f} points of accuracy{cost}"
 
-    def claim(
-        id: str, statement: str, data: str, which: str, key: str, relation: str, bound: float, more=""
-    ) -> Claim:
-        name = f"robust-heads.{id}"
-        return judge(
-            name, source, statement, values(data, which, key), relation, bound, note(data, which) + more
-        )
+    return note
 
-    cifar = "cifar10 embeddings"
-    times = [t for t in values(cifar, "adversarial", "time_ratio") if not np.isnan(t)]
-    cost = f"; adversarial training takes {np.mean(times):.1f} times as long" if times else ""
+
+def _claim(
+    name: str, statement: str, bound: Bound, which: str = "free", column: str = "gain", data: str = CIFAR
+) -> Claim:
+    return Claim(
+        name,
+        SOURCE,
+        statement,
+        lambda rows: rows.of("gain", data=data, which=which).per_seed(column),
+        bound,
+        speaker="ours",
+        note=_note(data, which),
+    )
+
+
+CLAIMS = (
+    _claim(
+        "free-gain",
+        "CIFAR-10 embeddings: median attacked radius of a head that loses at most 1 point of accuracy ÷ the ReLU head's",
+        at_least(1.5),
+    ),
+    _claim(
+        "discovered-gain",
+        "the same for sub-classes that clustering finds, within 3 points",
+        at_least(1.8),
+        "discovered",
+    ),
+    _claim(
+        "certified-gain",
+        "the same ratio of proven radii, for pReLU heads within 1 point",
+        at_least(1.2),
+        "pReLU",
+        "certified_gain",
+    ),
+    _claim(
+        "proven-gain",
+        "the proven radius of that pReLU head ÷ the attacked radius of the ReLU head: a gain no better attack can undo",
+        above(1.0),
+        "pReLU",
+        "proven_gain",
+    ),
+    _claim(
+        "against-adversarial",
+        "median attacked radius of our best head within 3 points ÷ that of adversarial training at the same clean accuracy",
+        at_least(1.0),
+        "adversarial",
+    ),
+    _claim(
+        "against-noise",
+        "the head of the first ratio ÷ a ReLU head trained with Gaussian noise (not at equal accuracy: see the loss)",
+        at_least(1.0),
+        "noise",
+    ),
+    _claim("digits", "the first ratio on the digits of scikit-learn", above(1.0), data="digits"),
+    _claim("mnist", "the first ratio on MNIST pixels", above(1.0), data="mnist"),
+)
+
+
+def _settings(effort: Plan, points: tuple[int, int, int]) -> list[Setting]:
+    """Half the width, and one radius of adversarial training, for the smaller data."""
+    plan = fields_of(effort)
+    narrow: Row = plan | {
+        "width": effort.width // 2,
+        "num_subclasses": effort.width // 2,
+        "attack_radii": (0.1,),
+    }
+    cifar, mnist, digits = points
     return [
-        claim(
-            "free-gain",
-            "CIFAR-10 embeddings: median attacked radius of a head that loses at most 1 point of accuracy ÷ the ReLU head's",
-            cifar,
-            "free",
-            "gain",
-            ">=",
-            1.5,
-        ),
-        claim(
-            "discovered-gain",
-            "the same for sub-classes that clustering finds, within 3 points",
-            cifar,
-            "discovered",
-            "gain",
-            ">=",
-            1.8,
-        ),
-        claim(
-            "certified-gain",
-            "the same ratio of proven radii, for pReLU heads within 1 point",
-            cifar,
-            "pReLU",
-            "certified_gain",
-            ">=",
-            1.2,
-        ),
-        claim(
-            "proven-gain",
-            "the proven radius of that pReLU head ÷ the attacked radius of the ReLU head: a gain no better attack can undo",
-            cifar,
-            "pReLU",
-            "proven_gain",
-            ">",
-            1.0,
-        ),
-        claim(
-            "against-adversarial",
-            "median attacked radius of our best head within 3 points ÷ that of adversarial training at the same clean accuracy",
-            cifar,
-            "adversarial",
-            "gain",
-            ">=",
-            1.0,
-            cost,
-        ),
-        claim(
-            "against-noise",
-            "the head of the first ratio ÷ a ReLU head trained with Gaussian noise (not at equal accuracy: see the loss)",
-            cifar,
-            "noise",
-            "gain",
-            ">=",
-            1.0,
-        ),
-        claim("digits", "the first ratio on the digits of scikit-learn", "digits", "free", "gain", ">", 1.0),
-        claim("mnist", "the first ratio on MNIST pixels", "mnist", "free", "gain", ">", 1.0),
+        Setting(data=CIFAR, train_points=cifar, held_points=5_000, **plan),
+        Setting(data="mnist", train_points=mnist, held_points=5_000, **narrow),
+        Setting(data="digits", train_points=digits, held_points=300, **{**narrow, "num_subclasses": 10}),
     ]
 
 
-def _scales() -> dict[str, list[Row]]:
-    data = (  # name, training points at quick and above, validation points, radii of adversarial training
-        ("cifar10 embeddings", (15_000, 45_000), 5_000, "0.1 0.15"),
-        ("mnist", (5_000, 20_000), 5_000, "0.1"),
-        ("digits", (900, 900), 300, "0.1"),
-    )
-    sizes = {"quick": (50, 40, 1_000, 1), "standard": (100, 200, 4_000, 1), "paper": (100, 1_000, 10_000, 8)}
-    return {
-        scale: [
-            {
-                "data": name,
-                "train_points": points[scale != "quick"],
-                "held_points": held,
-                "width": width if name == data[0][0] else width // 2,
-                "num_subclasses": {"digits": 10, "mnist": width // 2}.get(name, width),
-                "attack_radii": radii,
-                "epochs": 6,
-                "test_points": test,
-                "kernel_points": kernel,
-                "max_cells": cells,
-            }
-            for name, points, held, radii in data
-        ]
-        for scale, (width, test, kernel, cells) in sizes.items()
-    }
-
-
+# width, sub-classes, radii of adversarial training, epochs, points of kernel methods, test points, cells
+QUICK = Plan(50, 50, (0.1, 0.15), 6, 1_000, 40, 1)
+STANDARD = Plan(100, 100, (0.1, 0.15), 6, 4_000, 200, 1)
+LARGE = Plan(100, 100, (0.1, 0.15), 6, 10_000, 1_000, 8)
 ROBUST_HEADS = Experiment(
     id="beyond/robust-heads",
-    source="beyond the papers",
+    source=SOURCE,
     title="Robust heads for embeddings, without adversarial training",
-    scales=_scales(),
+    scales={
+        "quick": _settings(QUICK, (15_000, 5_000, 900)),
+        "standard": _settings(STANDARD, (45_000, 20_000, 900)),
+        "paper": _settings(LARGE, (45_000, 20_000, 900)),
+    },
     measure=measure,
-    claims=_claims,
+    claims=CLAIMS,
     about=(
         "Two-layer heads on frozen embeddings (CIFAR-10, classes 0-4 against 5-9), on MNIST pixels and on scikit-learn's digits, rows"
         " scaled to norm 1. A ReLU head is compared with pReLU heads and with heads that also learn finer labels (the ten classes, or"
