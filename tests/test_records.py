@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from featureprism.data import to_signs
-from featureprism.records import Claim, Dataset, Premise, RadiusBracket, judge
+from featureprism.records import Dataset, Premise, RadiusBracket
 
 
 def dataset(x, y):
@@ -34,17 +34,8 @@ def test_a_bracket_refuses_a_certificate_above_an_attack():
 
 
 def test_premises_know_their_slack():
-    premise = Premise("x", 0.02, "<=", 0.10)
+    premise = Premise("theorem.x", "x", 0.02, "<=", 0.10)
     assert premise.holds is True
     assert premise.slack == pytest.approx(0.08)
-    assert Premise("x", 0.02, ">=", 0.10).slack == pytest.approx(-0.08)
-    assert Premise("x", math.nan, "<=", 1).holds is None
-
-
-def test_claims_are_judged_on_the_mean_and_can_fail():
-    claim = judge("c", "s", "t", [1.0, 2.0, 3.0], "in", (1.5, 2.5))
-    assert (claim.measured, claim.spread, claim.num_seeds, claim.holds) == (2.0, 1.0, 3, True)
-    assert judge("c", "s", "t", [1.0, 2.0], "<", 1.5).holds is False
-    assert judge("c", "s", "t", [], "<", 1.5).holds is None
-    with pytest.raises(ValueError, match="relation"):
-        _ = Claim("c", "s", "t", 1.0, "==", 1.0).holds
+    assert Premise("theorem.x", "x", 0.02, ">=", 0.10).slack == pytest.approx(-0.08)
+    assert Premise("theorem.x", "x", math.nan, "<=", 1).holds is None

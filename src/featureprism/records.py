@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Generic, TypeVar
@@ -10,8 +10,6 @@ from typing import Any, Generic, TypeVar
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-
-from featureprism.seeds import generator_for
 
 Row = dict[str, Any]  # flat: strings, numbers, booleans
 Progress = Callable[[float], None]  # told the share that is done, from 0 to 1
@@ -183,47 +181,6 @@ class Premise:
         }
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One conclusion of a paper beside what was measured, over seeds; vacuous bounds say so."""
-
-    id: str
-    source: str
-    statement: str
-    measured: float
-    relation: str
-    bound: float | tuple[float, float]
-    spread: float = math.nan
-    num_seeds: int = 1
-    note: str = ""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the measured value meets the bound; None when it could not be measured."""
-        return relation_holds(self.measured, self.relation, self.bound)
-
-    def as_row(self) -> Row:
-        """The claim as a JSON-ready row."""
-        bound = list(self.bound) if isinstance(self.bound, tuple) else self.bound
-        return {**self.__dict__, "bound": bound, "holds": self.holds}
-
-
-def judge(
-    id: str,
-    source: str,
-    statement: str,
-    values: Sequence[float],
-    relation: str,
-    bound: float | tuple[float, float],
-    note: str = "",
-) -> Claim:
-    """A claim about the mean of one value per seed; the spread is the standard deviation over seeds."""
-    tensor = torch.tensor([float(v) for v in values], dtype=torch.float64)
-    mean = float(tensor.mean()) if len(tensor) else math.nan
-    spread = float(tensor.std()) if len(tensor) > 1 else math.nan
-    return Claim(id, source, statement, mean, relation, bound, spread, len(tensor), note)
-
-
 def picture(image: Float[Tensor, "c h w"]) -> Row:
     """A picture with values in [0, 1] as fields of a row: its shape, and its bytes in base64."""
     data = (image.detach().clamp(0, 1) * 255).round().to(torch.uint8).numpy().tobytes()
@@ -240,52 +197,3 @@ def as_image(row: Row) -> Float[Tensor, "h w c"]:
     """The picture of a row, as drawing programs want it."""
     data = torch.frombuffer(bytearray(base64.b64decode(row["pixels"])), dtype=torch.uint8)
     return (data.reshape(row["channels"], row["height"], row["width"]).float() / 255).permute(1, 2, 0)
-
-
-def rows_of(rows: Sequence[Row], kind: str, **fields: Any) -> list[Row]:
-    """Rows of one kind with the given fields, in order of the seeds."""
-    found = [r for r in rows if r["kind"] == kind and all(r.get(k) == v for k, v in fields.items())]
-    return sorted(found, key=lambda r: r["seed"])
-
-
-def seeds_of(rows: Sequence[Row]) -> list[int]:
-    """The seeds of the rows."""
-    return sorted({r["seed"] for r in rows})
-
-
-def log_slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Least-squares slope of log y against log x; NaN for fewer than two points."""
-    if len(x) < 2:
-        return math.nan
-    u, v = (torch.tensor(list(t), dtype=torch.float64).log() for t in (x, y))
-    return float(((u - u.mean()) * (v - v.mean())).sum() / ((u - u.mean()) ** 2).sum())
-
-
-def bootstrap_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """Percentile interval of the mean under resampling with replacement, one value for each seed; crude for few seeds."""
-    table = torch.tensor([float(v) for v in values], dtype=torch.float64)
-    picks = torch.randint(len(table), (4000, len(table)), generator=generator_for("bootstrap", 0))
-    tail = (1 - level) / 2
-    low, high = (
-        table[picks].mean(dim=1).quantile(torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
-    )
-    return low, high
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A figure or theorem of a paper as something that can be run.
-
-    `measure(setting, seed, progress)` returns flat rows and depends on nothing else; `claims(rows)`
-    judges them. `scales` maps quick, standard and paper to the settings that each runs; a setting is a
-    flat dictionary of numbers and words. Drawing is the report's.
-    """
-
-    id: str
-    source: str
-    title: str
-    scales: Mapping[str, Sequence[Row]]
-    measure: Callable[[Row, int, Progress], list[Row]]
-    claims: Callable[[list[Row]], list[Claim]]
-    about: str = ""
-    long: bool = False  # minutes even at the quick scale: run when named, or with --long

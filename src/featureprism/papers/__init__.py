@@ -22,7 +22,7 @@ OURS = (
 @lru_cache(maxsize=1)
 def all_papers() -> dict[str, Paper]:
     """By name: ours first, then those from outside; one that cannot be loaded is told of and left out."""
-    ours = [import_module(f"featureprism.papers.{name}").PAPER for name in OURS[:1]]
+    ours = [import_module(f"featureprism.papers.{name}").PAPER for name in OURS]
     papers = {paper.name: paper for paper in ours}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
@@ -59,6 +59,3 @@ def item_called(name: str) -> Experiment:
     if name not in everything:
         raise ValueError(f"No item is called '{name}'. {did_you_mean(name, everything)}")
     return everything[name]
-
-
-PAPERS: dict[str, tuple[Experiment, ...]] = {}  # until every paper is ported
