@@ -1,13 +1,15 @@
 """Heads on data of the size of the CIFAR-10 embeddings: seconds to fit 50 000 × 256, and to bracket 1000 points."""
 
+import os
 import resource
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.timing import line
-from featureprism.commands.data import context_from
+from featureprism.commands.common import DATA
 from featureprism.data.real import real_data, unit_norm
 from featureprism.heads import DecoupledHead, PReLUHead
 
@@ -16,7 +18,8 @@ POINTS = 100  # bracketed here; the line speaks of 1000
 
 def points() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The CIFAR-10 embeddings where they are found, else clusters of the same size and spread."""
-    split = real_data("cifar10 embeddings", context_from(None, None).data)
+    folder = os.environ.get(DATA)
+    split = real_data("cifar10 embeddings", Path(folder) if folder else None)
     if split is not None:
         x, x_test = unit_norm(split.x_train), unit_norm(split.x_test)
         return x, np.where(split.y_train < 5, 1, -1), x_test, np.where(split.y_test < 5, 1, -1)

@@ -1,4 +1,4 @@
-"""What a sweep adds to its tasks, what a second worker gives, and how the store bears many rows."""
+"""What a sweep adds to its units, what a second worker gives, and how the store bears many rows."""
 
 import tempfile
 import time
@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.timing import line
+from featureprism.context import Context, Progress, silent
 from featureprism.records import Row
 from featureprism.report.phase import phase_of, save_phase
 from featureprism.sweep import Local, Store, grid, of_function, sweep
-from featureprism.sweep.work import DONE, Measure, Outcome, Task
+from featureprism.sweep.spec import OwnMeasure
+from featureprism.sweep.work import DONE, Outcome
 
 TASK_MS = 20
 
@@ -28,14 +30,15 @@ def burn(setting: Row, _seed: int) -> list[Row]:
     return [{"value": 1}]
 
 
-def seconds_for(measure: Measure, settings: list[Row], workers: int) -> float:
+def seconds_for(measure: OwnMeasure, settings: list[Row], workers: int) -> float:
     """Wall-clock seconds for the settings; starting the workers, each with a task of no length, is not counted."""
     stamps: list[float] = []
     ready = [{"seconds": 0.0, "i": -1 - i} for i in range(workers)]
 
-    def track(done: int, _total: int, _note: str) -> None:
+    def track(done: int, _total: int, _note: str) -> Progress:
         if done >= workers:
             stamps.append(time.perf_counter())
+        return silent
 
     with tempfile.TemporaryDirectory() as folder:
         sweep(of_function(measure, [*ready, *settings]), Path(folder), Local(workers), track=track)
@@ -46,11 +49,11 @@ def ratios() -> Iterator[str]:
     """Every line of this part."""
     settings = [{"seconds": TASK_MS / 1000, "i": i} for i in range(200)]
     extra = 1000 * seconds_for(sleep, settings, 1) / len(settings) - TASK_MS
-    yield line("sweep: milliseconds added to each task, one local worker", extra, 30)
+    yield line("sweep: milliseconds added to each unit, one local worker", extra, 30)
     settings = [{"seconds": 1.0, "i": i} for i in range(10)]
     for name, measure in (("wait", sleep), ("compute", burn)):  # the second needs two cores to itself
         one, two = (seconds_for(measure, settings, n) for n in (1, 2))
-        yield line(f"sweep: two workers ÷ one on 1-second tasks that {name}", one / two, 1.7, at_most=False)
+        yield line(f"sweep: two workers ÷ one on 1-second units that {name}", one / two, 1.7, at_most=False)
     yield from store()
 
 
@@ -59,22 +62,21 @@ def store(num_rows: int = 100_000) -> Iterator[str]:
     settings = grid(a=[round(0.01 * i, 2) for i in range(1, 26)], n=[10 * i for i in range(1, 41)])
     with tempfile.TemporaryDirectory() as name:
         folder, per_task = Path(name), num_rows // len(settings)
-        tasks = of_function(sleep, settings, name="store").tasks()
+        units = of_function(sleep, settings, name="store").units(Context())
         costs = []
         with Store(folder, write=True) as kept:
-            kept.plan("store", tasks)
-            code = kept.version({"featureprism": "benchmark"})
-            for task in tasks:
-                rows = tuple(f'{{"point": {i}, "value": {i * task.setting["a"]}}}' for i in range(per_task))
+            kept.plan(units)
+            for unit in units:
+                rows = tuple(f'{{"point": {i}, "value": {i * unit.setting["a"]}}}' for i in range(per_task))
                 began = time.perf_counter()
-                kept.record(Task(task.key, task.setting, 0), Outcome(DONE, rows), code, final=True)
+                kept.record(unit, Outcome(DONE, rows), 1, final=True)
                 costs.append(time.perf_counter() - began)
         half = len(costs) // 2
         early, late = (sorted(part)[len(part) // 2] for part in (costs[:half], costs[half:]))
         yield line("store: cost of a row in the second half ÷ in the first", late / early, 1.5)
         began = time.perf_counter()
         with Store(folder) as kept:
-            rows = [row for row in kept.rows() if row["point"] == 7]
+            rows = [row for row in kept.rows("store") if row["point"] == 7]
         save_phase(phase_of(rows, "a", "n", "value"), folder)
         yield line(
             f"store: seconds to open {num_rows} rows and draw a phase diagram", time.perf_counter() - began, 5

@@ -1,116 +1,47 @@
-"""Every item at a tiny size: the rows are complete, the claims judge them, the figure can be drawn."""
+"""What the claims of gmm-flow read off rows, on rows whose law is known; and Lemma 1, which no classifier can escape."""
 
 import math
 
 import pytest
 
-from featureprism.papers import PAPERS
+from featureprism.context import Context
+from featureprism.experiment import Rows
+from featureprism.papers.gmm_flow import PAPER
 from featureprism.papers.gmm_flow.dynamics import mass_law_error, steps_to_align
-from featureprism.papers.gmm_flow.robustness import half_radii
-from featureprism.papers.gmm_flow.theorem import slope_by_seed
-from featureprism.records import silent
-from featureprism.report.figures import DRAWINGS
-from featureprism.sweep import run
-from featureprism.theory.gmm_flow import nominal_mass
-
-EXPERIMENTS = {e.id.split("/")[1]: e for e in PAPERS["gmm-flow"]}
-TINY = {
-    "figure-2": {
-        "dim": 80,
-        "per_cluster": 10,
-        "test_points": 4,
-        "epochs": 20,
-        "width": 40,
-        "max_cells": 2,
-    },
-    "figure-4": {"dim": 60, "per_cluster": 10, "width": 20, "num_times": 11},
-    "figure-5": {"dim": 100, "per_cluster": 20, "width": 60, "steps": 120, "distance_every": 20},
-    "figure-6": {"dim": 100, "per_cluster": 20, "width": 60, "steps": 120, "distance_every": 20},
-    "figure-7": {
-        "dim": 80,
-        "per_cluster": 10,
-        "test_points": 4,
-        "epochs": 20,
-        "width": 40,
-        "max_cells": 2,
-    },
-    "theorem-1": {"dim": 60, "num_times": 5, "test_points": 3},
-    "propositions": {"dim": 60, "exact_points": 50, "noise_draws": 1, "test_points": 5},
-}
-EXPECTED = {
-    "figure-2": {"prelu", "relu", "tanh", "mlp", "logistic", "bayes"},
-    "figure-4": {"alignment", "mass-law"},
-    "figure-5": {"alignment", "loss-floor", "distance"},
-    "figure-6": {"faster", "faster-as-printed", "distance"},
-    "figure-7": {"polynomial", "large-init", "prelu"},
-    "theorem-1": {"masses", "exponent", "exponent-fixed-n", "distance", "lemma-17", "corollary-1"},
-    "propositions": {"bound-1", "lemma-1", "bound-2", "bound-3"},
-}
-
-
-def shrunk(experiment, item):
-    settings = [{**s, **TINY[item]} for s in experiment.scales["quick"]]
-    if item == "theorem-1":
-        settings = [{**s, "per_cluster": min(s["per_cluster"], 40)} for s in settings if s["alpha"] > 0.08]
-    return type(experiment)(**{**experiment.__dict__, "scales": {"quick": settings}})
-
-
-@pytest.mark.parametrize("item", TINY)
-def test_every_item_runs_is_judged_and_drawn(item, tmp_path):
-    experiment = shrunk(EXPERIMENTS[item], item)
-    result = run(experiment, "quick", [0, 1], tmp_path)
-    assert {c.id for c in result.claims} == {f"{item}.{name}" for name in EXPECTED[item]}
-    assert all(c.num_seeds == 2 for c in result.claims)
-    figure = DRAWINGS[experiment.id](result.rows)
-    figure.savefig(tmp_path / "figure.svg")
-    assert (tmp_path / "figure.svg").stat().st_size > 5000
-
-
-@pytest.mark.parametrize("item", TINY)
-def test_every_item_has_the_three_scales(item):
-    assert list(EXPERIMENTS[item].scales) == ["quick", "standard", "paper"]
-    assert all(EXPERIMENTS[item].scales.values())
-
-
-def test_a_unit_depends_on_its_setting_and_seed_alone():
-    experiment = shrunk(EXPERIMENTS["figure-5"], "figure-5")
-    setting = experiment.scales["quick"][0]
-    first = experiment.measure(setting, 3, silent)
-    experiment.measure(setting, 4, silent)
-    assert experiment.measure(setting, 3, silent) == first
+from featureprism.papers.gmm_flow.propositions import Contest, measure
+from featureprism.papers.gmm_flow.robustness import half_radius
+from featureprism.theory.gmm_flow import nominal_mass, proposition_1
 
 
 def test_radii_are_withheld_when_the_attack_fails_its_self_test():
-    good = {
-        "kind": "summary",
-        "model": "relu",
-        "half_radius": 0.3,
-        "self_test_passed": True,
-        "train_accuracy": 1.0,
-    }
-    assert half_radii([good], "relu") == [0.3]
+    row = {"kind": "summary", "seed": 0, "model": "relu", "half_radius": 0.3}
+    good = {**row, "self_test_passed": True, "train_accuracy": 1.0}
+    assert half_radius(Rows.gather([good]), "relu") == [0.3]
     for flaw in ({"self_test_passed": False}, {"train_accuracy": 0.99}):
-        assert math.isnan(half_radii([good | flaw], "relu")[0])
+        assert math.isnan(half_radius(Rows.gather([good | flaw]), "relu")[0])
 
 
-def test_the_helpers_of_claims_recover_known_laws():
-    rows = [
-        {"kind": "summary", "series": "s", "seed": seed, "alpha": a, "distance": 7 * a**1.5}
-        for seed in (0, 1)
-        for a in (0.1, 0.2, 0.4)
-    ]
-    assert slope_by_seed(rows, "s") == pytest.approx([1.5, 1.5])
-    law = [{"cluster": 0, "time": t / 10, "mass": nominal_mass(1e-4, t / 10)} for t in range(100)]
-    assert mass_law_error(law) < 1e-9
-    assert mass_law_error([{**r, "mass": r["mass"] ** 2} for r in law]) > 0.05
-    assert steps_to_align([{"step": 4, "alignment": 0.5}, {"step": 6, "alignment": 0.995}]) == 6
+def test_known_laws_are_recovered():
+    law = [{"seed": 0, "cluster": 0, "time": t / 10, "mass": nominal_mass(1e-4, t / 10)} for t in range(100)]
+    assert mass_law_error(Rows.gather(law)) < 1e-9
+    assert mass_law_error(Rows.gather({**row, "mass": row["mass"] ** 2} for row in law)) > 0.05
+    steps = [{"kind": "step", "seed": 0, "start": "a", "step": t, "alignment": 1 - 0.5**t} for t in range(10)]
+    assert steps_to_align(Rows.gather(steps), "a") == [7]  # 1 - 2⁻⁷ = 0.992
 
 
-@pytest.mark.slow
-def test_the_quick_scale_shows_what_it_must(tmp_path):
-    claims = {c.id: c for e in EXPERIMENTS.values() for c in run(e, "quick", [0, 1, 2], tmp_path).claims}
-    not_shown = {
-        "figure-6.faster-as-printed",
-        "figure-7.prelu",
-    }  # the printed recipes do not give their claims
-    assert {name for name, claim in claims.items() if not claim.holds} <= not_shown
+@pytest.mark.parametrize("classifier", ["bayes", "nearest cluster", "F^(p)", "linear", "random pReLU"])
+def test_no_classifier_has_less_robust_error_than_proposition_1_says(classifier):
+    """True for every classifier and draw of the noise (Lemma 1), so it tests the attack and not the paper."""
+    setting = Contest(
+        classifier=classifier, dim=40, positive=3, negative=2, per_cluster=1, exact_points=5, noise_draws=4
+    )
+    (error,) = [row for row in measure(setting, 0, Context()) if row["kind"] == "error"]
+    assert error["midpoint_error"] >= proposition_1(setting) - 1e-12
+    assert error["robust_error"] >= error["midpoint_error"] - 1e-12
+    assert error["least_lemma_1_count"] >= 2
+
+
+@pytest.mark.parametrize("experiment", PAPER.experiments, ids=lambda e: e.item)
+def test_every_item_has_the_three_scales(experiment):
+    assert list(experiment.scales) == ["quick", "standard", "paper"]
+    assert all(experiment.scales.values())

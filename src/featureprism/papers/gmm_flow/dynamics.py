@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, log, nan
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -304,7 +305,7 @@ CLAIMS_4 = (
         premises=under("assumption-2"),
     ),
 )
-SIZES = {
+SIZES: dict[str, dict[str, Any]] = {
     "quick": {"dim": 500, "per_cluster": 200, "width": 100, "steps": 200, "distance_every": 10},
     "standard": {"dim": 1000, "per_cluster": 500, "width": 100, "steps": 250, "distance_every": 10},
     "paper": {"dim": 1000, "per_cluster": 500, "width": 200, "steps": 1000, "distance_every": 20},
