@@ -10,8 +10,8 @@ from featureprism.networks.deep import image_network
 from featureprism.training.images import Recipe, train_images
 
 digits = load_images("digits")
-x, y = digits.x_train[:600], digits.y_train[:600]
-attack = ImageAttack(norm=2, eps=0.8, steps=5)
+x, y = digits.x_train[:500], digits.y_train[:500]
+attack = ImageAttack(norm=2, eps=0.8, steps=3)
 for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack))):
     net = image_network("resnet-10", (1, 8, 8), 10, factor=0.125, generator=generator_for("start", 0))
     recipe = Recipe(epochs=6, batch_size=32, step_size=0.05, warm_up=2)
@@ -19,11 +19,11 @@ for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack)))
     kept = [
         survivors(
             net,
-            digits.x_test[:200],
-            digits.y_test[:200],
-            ImageAttack(2, eps, steps=20),
+            digits.x_test[:100],
+            digits.y_test[:100],
+            ImageAttack(2, eps, steps=10),
             generator=generator_for("test", 0),
         )
-        for eps in (0.0, 0.4, 0.8, 1.2)
+        for eps in (0.0, 0.4, 0.8)
     ]
     print(name, [round(float(k.double().mean()), 2) for k in kept])

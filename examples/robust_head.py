@@ -14,7 +14,7 @@ heads = {
     "sub-classes found": DecoupledHead(num_subclasses=10, p=3, random_state=0),
 }
 for name, head in heads.items():
-    bracket = head.fit(X_train, y_train).robust_radius(X_test[:40], y_test[:40])
+    bracket = head.fit(X_train, y_train).robust_radius(X_test[:20], y_test[:20])
     low, high = bracket.certified.median(), bracket.attacked.median()
     print(
         f"{name}: accuracy {head.score(X_test, y_test):.1%}, median radius {low:.3f} (proven) to {high:.3f}"
