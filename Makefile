@@ -3,14 +3,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-slow check bench clean
 
 demo: .venv/run.stamp            ## reproduce gmm-flow at the quick scale and write the report
 	$(BIN)/featureprism reproduce gmm-flow --scale quick --out demo
 	$(BIN)/featureprism report demo
 
-test: .venv/dev.stamp            ## the quick tests (slow ones: .venv/bin/pytest -m slow)
+test: .venv/dev.stamp            ## the quick tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+test-slow: .venv/dev.stamp       ## the others: every head, ten thousand networks against brute force
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
 
 check: .venv/dev.stamp           ## format, lint, types, layers
 	$(BIN)/ruff format --check .
