@@ -34,11 +34,11 @@ def test_a_bracket_refuses_a_certificate_above_an_attack():
 
 
 def test_premises_know_their_slack():
-    premise = Premise("x", 0.02, "<=", 0.10)
+    premise = Premise("x.size", "x", 0.02, "<=", 0.10)
     assert premise.holds is True
     assert premise.slack == pytest.approx(0.08)
-    assert Premise("x", 0.02, ">=", 0.10).slack == pytest.approx(-0.08)
-    assert Premise("x", math.nan, "<=", 1).holds is None
+    assert Premise("x.size", "x", 0.02, ">=", 0.10).slack == pytest.approx(-0.08)
+    assert Premise("x.size", "x", math.nan, "<=", 1).holds is None
 
 
 def test_claims_are_judged_on_the_mean_and_can_fail():
