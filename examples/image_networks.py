@@ -10,11 +10,11 @@ from featureprism.networks.deep import image_network
 from featureprism.training.images import Recipe, train_images
 
 digits = load_images("digits")
-x, y = digits.x_train[:500], digits.y_train[:500]
+x, y = digits.x_train[:400], digits.y_train[:400]
 attack = ImageAttack(norm=2, eps=0.8, steps=3)
 for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack))):
     net = image_network("resnet-10", (1, 8, 8), 10, factor=0.125, generator=generator_for("start", 0))
-    recipe = Recipe(epochs=6, batch_size=32, step_size=0.05, warm_up=2)
+    recipe = Recipe(epochs=5, batch_size=32, step_size=0.05, warm_up=1)
     train_images(net, x, y, recipe, seed=0, adversary=adversary)
     kept = [
         survivors(

@@ -38,13 +38,19 @@ def test_images_are_enlarged_normalised_and_encoded():
 
 
 @pytest.mark.usefixtures("_open_clip")
-def test_the_command_writes_what_audit_reads(tmp_path, capsys):
+def test_the_command_writes_what_audit_reads(tmp_path, capsys, monkeypatch):
+    def few(name):
+        every = images.load_images(name)
+        train, test = (every.x_train[:12], every.y_train[:12]), (every.x_test[:5], every.y_test[:5])
+        return images.ImageSet(*train, *test, every.source)
+
+    monkeypatch.setattr("featureprism.commands.data.load_images", few)
     file = tmp_path / "e.npz"
     assert main(["embed", "digits", "--out", str(file)]) == 0
     assert capsys.readouterr().out.strip().endswith("e.npz")
     with np.load(file) as found:
-        assert found["x_train"].shape == (1200, 3)
-        assert found["y_test"].shape == (597,)
+        assert found["x_train"].shape == (12, 3)
+        assert found["y_test"].shape == (5,)
     assert main(["embed", "digits", "--out", str(tmp_path / "no" / "e.npz")]) == 2
 
 
