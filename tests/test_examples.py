@@ -27,9 +27,21 @@ def test_example_with_workers_runs(name):
     assert done.stdout.strip()
 
 
-def test_the_examples_of_the_readme_run(capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), {"__name__": "__main__"})
-        assert capsys.readouterr().out.strip()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ELSEWHERE = "dask_jobqueue"  # needs a Slurm cluster
+
+
+def blocks_of(page):
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    return [block for block in blocks if ELSEWHERE not in block]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p)], ids=lambda p: p.name)
+def test_the_examples_of_a_page_run_and_print_what_it_says(page, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks_of(page):
+        exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
+        printed = capsys.readouterr().out
+        said = re.findall(r"^print\(.*\)  # (.*)$", block, flags=re.MULTILINE)
+        assert all(line in printed for line in said)
+        assert printed.strip() or page.name != "README.md"

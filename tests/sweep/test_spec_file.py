@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from featureprism.sweep import Budget, Limits, read_spec
+from featureprism.context import Context
+from featureprism.sweep import Budget, Limits, Rules, read_spec
 
 HERE = Path(__file__).parent
 ITEM = 'item = "gmm-flow/theorem-1"\n'
@@ -34,37 +35,36 @@ def test_a_grid_over_an_item(tmp_path):
         seconds = 60
         memory_mb = 1000
         [budget]
-        tasks = 5
+        units = 5
         """,
     )
-    tasks = asked.tasks()
-    assert len(tasks) == 2 * 3 * 2  # the settings of "fixed N" differ in alpha alone, which the grid replaces
-    assert {t.seed for t in tasks} == {0, 1}
-    assert [(t.setting["alpha"], t.setting["per_cluster"]) for t in tasks[:4]] == [(0.1, 10)] * 2 + [
-        (0.1, 20)
-    ] * 2
-    assert tasks[0].setting["dim"] == 50
-    assert isinstance(tasks[-1].setting["alpha"], float)  # 1 stands for 1.0
-    assert (asked.limits, asked.budget, asked.rerun) == (Limits(60, 1000), Budget(tasks=5), {"failed"})
+    units = list({unit.key: unit for unit in asked.units(Context())}.values())
+    assert len(units) == 2 * 3 * 2  # the settings of "fixed N" differ in alpha alone, which the grid replaces
+    assert {unit.seed for unit in units} == {0, 1}
+    sizes = [(unit.setting.alpha, unit.setting.per_cluster) for unit in units]
+    assert sizes[:4] == [(0.1, 10)] * 2 + [(0.1, 20)] * 2
+    assert units[0].setting.dim == 50
+    assert isinstance(units[-1].setting.alpha, float)  # 1 stands for 1.0
+    assert asked.rules == Rules(Limits(60, 1000), Budget(units=5), retry=True)
 
 
 def test_lists_draws_and_items_as_they_are(tmp_path):
     rows = spec(
         tmp_path, OWN + "seeds = [3]\n[[list]]\nsize = 1\nscale = 0.5\n[[list]]\nsize = 2\nscale = 1.5"
     )
-    assert [s["size"] for s in rows.settings] == [1, 2]
-    assert rows.measure({"size": 1, "scale": 0.5}, 3)[1]["value"] == 1
+    assert [point.setting["size"] for point in rows.points] == [1, 2]
+    assert rows.source({"size": 1, "scale": 0.5}, 3)[1]["value"] == 1
     drawn = spec(tmp_path, OWN + "[random]\ndraws = 9\nsize = {low = 2, high = 5}\nscale = [0.5]")
-    assert len(drawn.settings) == 9
-    assert {s["size"] for s in drawn.settings} <= {2, 3, 4, 5}
-    assert len(spec(tmp_path, ITEM).settings) == 7
+    assert len(drawn.points) == 9
+    assert {point.setting["size"] for point in drawn.points} <= {2, 3, 4, 5}
+    assert len(spec(tmp_path, ITEM).points) == 7
 
 
 def test_the_spec_of_the_manual_is_one(tmp_path):
     manual = (HERE.parents[1] / "docs/sweeps.md").read_text()
     first, *other = re.findall(r"```toml\n(.*?)```", manual, flags=re.DOTALL)
-    assert len(spec(tmp_path, first).tasks()) == 9 * 3
-    counts = [len(spec(tmp_path, first.partition("[grid]")[0] + ways).settings) for ways in other]
+    assert len({unit.key for unit in spec(tmp_path, first).units(Context())}) == 9 * 3
+    counts = [len(spec(tmp_path, first.partition("[grid]")[0] + ways).points) for ways in other]
     assert counts == [
         2 * 3,
         200 * 3,
@@ -88,11 +88,11 @@ def test_the_spec_of_the_manual_is_one(tmp_path):
         (ITEM + 'seeds = "three"', "seeds must be a whole number, got 'three'"),
         (ITEM + "seeds = 0", "no seed"),
         (ITEM + "sedes = 3", "no field 'sedes'. Did you mean 'seeds'"),
-        (ITEM + 'scale = "huge"', "Unknown scale"),
+        (ITEM + 'scale = "huge"', "has no scale 'huge'"),
         (ITEM + '[where]\nseries = "none"', "No setting of gmm-flow/theorem-1"),
         (ITEM + "[limits]\nseconds = -1", "limits.seconds must be more than 0"),
         (ITEM + "[limits]\nsecond = 1", "no field 'second'"),
-        (ITEM + '[budget]\ntasks = "few"', "must be a whole number"),
+        (ITEM + '[budget]\nunits = "few"', "must be a whole number"),
         (ITEM + 'rerun = ["all"]', "rerun is a list"),
         (OWN, "Give one of"),
         (OWN.replace("short", "shrt") + "[grid]\nsize = [1]", "has no function 'shrt'"),

@@ -58,7 +58,7 @@ class Sweep:
         return Unit(self.what, partial(_measured, self.source), setting, seed, fields_of(setting))
 
 
-def _measured(measure: OwnMeasure, setting: Row, seed: int, _context: Context) -> list[Row]:
+def _measured(measure: OwnMeasure, setting: Row, seed: int, _context: Context) -> Any:
     return measure(dict(setting), seed)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -128,7 +129,8 @@ def _own_module(measure: Any) -> ModuleType | None:
     while isinstance(measure, partial):
         measure = next((value for value in measure.args if callable(value)), measure.func)
     name = getattr(measure, "__module__", None) or ""
-    return None if "." in name else sys.modules.get(name)
+    package, dot, _ = name.partition(".")
+    return None if dot and PathFinder.find_spec(package) else sys.modules.get(name)
 
 
 def _callable(measure: bytes | Measure) -> Measure:
