@@ -39,7 +39,7 @@ def test_images_are_enlarged_normalised_and_encoded():
 
 @pytest.mark.usefixtures("_open_clip")
 def test_the_command_writes_what_audit_reads(tmp_path, capsys, monkeypatch):
-    def few(name):
+    def few(name, _folder):
         every = images.load_images(name)
         train, test = (every.x_train[:12], every.y_train[:12]), (every.x_test[:5], every.y_test[:5])
         return images.ImageSet(*train, *test, every.source)

@@ -35,7 +35,7 @@ TINY = {
     ),
     "gmm-flow/figure-5": _tiny("figure-5", **_DESCENT),
     "gmm-flow/figure-6": _tiny("figure-6", **_DESCENT),
-    "gmm-flow/figure-7": _tiny("figure-7", max_cells=1, **(_MODEL | {"epochs": 300})),
+    "gmm-flow/figure-7": _tiny("figure-7", max_cells=1, **_MODEL),
     "gmm-flow/theorem-1": [
         setting
         for setting in _tiny(

@@ -3,12 +3,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from featureprism.experiment import Claim, Experiment, at_least
+from featureprism.papers.gmm_flow.dynamics import FIGURE_4, Flow
 from featureprism.sweep import Local, Serial, Store, reproduce
 
 HERE = Path(__file__).parent
@@ -70,9 +71,13 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(tmp_path):
 
 
 def test_workers_give_the_same_files(tmp_path):
-    alone, many = run(tmp_path / "alone"), run(tmp_path / "many", executor=Local(2))
-    for name in ("rows.jsonl", "claims.json"):
-        assert (alone.folder / name).read_bytes() == (many.folder / name).read_bytes()
+    """Of an experiment that other processes can import."""
+    tiny = [Flow(dim=40, positive=2, negative=2, per_cluster=5, width=8, num_times=3)]
+    for name, executor in (("alone", Serial()), ("many", Local(2))):
+        reproduce([replace(FIGURE_4, scales={"quick": tiny})], "quick", [0, 1], tmp_path / name, executor)
+    for file in ("rows.jsonl", "claims.json"):
+        alone, many = (tmp_path / name / FIGURE_4.id / file for name in ("alone", "many"))
+        assert alone.read_bytes() == many.read_bytes()
 
 
 def test_other_scales_and_seeds_live_side_by_side(tmp_path):
@@ -142,6 +147,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_reproduction as toy
+from featureprism.papers.gmm_flow.dynamics import FIGURE_4, Flow
 from featureprism.sweep import Local
 
 def slow(setting, seed, context):

@@ -75,8 +75,8 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
     if len(values) != len(rows.seeds):
         raise ValueError(f"{claim.name} has {len(values)} values for {len(rows.seeds)} seeds.")
     regime = claim.premises.regime(rows)
-    note = claim.note if isinstance(claim.note, str) else claim.note(rows)
     measured = float(values.mean()) if len(values) else math.nan
+    note = claim.note if isinstance(claim.note, str) else "" if math.isnan(measured) else claim.note(rows)
     if math.isnan(measured):
         ends, outcome, needed = (math.nan, math.nan), Outcome.NOT_MEASURED, None
     elif claim.over == "every seed" or not np.isfinite(values).all():
