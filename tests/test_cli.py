@@ -1,6 +1,8 @@
 import csv
 import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +11,9 @@ import pytest
 import torch
 
 import featureprism.cli as cli
-from featureprism.experiment import Claim, Experiment, Paper, above, below, under
+from featureprism.commands import arguments
+from featureprism.data.images import ARCHIVES
+from featureprism.experiment import SCALES, Claim, Experiment, Paper, above, below, under
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
 from featureprism.papers import all_papers
 from featureprism.records import Premise
@@ -47,11 +51,24 @@ def with_toys(monkeypatch):
 
     def use(*experiments):
         papers = {"toy": Paper("toy", "someone", experiments)}
-        for module in ("papers", "commands.experiments", "report.figures"):
+        for module in ("papers", "commands.listing", "report.figures"):
             monkeypatch.setattr(f"featureprism.{module}.all_papers", lambda: papers)
 
     use(TOY)
     return use
+
+
+def test_the_arguments_name_what_there_is():
+    """They are written down twice, so that --help need not import the rest."""
+    assert arguments.SCALES == SCALES
+    assert list(arguments.IMAGES) == sorted(ARCHIVES)
+    known = arguments.parser()._subparsers._group_actions[0].choices  # pyright: ignore
+    assert set(known) == set(cli.COMMANDS)
+
+
+def test_help_and_version_import_nothing_heavy():
+    script = "import sys, featureprism.cli as cli; cli.parser().format_help(); print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "False\n"
 
 
 def test_list_names_every_experiment(capsys):
@@ -301,7 +318,7 @@ def test_kkt_says_when_there_is_no_reference(tmp_path, capsys):
 
 def test_long_items_are_left_out_unless_asked_for(with_toys, capsys, tmp_path):
     with_toys(replace(TOY, id="toy/long", long=True), replace(TOY, id="toy/short"))
-    for number, (arguments, expected) in enumerate(
+    for number, (named, expected) in enumerate(
         [
             (["toy"], ["toy/short"]),
             (["all"], ["toy/short"]),
@@ -310,7 +327,7 @@ def test_long_items_are_left_out_unless_asked_for(with_toys, capsys, tmp_path):
         ]
     ):
         out = tmp_path / str(number)
-        assert cli.main(["reproduce", *arguments, "--out", str(out), "--workers", "1", "--json"]) == 0
+        assert cli.main(["reproduce", *named, "--out", str(out), "--workers", "1", "--json"]) == 0
         captured = capsys.readouterr()
         assert [item["id"] for item in json.loads(captured.out)["items"]] == expected
         assert ("Left out" in captured.err) == (expected == ["toy/short"])

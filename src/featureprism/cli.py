@@ -1,41 +1,34 @@
-"""The command line; what the commands do is in `commands`."""
+"""The command line: the arguments are in `commands.arguments`, what the commands do in the other modules of `commands`."""
 
-import argparse
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib import import_module
 
-from featureprism.commands import audit, data, experiments, networks, sweeps
+from featureprism.commands.arguments import parser
 
-MODULES = (experiments, networks, sweeps, audit, data)
-COMMANDS = {name: command for module in MODULES for name, command in module.COMMANDS.items()}
 BAD_USAGE, INTERRUPTED = 2, 130
-
-
-def parser() -> argparse.ArgumentParser:
-    """The arguments of every command."""
-    top = argparse.ArgumentParser(
-        prog="featureprism",
-        description="What features gradient descent finds, and how far the networks that use them are from breaking.",
-    )
-    top.add_argument("--version", action="version", version=version("featureprism"))
-    commands = top.add_subparsers(dest="command", required=True)
-
-    def add(name: str, text: str, example: str) -> argparse.ArgumentParser:
-        return commands.add_parser(
-            name, help=text, description=text, epilog=f"Example: featureprism {example}"
-        )
-
-    for module in MODULES:
-        module.add_parsers(add)
-    return top
+COMMANDS = {  # imported when called: most of them need torch
+    "list": "listing.list_experiments",
+    "claims": "listing.list_claims",
+    "reproduce": "experiments.run_reproduce",
+    "report": "experiments.run_report",
+    "radius": "networks.radius",
+    "kkt": "networks.kkt",
+    "sweep": "sweeps.run_sweep",
+    "rows": "sweeps.print_rows",
+    "phase": "sweeps.draw_phase",
+    "audit": "audit.run_audit",
+    "fetch": "data.fetch",
+    "embed": "data.embed",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 bad usage, 3 a claim failed under --strict, 130 interrupted."""
     args = parser().parse_args(argv)
+    module, _, function = COMMANDS[args.command].partition(".")
     try:
-        return COMMANDS[args.command](args)
+        return getattr(import_module(f"featureprism.commands.{module}"), function)(args)
     except (ValueError, OSError) as error:
         print(f"featureprism: {error}", file=sys.stderr)
         return BAD_USAGE

@@ -1,42 +1,12 @@
 """audit: a head on your embeddings, and the robust heads you could have instead."""
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 
 from rich.console import Console
 
 from featureprism.audit import audit
-from featureprism.commands.common import AddParser
 from featureprism.report import progress_bar
 from featureprism.report.audit import heads_table, premises_table, save_pareto
-
-
-def add_parsers(add: AddParser) -> None:
-    """The arguments of the command."""
-    command = add(
-        "audit",
-        "Audit a head on your embeddings, and measure the robust heads you could have instead.",
-        "audit embeddings.npz --head net.npz --out audit",
-    )
-    command.add_argument(
-        "embeddings",
-        type=Path,
-        metavar="EMBEDDINGS.npz",
-        help="x_train, y_train, x_test, y_test (or x, y); optional fine_train",
-    )
-    command.add_argument(
-        "--head", type=Path, metavar="NET.npz", help="the head you have: W, a, activation, or a saved head"
-    )
-    command.add_argument(
-        "--normalise", choices=("unit", "none"), help="scale every row to norm 1, or keep rows as they are"
-    )
-    command.add_argument(
-        "--points", type=int, default=100, metavar="N", help="test points that are bracketed (default: 100)"
-    )
-    command.add_argument(
-        "--out", type=Path, default=Path("audit"), metavar="DIR", help="where results go (default: audit)"
-    )
 
 
 def run_audit(args: argparse.Namespace) -> int:
@@ -63,6 +33,3 @@ def run_audit(args: argparse.Namespace) -> int:
     print(rows[-1]["text"])
     print(f"pareto.png, audit.json, heads/ and head.npz are in {args.out}")
     return 0
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"audit": run_audit}

@@ -1,31 +1,11 @@
 """fetch and embed: image data from its official archives, and its CLIP embeddings."""
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 
-from featureprism.commands.common import AddParser, add_context, context_from
+from featureprism.commands.common import context_from
 from featureprism.data.clip import save_embeddings
-from featureprism.data.images import ARCHIVES, DIGITS, fetch_images, load_images
+from featureprism.data.images import DIGITS, fetch_images, load_images
 from featureprism.report import progress_bar
-
-
-def add_parsers(add: AddParser) -> None:
-    """The arguments of both commands."""
-    fetching = add(
-        "fetch", "Download MNIST or CIFAR-10 into the cache, checked against their sums.", "fetch mnist"
-    )
-    fetching.add_argument("name", choices=sorted(ARCHIVES), help="what to fetch")
-    embedding = add(
-        "embed",
-        "Compute CLIP ViT-B/32 embeddings of images (needs featureprism[clip]).",
-        "embed cifar10 --out cifar10_embeddings.npz",
-    )
-    embedding.add_argument("name", choices=[*sorted(ARCHIVES), "digits"], help="whose embeddings")
-    embedding.add_argument(
-        "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
-    )
-    add_context(embedding)
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -48,6 +28,3 @@ def embed(args: argparse.Namespace) -> int:
         save_embeddings(images, args.out, device=context.device, progress=track(0, 1))
     print(args.out)
     return 0
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"fetch": fetch, "embed": embed}

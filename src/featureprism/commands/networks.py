@@ -1,73 +1,18 @@
 """radius and kkt: your own network on your own points."""
 
 import argparse
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from torch import Tensor
 
 from featureprism.attacks import self_test
-from featureprism.commands.common import AddParser
 from featureprism.files import as_json
 from featureprism.networks import TwoLayerNet, load_net, load_points
 from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.report import kkt_table, progress_bar, save_curve
 from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
-
-
-def add_parsers(add: AddParser) -> None:
-    """The arguments of the commands."""
-    own = add(
-        "radius",
-        "Bracket the robust radius of your own two-layer network on your own points: proven below, attacked above.",
-        "radius net.npz data.npz --out radii",
-    )
-    own.add_argument(
-        "net",
-        type=Path,
-        metavar="NET.npz",
-        help="W, a, optional b, activation (relu, prelu, polynomial, tanh), p",
-    )
-    own.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
-    own.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
-    own.add_argument(
-        "--gap",
-        type=float,
-        default=0.01,
-        help="relative width at which a bracket counts as closed (default: 0.01)",
-    )
-    own.add_argument(
-        "--seconds", type=float, default=1.0, metavar="S", help="proof time per point (default: 1)"
-    )
-    own.add_argument(
-        "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
-    )
-
-    audit = add(
-        "kkt",
-        "Audit how close your two-layer ReLU network is to a KKT point of the max-margin problem on your data.",
-        "kkt net.npz data.npz",
-    )
-    audit.add_argument("net", type=Path, metavar="NET.npz", help="W, a, optional b, activation relu")
-    audit.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
-    audit.add_argument(
-        "--tolerance",
-        type=float,
-        default=1e-3,
-        metavar="T",
-        help="neurons within T ‖w‖‖x‖ of their kink may have any derivative in [0, 1] (default: 0.001)",
-    )
-    audit.add_argument(
-        "--most-points",
-        type=int,
-        default=2000,
-        metavar="N",
-        help="solve for the exact point beside it up to N points (default: 2000)",
-    )
-    audit.add_argument("--json", action="store_true", help="print JSON")
 
 
 def radius(args: argparse.Namespace) -> int:
@@ -127,6 +72,3 @@ def _reference(net: TwoLayerNet, x: Tensor, y: Tensor, margin: float) -> dict[st
         return facts
     positive, negative = direction_cosines(net, best.net).tolist()
     return facts | {"cosine_positive": positive, "cosine_negative": negative}
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"radius": radius, "kkt": kkt}

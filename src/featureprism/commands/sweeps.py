@@ -1,12 +1,11 @@
 """sweep, rows and phase: many settings, what they gave, and its picture."""
 
 import argparse
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from featureprism.commands.common import AddParser, add_context, add_executor, chosen_executor, context_from
+from featureprism.commands.common import chosen_executor, context_from
 from featureprism.experiment import Experiment
 from featureprism.records import Row
 from featureprism.report import progress_bar
@@ -16,54 +15,6 @@ from featureprism.sweep.export import as_csv, json_lines, write_parquet
 from featureprism.sweep.work import DONE
 
 BAD_USAGE = 2
-
-
-def add_parsers(add: AddParser) -> None:
-    """The arguments of the commands."""
-    doing = add(
-        "sweep",
-        "Run an item or your own function over many settings and seeds; a second call goes on where the first was stopped.",
-        "sweep noise.toml --out noise --workers 2",
-    )
-    doing.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to sweep; see docs/sweeps.md")
-    doing.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
-    add_executor(doing)
-    add_context(doing)
-
-    rows = add(
-        "rows",
-        "Print what was measured as JSON lines or CSV, or write DIR/rows.parquet.",
-        "rows noise --csv",
-    )
-    rows.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep or reproduce wrote")
-    rows.add_argument("--item", metavar="NAME", help="which item, where the folder has several")
-    form = rows.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="print CSV")
-    form.add_argument("--parquet", action="store_true", help="write DIR/rows.parquet")
-
-    phase = add(
-        "phase",
-        "Draw a value of a sweep over two parameters: heat map, contours, slices with fitted exponents.",
-        "phase noise --x alpha --y per_cluster --value distance --theory predicted_distance",
-    )
-    phase.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep or reproduce wrote")
-    phase.add_argument("--item", metavar="NAME", help="which item, where the folder has several")
-    for name, text in (
-        ("x", "the parameter along x"),
-        ("y", "the parameter along y"),
-        ("value", "what to draw"),
-    ):
-        phase.add_argument(f"--{name}", required=True, metavar="COLUMN", help=text)
-    phase.add_argument(
-        "--theory", metavar="COLUMN", help="what the theory predicts for the value, drawn dashed"
-    )
-    phase.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="only these rows; may be given several times",
-    )
 
 
 def run_sweep(args: argparse.Namespace) -> int:
@@ -171,10 +122,3 @@ def _is_same(value: Any, text: str) -> bool:
         return str(value) == text or float(text) == value
     except ValueError:
         return False
-
-
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "sweep": run_sweep,
-    "rows": print_rows,
-    "phase": draw_phase,
-}

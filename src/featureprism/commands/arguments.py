@@ -1,0 +1,247 @@
+"""The arguments of every command. Nothing heavy is imported here, so that --help and --version answer at once."""
+
+import argparse
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+
+Add = Callable[[str, str, str], argparse.ArgumentParser]
+DATA = "FEATUREPRISM_DATA"  # the folder of real data, or one .npz file
+DEVICE = "FEATUREPRISM_DEVICE"  # where image networks are trained: cpu, cuda, mps
+SCALES = ("quick", "standard", "paper")
+IMAGES = ("cifar10", "mnist")  # what can be fetched
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of every command."""
+    top = argparse.ArgumentParser(
+        prog="featureprism",
+        description="What features gradient descent finds, and how far the networks that use them are from breaking.",
+    )
+    top.add_argument("--version", action="version", version=version("featureprism"))
+    commands = top.add_subparsers(dest="command", required=True)
+
+    def add(name: str, text: str, example: str) -> argparse.ArgumentParser:
+        return commands.add_parser(
+            name, help=text, description=text, epilog=f"Example: featureprism {example}"
+        )
+
+    for add_group in (_experiments, _networks, _sweeps, _audit, _data):
+        add_group(add)
+    return top
+
+
+def _experiments(add: Add) -> None:
+    """The arguments of the commands."""
+    listing = add("list", "Show every experiment that can be reproduced.", "list --json")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    claims = add(
+        "claims",
+        "Show what is claimed, by whom and with which bound, without running anything.",
+        "claims gmm-flow/figure-2",
+    )
+    claims.add_argument(
+        "name",
+        nargs="?",
+        default="all",
+        metavar="PAPER[/ITEM]",
+        help="a paper or one of its items (default: all)",
+    )
+    claims.add_argument("--json", action="store_true", help="print JSON")
+    doing = add(
+        "reproduce",
+        "Run the experiments of a paper and judge its claims.",
+        "reproduce gmm-flow/figure-5 --scale quick --out runs",
+    )
+    doing.add_argument("name", metavar="PAPER[/ITEM]", help="a paper, one of its items, or all")
+    doing.add_argument("--scale", choices=SCALES, default="quick", help="how large (default: quick)")
+    doing.add_argument("--seeds", type=int, default=3, metavar="N", help="how many seeds (default: 3)")
+    doing.add_argument("--seed", type=int, default=0, metavar="S", help="the first seed (default: 0)")
+    doing.add_argument(
+        "--out", type=Path, default=Path("runs"), metavar="DIR", help="where results go (default: runs)"
+    )
+    add_executor(doing)
+    add_context(doing)
+    doing.add_argument(
+        "--long", action="store_true", help="with a paper: also its items on images, which take minutes each"
+    )
+    doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
+    doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
+    page = add("report", "Write DIR/index.html and DIR/results.md from the results in DIR.", "report runs")
+    page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
+
+
+def _networks(add: Add) -> None:
+    """The arguments of the commands."""
+    own = add(
+        "radius",
+        "Bracket the robust radius of your own two-layer network on your own points: proven below, attacked above.",
+        "radius net.npz data.npz --out radii",
+    )
+    own.add_argument(
+        "net",
+        type=Path,
+        metavar="NET.npz",
+        help="W, a, optional b, activation (relu, prelu, polynomial, tanh), p",
+    )
+    own.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
+    own.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
+    own.add_argument(
+        "--gap",
+        type=float,
+        default=0.01,
+        help="relative width at which a bracket counts as closed (default: 0.01)",
+    )
+    own.add_argument(
+        "--seconds", type=float, default=1.0, metavar="S", help="proof time per point (default: 1)"
+    )
+    own.add_argument(
+        "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
+    )
+
+    audit = add(
+        "kkt",
+        "Audit how close your two-layer ReLU network is to a KKT point of the max-margin problem on your data.",
+        "kkt net.npz data.npz",
+    )
+    audit.add_argument("net", type=Path, metavar="NET.npz", help="W, a, optional b, activation relu")
+    audit.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
+    audit.add_argument(
+        "--tolerance",
+        type=float,
+        default=1e-3,
+        metavar="T",
+        help="neurons within T ‖w‖‖x‖ of their kink may have any derivative in [0, 1] (default: 0.001)",
+    )
+    audit.add_argument(
+        "--most-points",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="solve for the exact point beside it up to N points (default: 2000)",
+    )
+    audit.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _sweeps(add: Add) -> None:
+    """The arguments of the commands."""
+    doing = add(
+        "sweep",
+        "Run an item or your own function over many settings and seeds; a second call goes on where the first was stopped.",
+        "sweep noise.toml --out noise --workers 2",
+    )
+    doing.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to sweep; see docs/sweeps.md")
+    doing.add_argument("--out", type=Path, required=True, metavar="DIR", help="where results go")
+    add_executor(doing)
+    add_context(doing)
+
+    rows = add(
+        "rows",
+        "Print what was measured as JSON lines or CSV, or write DIR/rows.parquet.",
+        "rows noise --csv",
+    )
+    rows.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep or reproduce wrote")
+    rows.add_argument("--item", metavar="NAME", help="which item, where the folder has several")
+    form = rows.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV")
+    form.add_argument("--parquet", action="store_true", help="write DIR/rows.parquet")
+
+    phase = add(
+        "phase",
+        "Draw a value of a sweep over two parameters: heat map, contours, slices with fitted exponents.",
+        "phase noise --x alpha --y per_cluster --value distance --theory predicted_distance",
+    )
+    phase.add_argument("folder", type=Path, metavar="DIR", help="a folder that sweep or reproduce wrote")
+    phase.add_argument("--item", metavar="NAME", help="which item, where the folder has several")
+    for name, text in (
+        ("x", "the parameter along x"),
+        ("y", "the parameter along y"),
+        ("value", "what to draw"),
+    ):
+        phase.add_argument(f"--{name}", required=True, metavar="COLUMN", help=text)
+    phase.add_argument(
+        "--theory", metavar="COLUMN", help="what the theory predicts for the value, drawn dashed"
+    )
+    phase.add_argument(
+        "--where",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="only these rows; may be given several times",
+    )
+
+
+def _audit(add: Add) -> None:
+    """The arguments of the command."""
+    command = add(
+        "audit",
+        "Audit a head on your embeddings, and measure the robust heads you could have instead.",
+        "audit embeddings.npz --head net.npz --out audit",
+    )
+    command.add_argument(
+        "embeddings",
+        type=Path,
+        metavar="EMBEDDINGS.npz",
+        help="x_train, y_train, x_test, y_test (or x, y); optional fine_train",
+    )
+    command.add_argument(
+        "--head", type=Path, metavar="NET.npz", help="the head you have: W, a, activation, or a saved head"
+    )
+    command.add_argument(
+        "--normalise", choices=("unit", "none"), help="scale every row to norm 1, or keep rows as they are"
+    )
+    command.add_argument(
+        "--points", type=int, default=100, metavar="N", help="test points that are bracketed (default: 100)"
+    )
+    command.add_argument(
+        "--out", type=Path, default=Path("audit"), metavar="DIR", help="where results go (default: audit)"
+    )
+
+
+def _data(add: Add) -> None:
+    """The arguments of both commands."""
+    fetching = add(
+        "fetch", "Download MNIST or CIFAR-10 into the cache, checked against their sums.", "fetch mnist"
+    )
+    fetching.add_argument("name", choices=IMAGES, help="what to fetch")
+    embedding = add(
+        "embed",
+        "Compute CLIP ViT-B/32 embeddings of images (needs featureprism[clip]).",
+        "embed cifar10 --out cifar10_embeddings.npz",
+    )
+    embedding.add_argument("name", choices=(*IMAGES, "digits"), help="whose embeddings")
+    embedding.add_argument(
+        "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
+    )
+    add_context(embedding)
+
+
+def add_context(command: argparse.ArgumentParser) -> None:
+    """--data and --device."""
+    command.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help=f"folder with archives or .npz files, or one .npz file (default: ${DATA}, then the cache of fetch)",
+    )
+    command.add_argument(
+        "--device",
+        metavar="NAME",
+        help=f"where image networks are trained: cpu, cuda, mps (default: ${DEVICE}, or cpu)",
+    )
+
+
+def add_executor(command: argparse.ArgumentParser) -> None:
+    """--executor, --workers and --scheduler."""
+    command.add_argument(
+        "--executor", choices=("local", "dask"), default="local", help="where units run (default: local)"
+    )
+    command.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="how many local processes (default: one for each core; 1 runs in this process)",
+    )
+    command.add_argument(
+        "--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786"
+    )
