@@ -17,6 +17,7 @@ from featureprism.experiment import SCALES, Claim, Experiment, Paper, above, bel
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
 from featureprism.papers import all_papers
 from featureprism.records import Premise
+from featureprism.report.figures import DRAWINGS
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
 
@@ -134,7 +135,9 @@ def test_json_is_one_object_and_nothing_else_is_on_stdout(tmp_path, capsys):
 def test_strict_tells_of_failed_claims(with_toys, tmp_path, capsys):
     arguments = ["reproduce", "toy/item", "--out", str(tmp_path), "--workers", "1"]
     assert cli.main(arguments) == 0
-    assert cli.main([*arguments, "--strict"]) == 0  # what is ours is not the paper's failure
+    assert cli.main([*arguments, "--strict"]) == 3  # one of them is not measured
+    with_toys(replace(TOY, claims=CLAIMS[:1]))
+    assert cli.main([*arguments, "--strict"]) == 0
     with_toys(replace(TOY, claims=(replace(CLAIMS[0], bound=below(0.0)),)))
     assert cli.main([*arguments, "--strict"]) == 3
     assert "item.x" in capsys.readouterr().out
@@ -154,6 +157,20 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
     table = (tmp_path / "results.md").read_text()
     assert "| `item.x` t <b> | 4 ± 2.5 | > 0 |  | holds |" in table
     assert "scale quick; seeds 0, 1, 2" in table
+
+
+def test_a_claim_or_a_drawing_that_raises_is_told_in_one_sentence(with_toys, tmp_path, capsys, monkeypatch):
+    arguments = ["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]
+    monkeypatch.setitem(DRAWINGS, "toy/item", lambda rows: rows.nothing_of_that_name)
+    assert cli.main(arguments) == 0
+    assert "toy/item: no figure could be drawn: AttributeError" in capsys.readouterr().err
+    with_toys(
+        replace(TOY, claims=(replace(CLAIMS[0], value=lambda rows: rows.of("v").per_seed("value")[:1]),))
+    )
+    assert cli.main(arguments) == 2
+    told = capsys.readouterr().err
+    assert "The claim item.x of toy/item cannot be judged: ValueError: x has 1 values for 3 seeds." in told
+    assert "Traceback" not in told
 
 
 def test_a_unit_that_fails_is_told_and_nothing_else_is_lost(with_toys, tmp_path, capsys):

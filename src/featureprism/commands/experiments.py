@@ -35,7 +35,11 @@ def run_reproduce(args: argparse.Namespace) -> int:
     console = Console()
 
     def finish(result: Result) -> None:
-        save_figure(result.experiment, result.rows, result.folder)
+        try:
+            save_figure(result.experiment, result.rows, result.folder)
+        except Exception as error:  # whatever a drawing raises: the numbers are there without it
+            told = f"{type(error).__name__}: {error}"
+            print(f"{result.experiment.id}: no figure could be drawn: {told}", file=sys.stderr)
         if not args.json:
             console.print(claims_table(f"{result.experiment.id}: {result.experiment.title}", result.verdicts))
 
@@ -127,9 +131,7 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
             file=sys.stderr,
         )
         return BAD_USAGE
-    missed = any(
-        v.outcome != Outcome.HOLDS for r in results for v in r.verdicts if v.claim.speaker == "paper"
-    )
+    missed = any(v.outcome != Outcome.HOLDS for r in results for v in r.verdicts)
     return CLAIM_FAILED if args.strict and missed else 0
 
 

@@ -60,7 +60,16 @@ class Experiment:
 
     def judge(self, rows: Rows) -> list[Verdict]:
         """Every claim beside what was measured."""
-        return [judge(claim, rows, self.claim_id(claim)) for claim in self.claims]
+        return [self._judged(claim, rows) for claim in self.claims]
+
+    def _judged(self, claim: Claim, rows: Rows) -> Verdict:
+        try:
+            return judge(claim, rows, self.claim_id(claim))
+        except Exception as error:  # whatever the function of a claim raises
+            told = f"{type(error).__name__}: {error}"
+            raise ValueError(
+                f"The claim {self.claim_id(claim)} of {self.id} cannot be judged: {told}"
+            ) from error
 
     def claim_id(self, claim: Claim) -> str:
         """ITEM.NAME."""

@@ -6,6 +6,7 @@ units holds every setting × seed ever planned, known by a hash of all that its 
 
 import json
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from featureprism.sweep.work import DONE, Outcome
 
 FILE = "units.sqlite"
 FORMAT = 2
+TRIES = 100
 SCHEMA = f"""
 CREATE TABLE units (unit INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, what TEXT NOT NULL, setting TEXT NOT NULL,
   seed INTEGER NOT NULL, code TEXT NOT NULL, versions TEXT NOT NULL, is_current INTEGER NOT NULL DEFAULT 1,
@@ -46,7 +48,7 @@ class Store:
 
     def _open(self, write: bool) -> None:
         if write:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            self._write_ahead()
             self._db.execute(
                 "PRAGMA synchronous = NORMAL"
             )  # a kill loses nothing, a power cut the last moments
@@ -60,6 +62,16 @@ class Store:
             raise ValueError(
                 f"{self.path} has format {self._format()}, this version of featureprism reads {FORMAT}."
             )
+
+    def _write_ahead(self) -> None:
+        """WAL mode; while another process switches to it SQLite refuses at once, whatever the timeout."""
+        for _ in range(TRIES):
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                time.sleep(0.1)
+        self._db.execute("PRAGMA journal_mode = WAL")
 
     def _format(self) -> int:
         return self._db.execute("PRAGMA user_version").fetchone()[0]
