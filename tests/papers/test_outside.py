@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -25,42 +26,57 @@ def installed(tmp_path_factory):
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(EXAMPLE / "src")])}
 
 
-def command(*arguments, env=None):
-    line = [sys.executable, "-m", "featureprism.cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, env=env)
+SEVERAL = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from featureprism.cli import main
+for line in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(line)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+def commands(*lines, env=None):
+    """Exit code, stdout and stderr of several commands, one after the other in one new process."""
+    texts = json.dumps([[str(word) for word in line] for line in lines])
+    run = subprocess.run(
+        [sys.executable, "-c", SEVERAL, texts], capture_output=True, text=True, env=env, check=True
+    )
+    return [tuple(json.loads(line)) for line in run.stdout.splitlines()]
 
 
 def test_the_entry_point_is_that_of_the_example():
-    import tomllib
-
     table = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())
     assert table["project"]["entry-points"]["featureprism.papers"] == {"xor-grokking": "xor_grokking:PAPER"}
 
 
 def test_nothing_mentions_it_when_it_is_not_installed():
-    assert "xor-grokking" not in command("list").stdout
-    assert command("claims", "xor-grokking").returncode == 2
+    (_, listed, told), (code, _, _) = commands(["list"], ["claims", "xor-grokking"])
+    assert "xor-grokking" not in listed + told
+    assert code == 2
 
 
 def test_installed_it_is_listed_claimed_reproduced_reported_and_swept(installed, tmp_path):
-    listed = command("list", env=installed)
-    assert "xor-grokking/one-step" in listed.stdout
-    assert "The paper 'broken' is left out: ModuleNotFoundError" in listed.stderr
-    claims = json.loads(command("claims", "xor-grokking", "--json", env=installed).stdout)
-    assert claims[0]["id"] == "one-step.overfits-at-once"
-    out = tmp_path / "runs"
-    run = command(
-        "reproduce", "xor-grokking", "--seeds", 2, "--workers", 2, "--out", out, "--json", env=installed
+    out, spec = tmp_path / "runs", tmp_path / "spec.toml"
+    spec.write_text('item = "xor-grokking/one-step"\n[fixed]\ntest_points = 50\n[grid]\ndim = [50, 100]\n')
+    listed, claims, run, report, swept = commands(
+        ["list"],
+        ["claims", "xor-grokking", "--json"],
+        ["reproduce", "xor-grokking", "--seeds", 2, "--workers", 2, "--out", out, "--json"],
+        ["report", out],
+        ["sweep", spec, "--out", tmp_path / "sweep", "--workers", 1],
+        env=installed,
     )
-    assert run.returncode == 0, run.stderr
-    verdicts = {claim["id"]: claim for claim in json.loads(run.stdout)["claims"]}
+    assert "xor-grokking/one-step" in listed[1]
+    assert "The paper 'broken' is left out: ModuleNotFoundError" in listed[2]
+    assert json.loads(claims[1])[0]["id"] == "one-step.overfits-at-once"
+    assert run[0] == 0, run[2]
+    verdicts = {claim["id"]: claim for claim in json.loads(run[1])["claims"]}
     assert verdicts["one-step.overfits-at-once"]["measured"] > 0.95
     assert verdicts["one-step.one-step-is-chance"]["measured"] < 0.6
     assert verdicts["one-step.benign"]["measured"] > 0.9
     assert verdicts["one-step.benign"]["regime"]["failing"] == ["assumptions.signal", "assumptions.dim"]
-    page = Path(command("report", out, env=installed).stdout.strip())
-    assert "xor-grokking/one-step" in page.read_text()
-    spec = tmp_path / "spec.toml"
-    spec.write_text('item = "xor-grokking/one-step"\n[fixed]\ntest_points = 50\n[grid]\ndim = [50, 100]\n')
-    swept = command("sweep", spec, "--out", tmp_path / "sweep", "--workers", 1, env=installed)
-    assert "2 of 2 units are finished" in swept.stdout, swept.stderr
+    assert "xor-grokking/one-step" in Path(report[1].strip()).read_text()
+    assert "2 of 2 units are finished" in swept[1], swept[2]
