@@ -52,7 +52,7 @@ def with_toys(monkeypatch):
 
     def use(*experiments):
         papers = {"toy": Paper("toy", "someone", experiments)}
-        for module in ("papers", "commands.listing", "report.figures"):
+        for module in ("papers", "commands.listing", "report.figures", "report.markdown"):
             monkeypatch.setattr(f"featureprism.{module}.all_papers", lambda: papers)
 
     use(TOY)

@@ -18,6 +18,7 @@ from featureprism.files import as_json
 from featureprism.papers import experiments_called
 from featureprism.records import Row
 from featureprism.report import claims_table, progress_bar, save_figure, write_report
+from featureprism.report.claims import tally
 from featureprism.sweep import Failure, Result, reproduce
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
@@ -58,6 +59,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json(as_object(args, results, failures), indent=1))
     else:
+        print(f"{tally(v.as_row() for r in results for v in r.verdicts)}.")
         print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
     return ending(args, results, failures)
 

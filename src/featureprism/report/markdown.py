@@ -2,6 +2,7 @@
 
 from itertools import groupby
 
+from featureprism.papers import all_papers
 from featureprism.records import Row
 from featureprism.report import claims as words
 
@@ -21,8 +22,16 @@ def results_page(items: list[tuple[Row, list[Row]]]) -> str:
         members = list(group)
         claims = [claim for _, own in members for claim in own]
         parts.append(f"## {paper}\n\n{len(members)} items, {len(claims)} claims. {words.tally(claims)}.\n")
+        parts += _missing(paper, {about["id"] for about, _ in members})
         parts += [_item(about, own) for about, own in members]
     return "\n".join(parts)
+
+
+def _missing(paper: str, there: set[str]) -> list[str]:
+    """The items of a paper that were not run, in a sentence."""
+    known = all_papers()[paper].experiments if paper in all_papers() else ()
+    missing = [f"`{e.item}`" for e in known if e.id not in there]
+    return [f"Not run here: {', '.join(missing)}.\n"] if missing else []
 
 
 def _provenance(abouts: list[Row]) -> str:
