@@ -102,15 +102,14 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
 
 
 def _note(data: str, which: str) -> Callable[[Rows], str]:
-    """Which heads were chosen, what they lose, and how long adversarial training takes beside them."""
+    """Which heads were chosen, and what they lose; times are in the rows, for they differ from run to run."""
 
     def note(rows: Rows) -> str:
         chosen = rows.of("gain", data=data, which=which)
         if not len(chosen):
             return "not measured: data not found"
-        loss, times = 100 * chosen.column("loss").mean(), chosen.column("time_ratio").mean()
-        cost = "" if np.isnan(times) else f"; adversarial training takes {times:.1f} times as long"
-        return f"{', '.join(chosen.distinct('head'))}; loses {loss:.1f} points of accuracy{cost}"
+        loss = 100 * chosen.column("loss").mean()
+        return f"{', '.join(chosen.distinct('head'))}; loses {loss:.1f} points of accuracy"
 
     return note
 
