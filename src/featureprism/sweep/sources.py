@@ -42,7 +42,7 @@ def source_hash(function: Callable) -> str:
 def _text(module: str, name: str) -> str:
     """A definition without comments, docstrings and places."""
     statements = _read(module).definitions.get(name, []) if name else _read(module).nameless
-    return "\n".join([f"{module}:{name}", *map(_plain, statements)])
+    return "\n".join([f"{module}:{name}", *map(ast.unparse, statements)])
 
 
 def _typed_in(function: Any) -> bytes:
@@ -108,8 +108,8 @@ def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definit
 
 def _targets(statement: ast.stmt, module: str, packages: frozenset[str]) -> Iterator[Definition]:
     """The definitions that a statement names; module.name is followed to the name alone."""
-    top, through = _read(module), set[ast.Name]()
-    for node in ast.walk(statement):
+    top, through, nodes = _read(module), set[ast.Name](), list(ast.walk(statement))
+    for node in nodes:
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
@@ -120,7 +120,7 @@ def _targets(statement: ast.stmt, module: str, packages: frozenset[str]) -> Iter
                 through.add(node.value)
                 if target.partition(".")[0] in packages:
                     yield target, node.attr
-    for node in ast.walk(statement):
+    for node in nodes:
         if isinstance(node, ast.Name) and node not in through:
             if node.id in top.definitions:
                 yield module, node.id
@@ -172,10 +172,14 @@ def _read(module: str) -> Module:
     path = _path(module)
     assert path is not None
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = list(ast.walk(tree))
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            node.body = [s for s in node.body if not _is_text(s)] or [ast.Pass()]
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     imports = {
         local: target
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
         for local, target in _import_targets(node, package)
     }
@@ -228,12 +232,3 @@ def _import_targets(
 
 def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _plain(statement: ast.stmt) -> str:
-    """A statement without comments, docstrings and places."""
-    tree = ast.parse(ast.unparse(statement))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            node.body = [s for s in node.body if not _is_text(s)] or [ast.Pass()]
-    return ast.unparse(tree)
