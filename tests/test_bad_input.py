@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ READERS = [
 ]
 
 
-@pytest.mark.parametrize(("command", "file"), READERS, ids=" ".join)
+@pytest.mark.parametrize(("command", "file"), READERS, ids=map(" ".join, READERS))
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_file_that_is_no_npz_file_is_named(command, file, damage, folder, capsys):
     spoil, said = DAMAGES[damage]
@@ -228,7 +229,7 @@ def test_a_head_that_is_none_is_refused(changes, said, folder):
         ({"y": np.ones(2)}, "one label per point"),
         ({"x": np.zeros((0, 3)), "y": np.zeros(0)}, "at least 1 point, got 0"),
         ({"x": np.eye(3) * 1e300}, "overflow"),
-        ({"x": np.eye(3) * np.inf}, "NaN or infinite"),
+        ({"x": np.full((3, 3), np.inf)}, "NaN or infinite"),
         ({"x": np.ones((3, 2))}, "dimension 2, the network takes 3"),
         ({"x": np.ones(3)}, "rows of shape (n, d)"),
         ({"y": None}, "lacks y"),
@@ -317,7 +318,7 @@ X, Y = torch.eye(3).double(), torch.ones(3).double()
         (lambda: kkt_audit(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
         (lambda: kkt_audit(small_net(), X[:0], Y[:0]), "at least 1 point"),
         (lambda: Request(seconds_per_point=-1), "0 or more"),
-        (lambda: bracket_points(small_net(), X[:0], Y[:0], Request(), None), "at least 1 point"),
+        (lambda: bracket_points(small_net(), X[:0], Y[:0], Request(), Path("radii")), "at least 1 point"),
         (lambda: small_net(X * 1j), "W must hold real floating-point numbers, got torch.complex128"),
         (lambda: small_net(X.long()), "W must hold real floating-point numbers, got torch.int64"),
         (lambda: small_net(X[:0]), "at least one neuron"),

@@ -32,7 +32,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not beginning.startswith(ARCHIVE):
         raise ValueError(f"Cannot read {path}: it is {_looks_like(beginning)}; {WANTED}.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # whatever zipfile, zlib and numpy raise on bytes that nobody wrote so
         raise ValueError(f"Cannot read {path}: {_told(error)}.") from error

@@ -57,7 +57,7 @@ def load_net(path: Path) -> TwoLayerNet:
 def _weights(array: np.ndarray, name: str) -> Tensor:
     axes = 2 if name == "W" else 1
     values = real_numbers(array, name)
-    if values.ndim != axes or not values.shape[-1]:
+    if values.ndim != axes or not values.size:
         wanted = "(h, d) with at least one neuron and dimension" if axes == 2 else "(h,)"
         raise ValueError(f"{name} must have the shape {wanted}, got {values.shape}.")
     largest = np.abs(values).max(initial=0.0)

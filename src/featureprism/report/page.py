@@ -41,8 +41,10 @@ def read_items(folder: Path) -> list[tuple[Row, list[Row]]]:
 def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
     """Both files of an item; one that the page cannot be made from is named."""
     about, own = _read(run), _read(claims)
-    if not isinstance(own, list):
-        raise ValueError(_damaged(claims, f"it holds {type(own).__name__}, not a list of claims"))
+    if not isinstance(about, dict):
+        raise ValueError(_damaged(run, "it is no JSON object"))
+    if not isinstance(own, list) or not all(isinstance(claim, dict) for claim in own):
+        raise ValueError(_damaged(claims, "it is no list of JSON objects"))
     for path, part in ((run, []), (claims, own)):
         try:
             _section(about, part, run.parent)
