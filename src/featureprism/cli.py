@@ -1,5 +1,8 @@
 """The command line: the arguments are in `commands.arguments`, what the commands do in the other modules of `commands`."""
 
+import codecs
+import io
+import json
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -25,6 +28,7 @@ COMMANDS = {  # imported when called: most of them need torch
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 bad usage, 3 a claim failed under --strict, 130 interrupted."""
+    _print_anywhere()
     args = parser().parse_args(argv)
     module, _, function = COMMANDS[args.command].partition(".")
     try:
@@ -35,6 +39,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nStopped. What is finished is kept; the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
+
+
+def _print_anywhere() -> None:
+    """A character that the terminal or the file behind stdout has no code for is printed as JSON would escape it: \\u2016."""
+    codecs.register_error("json", _escaped)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="json")
+
+
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featureprism.files import read_arrays, real_numbers
 from featureprism.heads.compare import Task
+from featureprism.records import LARGEST
 
 HELD = 0.1  # share of the training points that heads are chosen on
 TESTED = 0.2  # share of the points that are kept for testing when the file has no split of its own
@@ -26,13 +28,13 @@ def read_embeddings(path: Path, normalise: str | None) -> Embeddings:
 
     `normalise`: "unit" scales every row to norm 1, "none" takes rows as they are; rows of other norms need the choice.
     """
-    arrays = _arrays(path)
-    x, y, fine, x_test, y_test = _parts(arrays, path)
-    for name, points in (("training", x), ("test", x_test)):
-        if points.ndim != 2 or not len(points):
-            raise ValueError(f"{path}: the {name} points must be rows (n, d), got shape {points.shape}.")
-        if not np.isfinite(points).all():
-            raise ValueError(f"{path}: the {name} points contain NaN or infinite values; drop those rows.")
+    x, y, fine, x_test, y_test = _parts(read_arrays(path), path)
+    for name, points, labels in (("training", x, y), ("test", x_test, y_test)):
+        _check(points, labels, f"{path}: the {name}")
+    if x.shape[1] != x_test.shape[1]:
+        raise ValueError(
+            f"{path}: the training points have dimension {x.shape[1]}, the test points {x_test.shape[1]}; they must agree."
+        )
     scaled = _wants_scaling(x, path, normalise)
     if scaled:
         x, x_test = (part / np.linalg.norm(part, axis=1, keepdims=True).clip(1e-12) for part in (x, x_test))
@@ -43,19 +45,26 @@ def read_embeddings(path: Path, normalise: str | None) -> Embeddings:
     numbers = signs if len(classes) == 2 else [np.searchsorted(classes, part) for part in (y, y_test)]
     order = np.random.default_rng(0).permutation(len(x))
     held, rest = order[: int(HELD * len(x))], order[int(HELD * len(x)) :]
-    if len(np.unique(numbers[0][rest])) < len(classes):
+    if not len(held) or len(np.unique(numbers[0][rest])) < len(classes):
         raise ValueError(f"{path}: a class has too few points to split; it needs 20 or so.")
     few = None if fine is None else fine[rest]
     task = Task(x[rest], numbers[0][rest], few, x[held], numbers[0][held], x_test, numbers[1])
     return Embeddings(task, classes, scaled)
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"Cannot read {path} as an .npz file: {error}.") from error
+def _check(points: np.ndarray, labels: np.ndarray, whose: str) -> None:
+    """Refuse points that are not finite rows, or too large to square, and labels that are NaN."""
+    if points.ndim != 2 or not points.size:
+        raise ValueError(f"{whose} points must be rows (n, d), at least one, got shape {points.shape}.")
+    if not np.isfinite(points).all():
+        raise ValueError(f"{whose} points contain NaN or infinite values; drop those rows.")
+    largest = np.abs(points).max()
+    if largest > LARGEST:
+        raise ValueError(
+            f"{whose} points have coordinates up to {largest:.3g}, which overflow when squared; scale them to below {LARGEST:g}."
+        )
+    if labels.dtype.kind in "fc" and not np.isfinite(labels).all():
+        raise ValueError(f"{whose} labels contain NaN or infinite values; drop those rows.")
 
 
 def _parts(
@@ -66,21 +75,25 @@ def _parts(
     if names is None:
         wanted = " or ".join(", ".join(names) for names in SPLITS)
         raise ValueError(f"{path} must hold {wanted}; it has {', '.join(arrays) or 'nothing'}.")
-    for points, labels in zip(names[::2], names[1::2], strict=True):
-        if arrays[labels].shape != arrays[points].shape[:1]:
+    finer = "fine_train" if len(names) == 4 else "fine"
+    owners = [(names[0], names[1]), (names[-2], names[-1]), *([(names[0], finer)] if finer in arrays else [])]
+    for points, labels in owners:
+        if arrays[points].ndim != 2 or arrays[labels].shape != arrays[points].shape[:1]:
             raise ValueError(
-                f"{path}: {len(arrays[points])} points but labels of shape {arrays[labels].shape}."
+                f"{path}: {points} of shape {arrays[points].shape} and {labels}, labels of shape {arrays[labels].shape}, "
+                "do not fit; need rows (n, d) and one label (n,) for each."
             )
     if len(names) == 4:
         x, y, x_test, y_test = (arrays[name] for name in names)
-        fine = arrays.get("fine_train")
+        fine = arrays.get(finer)
     else:
         order = np.random.default_rng(1).permutation(len(arrays["x"]))
         first = int(TESTED * len(order))
         test, train = order[:first], order[first:]
         x, y, x_test, y_test = (arrays[name][part] for part in (train, test) for name in names)
-        fine = arrays["fine"][train] if "fine" in arrays else None
-    return x.astype(np.float64), y, fine, x_test.astype(np.float64), y_test
+        fine = arrays[finer][train] if finer in arrays else None
+    x, x_test = (real_numbers(part, f"{path}: {name}") for part, name in ((x, names[0]), (x_test, names[-2])))
+    return x, y, fine, x_test, y_test
 
 
 def _wants_scaling(x: np.ndarray, path: Path, normalise: str | None) -> bool:

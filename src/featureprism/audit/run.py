@@ -16,7 +16,7 @@ from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import GivenHead, clusters, features, geometry
 from featureprism.context import Context
 from featureprism.experiment import fields_of
-from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.files import as_json, prepare_folder, read_arrays, write_whole
 from featureprism.heads import load_head
 from featureprism.heads.compare import Plan, best_within, candidates, drawn, measured, told
 from featureprism.heads.estimators import Head
@@ -152,9 +152,7 @@ def _your_head(problem: Problem, seed: int) -> list[Row]:
 def read_head(path: Path, data: Embeddings) -> Any:
     """A saved head, or a two-layer network of two classes (its sign +1 is the second class)."""
     dim = data.task.x.shape[1]
-    with np.load(path) as file:
-        is_ours = "owner" in file.files
-    if is_ours:
+    if "owner" in read_arrays(path):
         head = load_head(path)
         if not np.array_equal(head.classes_, data.classes):
             raise ValueError(

@@ -53,11 +53,15 @@ def robust_radius(
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".
     """
-    check_points(x, y)
-    if not 0 < gap < 1:
-        raise ValueError(f"The gap must be between 0 and 1, got {gap}.")
-    if norm not in (2, inf):
-        raise ValueError(f"norm must be 2 or math.inf, got {norm}.")
+    check_points(x, y, at_least=1)
+    check_request(norm, gap, seconds_per_point)
+    for name, value in (("upper", upper), ("lipschitz", lipschitz)):
+        if value is not None and not 0 < value < inf:
+            raise ValueError(
+                f"{name} must be positive and finite, got {value}; leave it out where it is not known."
+            )
+    if isinstance(net, TwoLayerNet) and net.W.shape[-1] != x.shape[1]:
+        raise ValueError(f"The network takes points of dimension {net.W.shape[-1]}, got {x.shape[1]}.")
     began = time.perf_counter()
     net, x, y = in_double(net), x.double(), y.double()
     if norm == 2 and isinstance(net, HasExactRadius):
@@ -69,6 +73,16 @@ def robust_radius(
         bracket = _searched(net, x, y, norm, gap, effort, starts, upper, lipschitz, progress)
     progress(1.0)
     return replace(bracket, seconds=(time.perf_counter() - began) / max(1, len(x)))
+
+
+def check_request(norm: float, gap: float, seconds_per_point: float) -> None:
+    """Refuse what no bracket can be asked for."""
+    if not 0 < gap < 1:
+        raise ValueError(f"The gap must be between 0 and 1, got {gap}.")
+    if norm not in (2, inf):
+        raise ValueError(f"norm must be 2 or math.inf, got {norm}.")
+    if not seconds_per_point >= 0:
+        raise ValueError(f"The proof time per point (--seconds) must be 0 or more, got {seconds_per_point}.")
 
 
 def _closed_form(net: HasExactRadius, x: Tensor, y: Tensor) -> RadiusBracket:
@@ -95,6 +109,12 @@ def _searched(
     lipschitz: float | None,
     progress: Progress,
 ) -> RadiusBracket:
+    with torch.no_grad():
+        margin = y * net(x)
+    if wild := int((~torch.isfinite(margin)).sum()):
+        raise ValueError(
+            f"The network gives NaN or infinite values on {wild} of {len(x)} points; scale its weights or the points down."
+        )
     starts = default_starts(net, x.shape[1]) if starts is None else starts
     reach = upper or 4 * float(torch.linalg.vector_norm(x, ord=norm, dim=1).max().clamp_min(1e-3))
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm)
@@ -107,8 +127,6 @@ def _searched(
         certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
         names = ("lipschitz",) * len(x)
         return RadiusBracket(certified, attacked.radius, names, attacked.delta, proofs, *shares)
-    with torch.no_grad():
-        margin = y * net(x)
     if form is None:
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"

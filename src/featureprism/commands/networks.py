@@ -17,9 +17,9 @@ from featureprism.training import max_margin_network
 
 def radius(args: argparse.Namespace) -> int:
     """Bracket the robust radius of every point of a file; a second call goes on where the first was stopped."""
+    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
     net = load_net(args.net)
     x, y = load_points(args.data, net.W.shape[1])
-    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
     with progress_bar("brackets") as track:
         bracket = bracket_points(net, x, y, request, args.out, track=track)
     save_curve(bracket.certified, bracket.attacked, args.out)
@@ -40,6 +40,8 @@ def radius(args: argparse.Namespace) -> int:
 
 def kkt(args: argparse.Namespace) -> int:
     """Audit how close a network is to a KKT point of the max-margin problem on its data."""
+    if args.most_points < 0:
+        raise ValueError(f"--most-points must be 0 or more, got {args.most_points}.")
     net = load_net(args.net)
     x, y = load_points(args.data, net.W.shape[1])
     audit = kkt_audit(net, x, y, tolerance=args.tolerance)

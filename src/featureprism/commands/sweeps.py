@@ -9,7 +9,7 @@ from featureprism.commands.common import chosen_executor, context_from
 from featureprism.experiment import Experiment
 from featureprism.records import Row
 from featureprism.report import progress_bar
-from featureprism.report.phase import exponents, phase_of, power, save_phase, show
+from featureprism.report.phase import exponents, is_place, phase_of, power, save_phase, show
 from featureprism.sweep import Local, Serial, Store, Summary, read_spec, sweep
 from featureprism.sweep.export import as_csv, json_lines, write_parquet
 from featureprism.sweep.work import DONE
@@ -91,7 +91,8 @@ def draw_phase(args: argparse.Namespace) -> int:
     if not rows:
         raise ValueError(f"No finished unit in {args.folder} has such rows.")
     found = phase_of(rows, args.x, args.y, args.value, theory=args.theory)
-    cells = [((s[args.x], s[args.y]), ended) for s, ended in planned if args.x in s and args.y in s]
+    places = [(tuple(s.get(name) for name in (args.x, args.y)), ended) for s, ended in planned]
+    cells = [(cell, ended) for cell, ended in places if all(map(is_place, cell))]
     failed = frozenset(cell for cell, ended in cells if ended not in (DONE, None))
     missing = frozenset(cell for cell, ended in cells if ended is None) - failed
     found = replace(found, failed=failed, missing=missing)

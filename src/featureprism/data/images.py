@@ -9,11 +9,9 @@ import hashlib
 import pickle
 import struct
 import tarfile
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import pooch
@@ -23,6 +21,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from featureprism.context import is_data
+from featureprism.files import read_arrays
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"
@@ -126,7 +125,17 @@ def fetch_images(name: str, progress: bool = True) -> Path:
     address, files = ARCHIVES[name]
     folder = cache_folder() / name
     for file, md5 in files.items():
-        pooch.retrieve(address + file, f"md5:{md5}", fname=file, path=folder, progressbar=progress)
+        try:
+            pooch.retrieve(address + file, f"md5:{md5}", fname=file, path=folder, progressbar=progress)
+        except PermissionError as error:
+            raise ValueError(
+                f"Cannot write to {folder}: {error}. Set XDG_CACHE_HOME to another folder."
+            ) from error
+        except OSError as error:  # no network, no answer, or the answer of a server that has lost the file
+            raise ValueError(
+                f"Cannot fetch {file} from {address} ({type(error).__name__}): is there a network? Without one, copy "
+                f"{', '.join(files)} into {folder}, or name a folder that holds them with --data."
+            ) from error
     return folder
 
 
@@ -171,20 +180,17 @@ def _from_tar(file: Path) -> list[np.ndarray]:
 
 def read_npz(file: Path, axes: int) -> list[np.ndarray]:
     """x_train, y_train, x_test, y_test of an .npz file, x with so many axes; what is wrong with it is said in one sentence."""
-    try:
-        with file.open("rb") as stream, np.load(stream) as archive:
-            arrays = [archive[key] for key in KEYS]
-    except KeyError as error:
-        raise ValueError(f"{file} lacks {error}; it needs {', '.join(KEYS)}.") from error
-    except (OSError, ValueError, TypeError, EOFError, BadZipFile, zlib.error) as error:
-        raise ValueError(f"{file} cannot be read as an .npz file: {error}.") from error
+    found = read_arrays(file)
+    if missing := [repr(key) for key in KEYS if key not in found]:
+        raise ValueError(f"{file} lacks {', '.join(missing)}; it needs {', '.join(KEYS)}.")
+    arrays = [found[key] for key in KEYS]
     for points, labels in ((arrays[0], arrays[1]), (arrays[2], arrays[3])):
         if points.ndim != axes or labels.shape != points.shape[:1]:
             shape = "(n, c, h, w)" if axes == 4 else "(n, d)"
             raise ValueError(
                 f"{file} holds points {points.shape} with labels {labels.shape}; need {shape} and (n,)."
             )
-        if len(labels) == 0 or not np.issubdtype(points.dtype, np.number):
+        if len(labels) == 0 or points.dtype.kind not in "iuf":
             raise ValueError(
                 f"{file} holds {len(labels)} points of type {points.dtype}; need numbers, and at least one."
             )
@@ -192,6 +198,10 @@ def read_npz(file: Path, axes: int) -> list[np.ndarray]:
             raise ValueError(f"{file} holds labels that are not the whole numbers 0, 1, …")
         if not np.isfinite(points).all():
             raise ValueError(f"{file} holds NaN or infinite values.")
+    if arrays[0].shape[1:] != arrays[2].shape[1:]:
+        raise ValueError(
+            f"{file} holds training points {arrays[0].shape} and test points {arrays[2].shape}; all but n must agree."
+        )
     return arrays
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from featureprism.files import read_arrays, real_number, real_numbers
 from featureprism.heads.network import HeadNet
 
 NEEDED = ("W", "b", "votes", "owner", "classes", "p", "kind", "parameters")
+KINDS = ("PReLUHead", "DecoupledHead")
 
 
 def save_arrays(path: Path, net: HeadNet, classes: np.ndarray, kind: str, parameters: dict[str, Any]) -> None:
@@ -25,17 +27,40 @@ def save_arrays(path: Path, net: HeadNet, classes: np.ndarray, kind: str, parame
 
 def load_arrays(path: Path) -> tuple[HeadNet, np.ndarray, str, dict[str, Any]]:
     """The network, classes, kind and parameters of a saved head."""
-    try:
-        with np.load(path) as file:
-            found = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"Cannot read {path} as a head: {error}.") from error
+    found = read_arrays(path)
     if missing := [name for name in NEEDED if name not in found]:
         raise ValueError(f"{path} is not a saved head: it lacks {', '.join(missing)}.")
-    W, b, votes, owner = (torch.as_tensor(found[name]) for name in ("W", "b", "votes", "owner"))
-    classes = found["classes"]
-    net = HeadNet(W, b, votes, owner, len(classes), float(found["p"]))
-    return net, classes, str(found["kind"]), json.loads(str(found["parameters"]))
+    try:
+        _check(found)
+        W, b, votes = (torch.as_tensor(found[name]) for name in ("W", "b", "votes"))
+        owner, classes = torch.as_tensor(found["owner"]).long(), found["classes"]
+        net = HeadNet(W, b, votes, owner, len(classes), real_number(found["p"], "p"))
+        return net, classes, str(found["kind"]), json.loads(str(found["parameters"]))
+    except (ValueError, TypeError) as error:  # torch says TypeError to types of numbers it does not know
+        raise ValueError(f"{path} is not a head as save writes it: {error}") from error
+
+
+def _check(found: dict[str, np.ndarray]) -> None:
+    """Refuse weights that do not fit together, and neurons of classes that are not there."""
+    shapes = [found[name].shape for name in ("W", "b", "votes", "owner")]
+    if len(shapes[0]) != 2 or not all(shapes[0]) or any(shape != shapes[0][:1] for shape in shapes[1:]):
+        raise ValueError(f"Need W (h, d) and b, votes, owner (h,), got {', '.join(map(str, shapes))}.")
+    for name in ("W", "b", "votes"):
+        if found[name].dtype.kind != "f" or not np.isfinite(real_numbers(found[name], name)).all():
+            raise ValueError(f"{name} must hold finite floating-point numbers, got {found[name].dtype}.")
+    owner, classes = found["owner"], found["classes"]
+    if (
+        owner.dtype.kind not in "iu"
+        or classes.ndim != 1
+        or not 0 <= owner.min() <= owner.max() < len(classes)
+    ):
+        raise ValueError("owner must name a class of every neuron, from 0 to the number of classes less 1.")
+    if not 1 <= real_number(found["p"], "p") < np.inf:
+        raise ValueError(f"The power p must be finite and at least 1, got {found['p']}.")
+    if str(found["kind"]) not in KINDS:
+        raise ValueError(f"Unknown kind {str(found['kind'])!r}; choose one of {', '.join(KINDS)}.")
+    if not isinstance(json.loads(str(found["parameters"])), dict):
+        raise ValueError("parameters must be a JSON object.")
 
 
 def write_onnx(net: HeadNet, path: Path) -> None:

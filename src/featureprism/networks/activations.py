@@ -43,8 +43,8 @@ class _Power:
     p: float
 
     def __post_init__(self) -> None:
-        if not self.p >= 1:
-            raise ValueError(f"The power p must be at least 1, got {self.p}.")
+        if not 1 <= self.p < math.inf:
+            raise ValueError(f"The power p must be finite and at least 1, got {self.p}.")
 
     def value(self, z: Tensor) -> Tensor:
         """φ(z)."""

@@ -6,45 +6,66 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism.files import read_arrays, real_number, real_numbers
 from featureprism.networks.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.networks.two_layer import TwoLayerNet
-from featureprism.records import check_points
+from featureprism.records import LARGEST, check_points
 
 NAMES = ("relu", "prelu", "polynomial", "tanh")
+POWERS = {"prelu": PolynomialReLU, "polynomial": PowerReLU}
 
 
-def _open(path: Path, needed: tuple[str, ...]) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path) as file:
-            found = {name: file[name] for name in file.files}
-    except (OSError, ValueError) as error:
-        raise ValueError(f"Cannot read {path} as an .npz file: {error}.") from error
-    missing = [name for name in needed if name not in found]
-    if missing:
+def _lacks(found: dict[str, np.ndarray], needed: tuple[str, ...], path: Path) -> None:
+    """Say what a file lacks, and what it has."""
+    if missing := [name for name in needed if name not in found]:
         raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(found) or 'nothing'}.")
-    return found
 
 
 def _activation(name: str, p: float | None) -> Activation:
-    if name in ("prelu", "polynomial") and p is None:
-        raise ValueError(f"The activation {name!r} needs p.")
-    if name == "relu":
-        return ReLU()
-    if name == "tanh":
-        return Tanh()
-    if name == "prelu":
-        return PolynomialReLU(float(p or 1))
-    if name == "polynomial":
-        return PowerReLU(float(p or 1))
-    raise ValueError(f"Unknown activation {name!r}; choose one of {', '.join(NAMES)}.")
+    if name not in NAMES:
+        raise ValueError(f"Unknown activation {name!r}; choose one of {', '.join(NAMES)}.")
+    if name in POWERS:
+        if p is None:
+            raise ValueError(f"The activation {name!r} needs p.")
+        return POWERS[name](p)
+    if p is not None and not (name == "relu" and p == 1):
+        raise ValueError(
+            f"The activation {name!r} has no power, got p = {p:g}; leave p out, or choose prelu or polynomial."
+        )
+    return ReLU() if name == "relu" else Tanh()
 
 
 def load_net(path: Path) -> TwoLayerNet:
     """A network from W (h, d), a (h,), optional b (h,), activation (relu, prelu, polynomial, tanh) and p."""
-    found = _open(path, ("W", "a", "activation"))
-    activation = _activation(str(found["activation"]), float(found["p"]) if "p" in found else None)
-    tensors = [torch.as_tensor(found[name]).double() for name in ("W", "a", "b") if name in found]
-    return TwoLayerNet(*tensors, activation=activation)
+    found = read_arrays(path)
+    if "a" not in found and {"owner", "classes"} <= found.keys():
+        raise ValueError(
+            f"{path} is a saved head of {found['classes'].size} classes: it lacks a, the signed votes of a network of two. "
+            f"'featureprism audit EMBEDDINGS.npz --head {path}' and, in Python, load_head(path).robust_radius(X, y) are for it."
+        )
+    _lacks(found, ("W", "a", "activation"), path)
+    try:
+        p = real_number(found["p"], "p") if "p" in found else None
+        activation = _activation(str(found["activation"]), p)
+        return TwoLayerNet(
+            *(_weights(found[name], name) for name in ("W", "a", "b") if name in found), activation=activation
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _weights(array: np.ndarray, name: str) -> Tensor:
+    axes = 2 if name == "W" else 1
+    values = real_numbers(array, name)
+    if values.ndim != axes or not values.size:
+        wanted = "(h, d) with at least one neuron and dimension" if axes == 2 else "(h,)"
+        raise ValueError(f"{name} must have the shape {wanted}, got {values.shape}.")
+    largest = np.abs(values).max(initial=0.0)
+    if LARGEST < largest < np.inf:
+        raise ValueError(
+            f"{name} has weights up to {largest:.3g}, which overflow when squared; scale them to below {LARGEST:g}."
+        )
+    return torch.as_tensor(values)
 
 
 def save_net(path: Path, net: TwoLayerNet) -> None:
@@ -54,15 +75,19 @@ def save_net(path: Path, net: TwoLayerNet) -> None:
     ]
     arrays = {"W": net.W, "a": net.a} | ({} if net.b is None else {"b": net.b})
     values = {key: value.detach().numpy() for key, value in arrays.items()}
-    extra = {"p": np.array(net.activation.p)} if name in ("prelu", "polynomial") else {}
+    extra = {"p": np.array(net.activation.p)} if name in POWERS else {}
     np.savez(path, **values, **extra, activation=np.array(name))  # pyright: ignore[reportArgumentType]
 
 
 def load_points(path: Path, dim: int) -> tuple[Tensor, Tensor]:
-    """Points x (n, dim) and labels y (n,) in {-1, +1}."""
-    found = _open(path, ("x", "y"))
-    x, y = torch.as_tensor(found["x"]).double(), torch.as_tensor(found["y"]).double()
-    check_points(x, y)
+    """Points x (n, dim) and labels y (n,) in {-1, +1}; at least one."""
+    found = read_arrays(path)
+    _lacks(found, ("x", "y"), path)
+    try:
+        x, y = (torch.as_tensor(real_numbers(found[name], name)) for name in ("x", "y"))
+        check_points(x, y, at_least=1)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     if x.shape[1] != dim:
         raise ValueError(f"{path} has points of dimension {x.shape[1]}, the network takes {dim}.")
     return x, y

@@ -39,8 +39,14 @@ class TwoLayerNet(nn.Module):
             )
         if b is not None and b.shape != a.shape:
             raise ValueError(f"b must have the shape of a {tuple(a.shape)}, got {tuple(b.shape)}.")
+        if not a.shape[-1]:
+            raise ValueError(f"A network needs at least one neuron, got W {tuple(W.shape)}.")
         tensors = {"W": W, "a": a} | ({"b": b} if b is not None else {})
         for name, tensor in tensors.items():
+            if not tensor.is_floating_point():
+                raise ValueError(
+                    f"{name} must hold real floating-point numbers, got {tensor.dtype}; use {name}.double() of real ones."
+                )
             if not bool(torch.isfinite(tensor).all()):
                 raise ValueError(f"{name} contains NaN or infinite values.")
         self.W = nn.Parameter(W.detach().clone())

@@ -77,7 +77,7 @@ def kkt_audit(
     gradients, with these neurons off and on, and may mix them (one share for all its neurons, so the residual is an upper bound of
     the least one). `multipliers` gives both parts instead (off, on), as `max_margin_network` returns them, for the rescaled network.
     """
-    check_points(x, y)
+    check_points(x, y, at_least=1)
     if not isinstance(net.activation, ReLU) or net.W.ndim != 2:
         raise ValueError(
             "The KKT audit is for one two-layer ReLU network; other activations have other conditions."
@@ -97,6 +97,10 @@ def kkt_audit(
 def _least_positive(margins: Float[Tensor, " n"]) -> float:
     """The least margin; a network that is wrong on a point is refused."""
     least = float(margins.min())
+    if wild := int((~torch.isfinite(margins)).sum()):
+        raise ValueError(
+            f"The network gives NaN or infinite values on {wild} of {len(margins)} points; scale its weights or the points down."
+        )
     if not least > 0:
         wrong = int((margins <= 0).sum())
         raise ValueError(

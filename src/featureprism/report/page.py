@@ -35,14 +35,34 @@ def read_items(folder: Path) -> list[tuple[Row, list[Row]]]:
         raise ValueError(
             f"No results in {folder}. Run 'featureprism reproduce gmm-flow --out {folder}' first."
         )
-    return [(_read(path), _read(path.parent / "claims.json")) for path in paths]
+    return [_item(path, path.parent / "claims.json") for path in paths]
+
+
+def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
+    """Both files of an item; one that the page cannot be made from is named."""
+    about, own = _read(run), _read(claims)
+    if not isinstance(about, dict):
+        raise ValueError(_damaged(run, "it is no JSON object"))
+    if not isinstance(own, list) or not all(isinstance(claim, dict) for claim in own):
+        raise ValueError(_damaged(claims, "it is no list of JSON objects"))
+    for path, part in ((run, []), (claims, own)):
+        try:
+            _section(about, part, run.parent)
+            results_page([(about, part)])
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(_damaged(path, f"{type(error).__name__}: {error}")) from error
+    return about, own
 
 
 def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is damaged ({error}); delete it and run the experiment again.") from error
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise ValueError(_damaged(path, str(error))) from error
+
+
+def _damaged(path: Path, why: str) -> str:
+    return f"{path} is damaged ({why}); delete it and run the same 'featureprism reproduce' again: it measures nothing twice."
 
 
 def write_report(folder: Path) -> Path:

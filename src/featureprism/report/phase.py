@@ -63,19 +63,30 @@ def phase_of(rows: Iterable[Row], x: str, y: str, value: str, *, theory: str | N
     names: set[str] = set()
     for row in rows:
         names |= row.keys()
-        if x in row and y in row and isinstance(row.get(value), int | float):
+        if is_place(row.get(x)) and is_place(row.get(y)) and isinstance(row.get(value), int | float):
             cell, seed = (row[x], row[y]), row["seed"]
             if seed in cells.setdefault(cell, {}):
                 raise ValueError(_unclear(first[cell, seed], row, {x, y, value}))
             cells[cell][seed], first[cell, seed] = float(row[value]), row
             if theory:
-                predicted[cell] = row.get(theory, nan)
+                expected = row.get(theory)
+                predicted[cell] = float(expected) if isinstance(expected, int | float) else nan
     for name in (x, y, value, *([theory] if theory else [])):
         if name not in names:
             raise ValueError(f"No row has a column '{name}'. There are: {', '.join(sorted(names))}.")
     if not cells:
         raise ValueError(f"No row has {x}, {y} and {value} together.")
-    return Phase(x, y, value, cells, theory=predicted)
+    found = Phase(x, y, value, cells, theory=predicted)
+    if not found.means():
+        raise ValueError(
+            f"There is nothing to draw: {value} is NaN or infinite in all {len(first)} rows that have it."
+        )
+    return found
+
+
+def is_place(value: Any) -> bool:
+    """Whether a value has a place on an axis: a word or a finite number."""
+    return isinstance(value, str) or (isinstance(value, int | float) and isfinite(value))
 
 
 def _unclear(one: Row, other: Row, known: set[str]) -> str:

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from featureprism.certificates import INTERRUPTED, robust_radius
+from featureprism.certificates.bracket import check_request
 from featureprism.context import Context
 from featureprism.experiment import Rows, fields_of
 from featureprism.files import packed, prepare_folder, unpacked, write_whole
 from featureprism.networks import TwoLayerNet
-from featureprism.records import RadiusBracket, Row
+from featureprism.records import RadiusBracket, Row, check_points
 from featureprism.sweep.engine import Rules, Track, run_units
 from featureprism.sweep.executors import Executor, Serial
 from featureprism.sweep.store import Store
@@ -33,6 +34,9 @@ class Request:
     norm: float = 2
     gap: float = 0.01
     seconds_per_point: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_request(self.norm, self.gap, self.seconds_per_point)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ def bracket_points(
     track: Track | None = None,
 ) -> RadiusBracket:
     """Bracket every point and leave brackets.csv and witnesses.npz in `out`; what the folder knows already is not done again."""
+    check_points(x, y, at_least=1)
     prepare_folder(out)
     problem, measure = _digest(net, x, y), partial(_measured, net, x, y)
     batches = [

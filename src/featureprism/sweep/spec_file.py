@@ -4,6 +4,7 @@ import importlib.util
 import sys
 import tomllib
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ def read_spec(path: Path) -> Sweep:
             table = tomllib.load(file)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not TOML: it is not written in UTF-8.") from error
     except OSError as error:
         raise ValueError(f"Cannot read {path}: {error.strerror}.") from error
     try:
@@ -145,8 +148,8 @@ def _numbers(table: Row, name: str, types: Mapping[str, Any]) -> Row:
     found = _section(table, name)
     _only(found, tuple(types), name)
     for key, value in found.items():
-        if _typed(value, types[key], f"{name}.{key}") <= 0:
-            raise ValueError(f"{name}.{key} must be more than 0, got {value}.")
+        if not 0 < _typed(value, types[key], f"{name}.{key}") < inf:
+            raise ValueError(f"{name}.{key} must be more than 0 and finite, got {value}.")
     return found
 
 

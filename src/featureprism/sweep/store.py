@@ -8,9 +8,10 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from featureprism.records import Row
 from featureprism.sweep.unit import Unit
@@ -90,10 +91,33 @@ class Store:
             yield
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise OSError(f"Cannot write {self.path}: {error}.") from error
+            raise OSError(self._unusable("write", error)) from error
         finally:
             if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # of a damaged file: what went wrong first is told
+                    self._db.execute("ROLLBACK")
+
+    def _select(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """What a query finds; a damaged file is one sentence."""
+        try:
+            yield from self._db.execute(query, values)
+        except sqlite3.Error as error:
+            raise ValueError(self._unusable("read", error)) from error
+
+    def _decoded(self, text: Any) -> Row:
+        """A row or a setting."""
+        try:
+            return dict(json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise ValueError(self._unusable("read", error)) from error
+
+    def _unusable(self, verb: str, error: Exception) -> str:
+        if isinstance(error, sqlite3.OperationalError):  # locked, full, or in a folder that cannot be written
+            return f"Cannot {verb} {self.path}: {error}."
+        return (
+            f"Cannot {verb} {self.path}: {error}. It is damaged: move it away to begin anew; "
+            "'sqlite3 units.sqlite .recover' prints what can still be saved of it."
+        )
 
     def plan(self, units: Iterable[Unit]) -> int:
         """Note units in order; what other code measured for the same setting and seed is set aside. Returns how many those are."""
@@ -114,15 +138,17 @@ class Store:
 
     def endings(self, keys: Iterable[str]) -> dict[str, str]:
         """How units ended, by key; those that have not are not there."""
-        query = "SELECT ended FROM units WHERE key = ?"
-        found = ((key, self._db.execute(query, (key,)).fetchone()) for key in keys)
-        return {key: row[0] for key, row in found if row is not None and row[0] is not None}
+        query = "SELECT ended FROM units WHERE key = ? AND ended IS NOT NULL"
+        return {key: ended for key in keys for (ended,) in self._select(query, (key,))}
 
     def record(self, unit: Unit, outcome: Outcome, attempt: int, *, final: bool) -> None:
         """Keep an outcome, in place of an earlier one of the same unit; a failure that is not final is only noted."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._written():
-            (number,) = self._db.execute("SELECT unit FROM units WHERE key = ?", (unit.key,)).fetchone()
+            found = self._db.execute("SELECT unit FROM units WHERE key = ?", (unit.key,)).fetchone()
+            if found is None:
+                raise sqlite3.DatabaseError("a unit that was planned is not there")
+            number = found[0]
             if outcome.ended != DONE:
                 self._db.execute(
                     "INSERT INTO failures (unit, attempt, ended, message, traceback, seconds, at) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -152,19 +178,18 @@ class Store:
         query = "SELECT row FROM rows JOIN units USING (unit) WHERE key = ? AND ended = ? ORDER BY place"
         for unit in units:
             front = {"seed": unit.seed, **json.loads(json.dumps(unit.fields))}
-            for (row,) in self._db.execute(query, (unit.key, DONE)):
-                yield {**front, **json.loads(row)}
+            for (row,) in self._select(query, (unit.key, DONE)):
+                yield {**front, **self._decoded(row)}
 
     def seconds_of(self, units: Sequence[Unit]) -> float:
         """How long finished units took, in all."""
         query = "SELECT seconds FROM units WHERE key = ?"
-        found = (self._db.execute(query, (unit.key,)).fetchone() for unit in units)
-        return sum(row[0] or 0.0 for row in found if row is not None)
+        return sum(seconds or 0.0 for unit in units for (seconds,) in self._select(query, (unit.key,)))
 
     def whats(self) -> list[str]:
         """What was measured here: items, functions, networks."""
         query = "SELECT what FROM units WHERE is_current GROUP BY what ORDER BY min(unit)"
-        return [what for (what,) in self._db.execute(query)]
+        return [what for (what,) in self._select(query)]
 
     def rows(self, what: str) -> Iterator[Row]:
         """Every row of one thing with its seed and setting in front, in the order of the plan; nothing that edited code measured."""
@@ -173,24 +198,34 @@ class Store:
             " WHERE what = ? AND is_current ORDER BY unit, place"
         )
         last, front = None, {}
-        for unit, setting, seed, row in self._db.execute(query, (what,)):
+        for unit, setting, seed, row in self._select(query, (what,)):
             if unit != last:
-                last, front = unit, {"seed": seed, **json.loads(setting)}
-            yield {**front, **json.loads(row)}
+                last, front = unit, {"seed": seed, **self._decoded(setting)}
+            yield {**front, **self._decoded(row)}
 
     def planned(self, what: str) -> Iterator[tuple[Row, int, str | None]]:
         """Setting, seed and ending of every unit of one thing, None for one that has not ended."""
         query = "SELECT setting, seed, ended FROM units WHERE what = ? AND is_current ORDER BY unit"
-        for setting, seed, ended in self._db.execute(query, (what,)):
-            yield json.loads(setting), seed, ended
+        for setting, seed, ended in self._select(query, (what,)):
+            yield self._decoded(setting), seed, ended
 
     def failures(self) -> Iterator[Row]:
         """Every attempt that went wrong."""
+        names = [
+            "key",
+            "what",
+            "setting",
+            "seed",
+            "attempt",
+            "ended",
+            "message",
+            "traceback",
+            "seconds",
+            "at",
+        ]
         query = (
             "SELECT key, what, setting, seed, attempt, failures.ended, message, traceback, failures.seconds, failures.at"
             " FROM failures JOIN units USING (unit) ORDER BY failure"
         )
-        cursor = self._db.execute(query)
-        names = [column[0] for column in cursor.description]
-        for values in cursor:
+        for values in self._select(query):
             yield dict(zip(names, values, strict=True))
