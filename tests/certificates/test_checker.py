@@ -191,6 +191,29 @@ def test_nothing_is_granted_beyond_ten_thousand_exact_flips(part):
     assert np.median(shares) > 0.9
 
 
+@pytest.mark.parametrize("seed", [0, 6])
+def test_brackets_hold_at_other_scales_and_far_away(seed):
+    rng = np.random.default_rng((seed, 7))
+    net = exact.random_weights(rng)
+    x = rng.normal(size=net.W.shape[1])
+    shrunk = replace(net, W=np.ldexp(net.W, -40), b=np.ldexp(net.b, -40))
+    for home, point, length in (
+        (shrunk, x, 1.0),
+        exact.rescaled(net, x, rng),
+        (*exact.moved(net, x, 1e6), 1.0),
+        (*exact.moved(net, x, 1e12), 1.0),
+    ):
+        y = -1.0 if exact.flips_exactly(home, point, 1.0, 0 * point) else 1.0
+        points, labels = torch.from_numpy(point).unsqueeze(0), torch.tensor([y]).double()
+        bracket = robust_radius(
+            network(home), points, labels, seconds_per_point=math.inf, max_cells=2, upper=REACH * length
+        )
+        certified = float(bracket.certified)
+        assert check(bracket.certificates[0], network(home), points[0], y)
+        delta = exact.shortest_flip(home, point, y, REACH * length, rng)
+        assert delta is None or not exact.exceeds(certified, delta)
+
+
 @pytest.mark.parametrize("exponent", [-1000, -300, -70, -40, 0, 40, 70, 300, 1000])
 def test_a_single_neuron_is_measured_to_the_last_digits_at_every_scale(exponent):
     # f = [⟨w, x⟩ + b]₊ flips at distance (⟨w, x⟩ + b)/‖w‖ = 7/5

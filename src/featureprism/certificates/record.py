@@ -36,7 +36,7 @@ class Certificate:
 def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
     """The plain form of a search tree, in the units of the scaled problem.
 
-    One unit of t_j there is `unit` here: c_j is c_j·unit_j. A φ(t) = (A unit^p) φ(t/unit) and ½‖δ‖² = length² ½‖δ/length‖² say what
+    One unit of t_j there is unit_j here. A φ(t) = (A unit^p) φ(t/unit) and ½‖δ‖² = length² ½‖δ/length‖² say what
     becomes of the multipliers. A quadratic through both ends has centre 0. Rounding is harmless: all parameters are free.
     """
     length = 2.0**problem.length
@@ -76,7 +76,7 @@ def cells_certificate(node: Node, form: PowerForm, reach: float, x: Tensor, y: f
     try:
         with np.errstate(all="ignore"):
             tree = tree_of(node, form, posed(form.network, x.detach().double().numpy(), y, reach))
-    except (ValueError, OverflowError):  # numbers that no scale brings together
+    except (ValueError, ArithmeticError):  # numbers that no scale brings together
         return Certificate(0.0, "cells", 2, reach)
     claim = Certificate(reach, "cells", 2, reach, tree)
     return replace(claim, radius=proven(claim, form, x, y))
