@@ -17,6 +17,7 @@ from featureprism.certificates.cells import Problem
 from featureprism.certificates.record import Certificate, cells_certificate, proven, readout_certificate
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
+from featureprism.geometry import unit_rows
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.networks.protocols import HasExactRadius
 from featureprism.records import Progress, RadiusBracket, check_points, silent
@@ -27,6 +28,13 @@ JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own Re
 INTERRUPTED = "interrupted"  # the method of points that an interrupt left with the cheap bounds
 FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
+SHARES = (
+    1 - 1e-9,
+    1 - 1e-6,
+    0.999,
+    0.9,
+    0.5,
+)  # of a cheap bound, until the checker grants one; far from the origin it takes less
 
 
 def robust_radius(
@@ -67,7 +75,7 @@ def robust_radius(
     if norm == 2 and isinstance(net, HasExactRadius):
         bracket = _closed_form(net, x, y)
     elif norm == 2 and isinstance(net, BayesClassifier):
-        bracket = replace(net.radius_bracket(x, y), method=("closed form",) * len(x))
+        bracket = _rounded_outward(net, x, net.radius_bracket(x, y))
     else:
         effort = seconds_per_point, max_cells
         bracket = _searched(net, x, y, norm, gap, effort, starts, upper, lipschitz, progress)
@@ -87,7 +95,27 @@ def check_request(norm: float, gap: float, seconds_per_point: float) -> None:
 
 def _closed_form(net: HasExactRadius, x: Tensor, y: Tensor) -> RadiusBracket:
     radius = net.exact_radius(x, y)
-    low, high = radius * (1 - EXACT_ROUNDING), radius * (1 + EXACT_ROUNDING)
+    return _rounded_outward(net, x, RadiusBracket(radius, radius))
+
+
+def _rounded_outward(net: Any, x: Tensor, bracket: RadiusBracket) -> RadiusBracket:
+    """The bracket of a closed form that took float scores s = Ux for exact, and unit rows of U for orthogonal.
+
+    Such a radius is a distance in the space of scores: it moves no more than the scores do, and ‖Uδ‖/‖δ‖ lies between the singular
+    values of U, whose squares Gershgorin's circles enclose. Misclassified points keep radius 0.
+    """
+    U = unit_rows(net.input_directions().double())
+    rounding = 8 * (x.shape[1] + len(U) + 16) * torch.finfo(torch.float64).eps
+    slack = rounding * torch.linalg.vector_norm(x.abs() @ U.abs().T, dim=1)
+    gram = (U @ U.T).abs()
+    around = gram.sum(dim=1) - gram.diagonal()
+    most, least = (
+        (gram.diagonal() + around).max().sqrt(),
+        (gram.diagonal() - around).min().clamp_min(0).sqrt(),
+    )
+    low = (bracket.certified * (1 - EXACT_ROUNDING) - slack).clamp_min(0) / most
+    high = (bracket.attacked * (1 + EXACT_ROUNDING) + slack) / least
+    high = torch.where(bracket.attacked > 0, high, bracket.attacked)
     return RadiusBracket(low, high, ("closed form",) * len(x))
 
 
@@ -155,8 +183,13 @@ def _rungs(
     certificates = []
     for i in range(len(x)):
         better = "lipschitz" if smooth[i] > crown[i] else "crown"
-        claim = Certificate(float(torch.maximum(smooth, crown)[i]) * (1 - 1e-9), better, norm)
-        granted = proven(claim, form, x[i], float(y[i])) if right[i] else 0.0
+        bound = float(torch.maximum(smooth, crown)[i])
+        claim, granted = Certificate(bound, better, norm), 0.0
+        for share in SHARES if right[i] else ():
+            claim = replace(claim, radius=share * bound)
+            granted = proven(claim, form, x[i], float(y[i]))
+            if granted > 0:
+                break
         certificates.append(replace(claim, radius=min(granted, float(attacked[i]))))
     return certificates
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism.certificates.scaled import Network
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 
@@ -18,6 +19,7 @@ class PowerForm:
     b: Float[Tensor, " h"]
     weight: Float[Tensor, " h"]
     p: float
+    network: Network  # the weights as they were given: what the checker reads
 
     @property
     def gram(self) -> Float[Tensor, "h h"]:
@@ -34,8 +36,10 @@ def power_form(net: TwoLayerNet) -> PowerForm | None:
         return None
     W, a = net.W.detach().double(), net.a.detach().double()
     b = torch.zeros_like(a) if net.b is None else net.b.detach().double()
-    if isinstance(net.activation, PolynomialReLU):
+    normalised, p = net.activation.weight_normalised, net.activation.p
+    network = Network(*(v.numpy().copy() for v in (W, a, b)), p, normalised)
+    if normalised:
         norms = row_norms(W)
         W, b, a = unit_rows(W), b / torch.where(norms > 0, norms, torch.ones_like(norms)), a * norms
-    useful = a != 0
-    return PowerForm(W[useful], b[useful], a[useful], net.activation.p)
+    useful = torch.from_numpy(network.useful)
+    return PowerForm(W[useful], b[useful], a[useful], p, network)

@@ -1,57 +1,88 @@
-"""The checker's word on the two bounds that need no parameters: Lipschitz and CROWN, in numpy, rounded outward."""
-
-import math
+"""The checker's word on the bounds that need no parameters: Lipschitz and CROWN, every number enclosed with its rounding."""
 
 import numpy as np
 
-UNIT = 2.0**-53
+from featureprism.certificates.enclosed import LIBRARY, Enclosed, down, enclosed, outward, up, where
+from featureprism.certificates.power_bounds import line_above, line_below
+from featureprism.certificates.scaled import Problem, is_array, refuse_unless, scaled_by
 
 
-def lipschitz_radius(W, b, weight, p, x, y) -> float:
-    """y f(x)/L for p = 1, L² = Σ max(weight_i weight_j ⟨w_i, w_j⟩, 0), rounded down."""
-    eps = 8 * (W.shape[1] + len(W) ** 2) * UNIT
-    terms = weight * np.maximum(W @ x + b, 0)
-    norm = np.abs(weight) * np.linalg.norm(W, axis=1)
-    L = math.sqrt(np.maximum(weight[:, None] * (W @ W.T) * weight, 0).sum() + eps * norm.sum() ** 2)
-    margin = y * terms.sum() - eps * np.abs(weight) @ (np.abs(W) @ np.abs(x) + np.abs(b))
-    return max(0.0, margin / L * (1 - eps)) if p == 1 and L > 0 else 0.0
+def lipschitz_radius(problem: Problem) -> float:
+    """g(x)/L for p = 1, scaled: ∇g = Σ_j s_j vote_j w_j with 0 ≤ s ≤ 1, so ‖∇g‖² ≤ L² = Σ_ij [vote_i vote_j ⟨w_i, w_j⟩]₊."""
+    if problem.network.p != 1:
+        return 0.0
+    vote = problem.vote
+    products = enclosed(vote[:, None]) * problem.network.gram * vote
+    L = up(np.sqrt(_sum_above(np.maximum(products.high, 0))))
+    # [c]₊ is known as well as c
+    margin = (enclosed(vote) * Enclosed(np.maximum(problem.c.mid, 0), problem.c.rad)).sum().low
+    return float(down(margin / L)) if margin > 0 else 0.0
 
 
-def crown_proves(radius, dual, W, b, weight, p, x, y) -> bool:
-    """Whether lines below own neurons and chords above the others keep y f > 0 on the ball (dual norm 2 for ℓ2, 1 for ℓ∞)."""
-    eps = 8 * (W.shape[1] + len(W) + 16) * UNIT
-    t, vote = W @ x + b, y * weight
-    r = radius * np.linalg.norm(W, ord=dual, axis=1) * (1 + eps) + eps * (np.abs(W) @ np.abs(x) + np.abs(b))
-    low, high, phi = t - r, t + r, lambda t: np.maximum(t, 0) ** p
-    chord = (phi(high) - phi(low)) / np.maximum(high - low, 1e-300)
-    below = np.where((high > -low) | (low >= 0), 1.0, 0.0) if p == 1 else p * np.maximum(t, 0) ** (p - 1)
-    offset = 0 * t if p == 1 else -(p - 1) * np.maximum(t, 0) ** p
-    slope, offset = np.where(vote > 0, below, chord), np.where(vote > 0, offset, phi(low) - chord * low)
-    least = vote @ (slope * t + offset) - radius * np.linalg.norm((vote * slope) @ W, ord=dual)
-    sizes = np.abs(vote) @ (slope * (np.abs(t) + r) + np.abs(offset) + phi(high)) + radius * np.abs(
-        vote * slope
-    ) @ np.abs(W).sum(axis=1)
-    return bool(least > eps * sizes)
+def crown_proves(problem: Problem, norm: float) -> bool:
+    """Whether lines below own neurons and above the others keep g > 0 for ‖δ‖ ≤ problem.radius (ℓ2 or ℓ∞).
+
+    g ≥ Σ_j vote_j (slope_j t_j + offset_j) = h + ⟨v, δ⟩ ≥ h - radius·‖v‖_q, v = Σ_j vote_j slope_j w_j, q the dual norm.
+    """
+    c, p, W, own = problem.c, problem.network.p, problem.network.neurons, problem.own
+    lengths = problem.network.norm if norm == 2 else outward(np.abs(W).sum(axis=1), W.shape[1])
+    span = up(lengths * problem.radius)
+    low, high = down(c.low - span), up(c.high + span)
+    # below ReLU the better of 0 and t; below powers the tangent at the centre
+    slope = np.where(high > -low, 1.0, 0.0) if p == 1 else p * np.maximum(c.mid, 0) ** (p - 1)
+    below, touched = line_below(slope, p)
+    offset, chord = line_above(low, high, p)
+    voted = enclosed(problem.vote) * where(own, below, chord)
+    at_centre = (voted * c + enclosed(problem.vote) * where(own, -touched, offset)).sum()
+    v = voted @ W
+    dual = up(np.sqrt(_sum_above(v.size**2))) if norm == 2 else _sum_above(v.size)
+    return bool((at_centre - enclosed(problem.radius) * dual).low > 0)
 
 
-def readout_radius(W, labels, x, y) -> float:
+def _sum_above(terms: np.ndarray) -> float:
+    """A float above the sum of numbers that are not negative, each of one rounding."""
+    return outward(terms.sum(), terms.size)
+
+
+def readout_radius(W: np.ndarray, labels: np.ndarray, x: np.ndarray, y: float) -> float:
     """y f(x)/L for f = LSE_{J₊} f_j - LSE_{J₋} f_j, f_j(x) = (1/h) Σ_r [⟨w_jr, x⟩]₊, W (k, h, d), rounded down.
 
     ∇f is a mean over own groups j minus a mean over other groups l of (1/h) Σ_r s_r w_r, 0 ≤ s ≤ 1, so ‖∇f‖² ≤ L² =
     max_{j,l} (A_j + A_l + 2 C_jl), A_j = (1/h²) Σ [⟨w_jr, w_jr'⟩]₊ and C_jl = (1/h²) Σ [-⟨w_jr, w_lr'⟩]₊.
+    The weights are divided by a power of two, and the logits multiplied by it: f itself has no scale.
     """
+    refuse_unless(
+        isinstance(W, np.ndarray) and W.ndim == 3 and is_array(W, W.shape), "finite float64 W (k, h, d)"
+    )
+    refuse_unless(is_array(x, W.shape[2:]) and y in (-1, 1), "a finite float64 point and a label -1 or +1")
     k, h, d = W.shape
-    eps = 8 * (d + k * h + 16) * UNIT
-    flat = W.reshape(k * h, d)
-    gram = (flat @ flat.T).reshape(k, h, k, h).transpose(0, 2, 1, 3) / h**2  # (k, k, h, h)
+    refuse_unless(is_array(labels, (k,)) and {*labels} == {-1.0, 1.0}, "labels -1 and +1, both of them")
+    exponent = int(np.frexp(np.abs(W).max())[1])
+    flat = scaled_by(W, -exponent).reshape(k * h, d)
+    gram = enclosed(flat) @ flat.T
+    blocks = [
+        v.reshape(k, h, k, h).sum(axis=(1, 3)) for v in (np.maximum(gram.high, 0), np.maximum(-gram.low, 0))
+    ]
+    along, against = (outward(v, h * h) for v in blocks)
     own, other = labels == y, labels != y
-    A = np.maximum(gram, 0).sum(axis=(2, 3))[np.arange(k), np.arange(k)]
-    C = np.maximum(-gram, 0).sum(axis=(2, 3))
-    squares = A[own][:, None] + A[other] + 2 * C[np.ix_(own, other)]
-    sizes = (np.linalg.norm(W, axis=2).sum(axis=1) / h).max() ** 2
-    L = math.sqrt(squares.max() + 4 * eps * sizes)
-    logits = np.maximum(W @ x, 0).mean(axis=1)
-    groups = logits[own], logits[other]
-    lse = [v.max() + math.log(np.exp(v - v.max()).sum()) for v in groups]
-    rounding = eps * (2 * (np.abs(W) @ np.abs(x)).mean(axis=1).max() + abs(lse[0]) + abs(lse[1]) + 2)
-    return max(0.0, (lse[0] - lse[1] - rounding) / L * (1 - eps)) if L > 0 else 0.0
+    squares = along.diagonal()[own][:, None] + along.diagonal()[other] + 2 * against[np.ix_(own, other)]
+    L = up(up(np.sqrt(outward(squares.max()))) / h)
+    t = enclosed(flat) @ x
+    groups = Enclosed(np.maximum(t.mid, 0), t.rad)
+    means = [groups[j * h : (j + 1) * h].sum() * np.ldexp(1.0, exponent) for j in range(k)]
+    low, high = (np.array([getattr(m, side) for m in means]) / h for side in ("low", "high"))
+    margin = enclosed(_log_sum_exp(down(low[own]), -1.0)) - _log_sum_exp(up(high[other]), 1.0)
+    radius = np.ldexp(down(margin.low / L), -exponent) if margin.low > 0 else 0.0
+    return max(0.0, float(down(radius)))
+
+
+def _log_sum_exp(logits: np.ndarray, side: float) -> float:
+    """A float below (side -1) or above (side 1) log Σ exp: max + log Σ exp(l - max), the sum between 1 and k."""
+    largest = logits.max()
+    gaps = enclosed(logits) - largest
+    # exp(a + b) = exp(a)(1 + θ), |θ| ≤ 2|b| for |b| ≤ 1; exp falls to 0 before the rounding of a gap matters
+    terms = np.exp(gaps.mid) * (1 + side * (2 * np.minimum(gaps.rad, 0.5) + LIBRARY))
+    total = terms.sum() * (1 + side * 4 * (len(terms) + 8) * 2.0**-53)
+    logarithm = Enclosed(np.log(np.maximum(total, 1.0)), LIBRARY * (1 + len(terms)))
+    result = enclosed(largest) + logarithm
+    return result.high if side > 0 else result.low

@@ -1,99 +1,189 @@
 """The proof checker: believes nothing of the search that found a certificate, and shares no code with it.
 
-f(x) = Σ_j weight_j φ(t_j), φ(t) = [t]₊^p, t_j = ⟨w_j, x+δ⟩ + b_j, ‖δ‖ ≤ reach. Neurons with weight·y > 0 are bounded below by a
-line σt - φ*(σ), the others above by a quadratic q ≥ φ valid on the range of t_j in the cell. If I - τ Σ A_j q2_j w_j w_jᵀ is
-positive definite, flipping δ have ½‖δ‖² ≥ D (weak duality). Bounds are lowered by `eps` times the sizes of all that was summed.
+Below y f lies g = Σ_j vote_j φ(t_j), φ(t) = [t]₊^p, t = c + Wδ (see scaled.py). A proof is a tree of cuts t_j ≤ value, t_j ≥ value. On
+the cell of each leaf lines σt - φ*(σ) lie below φ and quadratics q(t) above it, so that g ≥ Σ_own A (σt - φ*) - Σ_other A q(t). For
+multipliers τ, ν ≥ 0 every δ of the cell with g ≤ 0 then has
+
+    ½‖δ‖² ≥ ½‖δ‖² + τ g + Σ ν_floor (floor - t) + Σ ν_ceiling (t - ceiling) ≥ F(δ) = ½‖δ‖² + Σ γ_j t_j - ½ Σ e_j t_j² + constant,
+
+because what was added is not positive. The least value of F bounds ½‖δ‖² for all that flip. All parameters are free: a bad choice
+proves little, never something false. Lines and quadratics are those of power_bounds.py; every number is enclosed with its rounding
+(see enclosed.py).
 """
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from featureprism.certificates.enclosed import Enclosed, down, enclosed, outward, up, where
+from featureprism.certificates.power_bounds import line_below, quadratic_above
+from featureprism.certificates.scaled import Problem, is_array, refuse_unless
 
-def proven_radius(tree, reach, W, b, weight, p, x, y) -> float:
-    """The radius below which no perturbation of x flips its label, as far as the tree of cells proves it (0: nothing)."""
-    eps = 8 * (W.shape[1] + len(W) + 16) * 2.0**-53
-    c, norm, gram = W @ x + b, np.linalg.norm(W, axis=1), W @ W.T
-    slack = eps * (np.abs(W) @ np.abs(x) + np.abs(b) + norm * reach)
-    free, span, facts = np.full_like(c, np.inf), norm * reach + slack, (c, norm, gram, slack, eps)
-    cells = _leaves(tree, (c - span, c + span, -free, free), reach, *facts)
-    size, own = np.abs(weight), weight * y > 0
-    return min(reach, *(_cell_radius(leaf, cell, size, own, p, *facts) for leaf, cell in cells))
+PARAMETERS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
+MOST_CUTS, DEEPEST = 100_000, 5_000  # of a tree: a cut inside itself would never end
+NEARLY_TANGENT = 2.0**-50  # relative: a cut that only touches the ball gets a large multiplier, none infinite
+Tree = dict[str, Any]
 
 
-def _leaves(node, cell, reach, c, norm, gram, slack, eps):
-    """Every leaf with what its cuts imply for all t_j: (low, high), and the cuts themselves: (floor, ceiling)."""
-    if "cut" not in node:
-        yield node, cell
-        return
-    j, shift = node["cut"], node["value"] - c[node["cut"]]
-    kappa, at = gram[j] / max(norm[j] ** 2, 1e-300), shift / max(norm[j], 1e-300)
-    rest = np.sqrt(np.maximum(norm**2 - kappa**2 * norm[j] ** 2, 0) + eps * norm**2)
-    half = rest * np.sqrt(max(reach**2 - at**2, 0.0) + eps * reach**2) + slack + eps * np.abs(kappa * shift)
-    middle, peak = c + kappa * shift, kappa * norm[j] / np.maximum(norm, 1e-300) * reach
-    for side, child in ((-1.0, "below"), (1.0, "above")):
-        low, high, floor, ceiling = (v.copy() for v in cell)
-        # t_i is largest at `peak` along w_j; if the cut takes that away, the largest value left is on the cut itself
-        high = np.where(side * (peak - at) < 0, np.minimum(high, middle + half), high)
-        low = np.where(side * (-peak - at) < 0, np.maximum(low, middle - half), low)
-        for bound in (floor, low) if side > 0 else (ceiling, high):
-            bound[j] = side * max(side * bound[j], side * node["value"])
-        part = low, np.maximum(high, low), floor, ceiling
-        yield from _leaves(node[child], part, reach, c, norm, gram, slack, eps)
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """Cuts t ≥ floor and t ≤ ceiling (infinite where there is none), and low ≤ t ≤ high, which they imply inside the ball."""
+
+    low: np.ndarray
+    high: np.ndarray
+    floor: np.ndarray
+    ceiling: np.ndarray
 
 
-def _cell_radius(leaf, cell, size, own, p, c, norm, gram, slack, eps) -> float:
-    """√(2D) for the multipliers of one leaf, rounded down; 0 if they are not legal or the form is not positive definite."""
-    tau, slope = leaf["tau"], np.where(own, leaf["slope"], 0.0)
-    cuts = {"nu_floor": cell[2], "nu_ceiling": -cell[3]}  # both as t ≥ floor and -t ≥ -ceiling
-    nus = [np.where(np.isfinite(v), leaf[name], 0.0) for name, v in cuts.items()]
-    multipliers = np.concatenate([[tau], slope, *nus])
-    if not (np.isfinite(multipliers).all() and (multipliers >= 0).all()) or (p == 1 and (slope > 1).any()):
-        return 0.0
-    line = 0 * slope if p == 1 else (p - 1) * (slope / p) ** (p / (p - 1)) * (1 + eps)
-    q0, q1, q2 = above(leaf["centre"], leaf["kappa"], cell[0], cell[1], p, eps)
-    e, gamma = np.where(own, 0.0, tau * size * q2), tau * size * np.where(own, slope, -q1) - nus[0] + nus[1]
-    held = [nu * np.where(np.isfinite(v), v, 0.0) for nu, v in zip(nus, cuts.values(), strict=True)]
-    terms, g, curved = [-tau * size * np.where(own, line, q0), *held], gamma - e * c, e > 0
-    root = np.sqrt(e[curved])
-    S = np.eye(len(root)) - root[:, None] * gram[np.ix_(curved, curved)] * root
-    mu = _least_eigenvalue(S, eps * (len(S) + float(np.sum(e * norm**2))))
-    if mu <= 0 or not np.isfinite(gamma).all():
-        return 0.0
-    s = np.linalg.solve(S, z := root * (gram[curved] @ g))
-    inverse = 2 * z @ s - s @ S @ s + np.sum((z - S @ s) ** 2) / mu  # ≥ zᵀS⁻¹z, whatever the solver's error
-    value = sum(float(v.sum()) for v in terms) + gamma @ c - e @ c**2 / 2 - g @ gram @ g / 2 - inverse / 2
-    sizes = sum(float(np.abs(v).sum()) for v in terms) + np.abs(gamma) @ (np.abs(c) + slack / eps)
-    sizes += e @ (np.abs(c) + slack / eps) ** 2 + float(np.abs(g) @ norm) ** 2 + z @ z
-    proven = value - eps * sizes / min(1.0, mu) ** 2
-    return float(np.sqrt(2 * proven) * (1 - eps)) if proven > 0 else 0.0  # NaN proves nothing
+def proven_radius(tree: Tree, problem: Problem) -> float:
+    """The radius below which no perturbation flips the label, as far as the tree proves it (0: nothing). Scaled, like the tree.
+
+    Who flips beyond problem.radius is no concern of the tree; who flips within it lies in the cell of some leaf.
+    """
+    refuse_malformed(tree, problem)
+    radii = [_leaf_radius(leaf, cell, problem) for leaf, cell in _leaves(tree, problem)]
+    return min([problem.radius, *radii])
 
 
-def _least_eigenvalue(S, rounding) -> float:
-    """A number below every eigenvalue of S: a guess, granted if Cholesky succeeds after subtracting it and the rounding; else 0."""
-    if not len(S) or not np.isfinite(S).all():
-        return float(not len(S))
-    mu = 0.5 * float(np.linalg.eigvalsh(S)[0])
+def refuse_malformed(tree: Tree, problem: Problem) -> None:
+    """A ValueError unless every node is a cut with both its sides, or a leaf with all its parameters."""
+    waiting, cuts = [(tree, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        refuse_unless(isinstance(node, dict), "a tree of dictionaries")
+        if "cut" not in node:
+            _refuse_malformed_leaf(node, problem)
+            continue
+        cuts, j, value = cuts + 1, node["cut"], node.get("value")
+        refuse_unless(depth < DEEPEST and cuts < MOST_CUTS, f"at most {MOST_CUTS} cuts, {DEEPEST} deep")
+        refuse_unless(type(j) is int and 0 <= j < len(problem.vote), f"a cut at one of the neurons, not {j}")
+        refuse_unless(isinstance(value, float) and bool(np.isfinite(value)), f"a finite cut, not {value}")
+        refuse_unless("below" in node and "above" in node, "both sides of every cut")
+        waiting += [(node["below"], depth + 1), (node["above"], depth + 1)]
+
+
+def _refuse_malformed_leaf(leaf: Tree, problem: Problem) -> None:
+    """Parameters must be there, finite, and not negative; for p = 1 only slopes up to 1 lie below φ."""
+    tau, shape = leaf.get("tau"), problem.vote.shape
+    refuse_unless(isinstance(tau, float) and 0 <= tau < np.inf, f"a finite tau ≥ 0, not {tau}")
+    for name in PARAMETERS:
+        good = is_array(leaf.get(name), shape) and bool((leaf[name] >= 0).all())
+        refuse_unless(good, f"{name} as a finite float64 array {shape} without negative numbers")
+    refuse_unless(problem.network.p > 1 or bool((leaf["slope"] <= 1).all()), "slopes up to 1 for p = 1")
+
+
+def _leaves(tree: Tree, problem: Problem) -> Iterator[tuple[Tree, Cell]]:
+    """All leaves whose cells are not empty, each with its cell."""
+    free, span = np.full(len(problem.vote), np.inf), up(problem.network.norm * problem.radius)
+    waiting = [
+        (tree, Cell(down(problem.c.low - span), up(problem.c.high + span), -free, free))
+    ]  # |t - c| ≤ ‖w‖‖δ‖
+    while waiting:
+        node, cell = waiting.pop()
+        if (cell.low > cell.high).any():
+            continue
+        if "cut" not in node:
+            yield node, cell
+            continue
+        for side, child in ((-1.0, "below"), (1.0, "above")):
+            part = _restricted(cell, problem, node["cut"], node["value"], side)
+            waiting.append((node[child], part))
+
+
+def _restricted(cell: Cell, problem: Problem, j: int, value: float, side: float) -> Cell:
+    """The part of a cell where side·(t_j - value) ≥ 0, with the bounds of all neurons drawn tighter.
+
+    For all λ ≥ 0, ±t_i ≤ ±t_i + λ side (t_j - value) ≤ ±c_i + λ side (c_j - value) + radius·‖±w_i + λ side w_j‖.
+    """
+    c, bounds = problem.c, []
+    for sign in (-1.0, 1.0):
+        lean = side * _multiplier(problem, j, value, side, sign)
+        farthest = enclosed(problem.radius) * _lengths(problem, j, sign * lean)
+        bounds.append(sign * c + lean * (c[j] - value) + farthest)
+    low, high = np.maximum(cell.low, -bounds[0].high), np.minimum(cell.high, bounds[1].high)
+    floor, ceiling = cell.floor.copy(), cell.ceiling.copy()
+    if side > 0:
+        floor[j], low[j] = max(floor[j], value), max(low[j], value)
+    else:
+        ceiling[j], high[j] = min(ceiling[j], value), min(high[j], value)
+    return Cell(low, high, floor, ceiling)
+
+
+def _lengths(problem: Problem, j: int, lean: np.ndarray) -> np.ndarray:
+    """Floats above ‖w_i + lean_i w_j‖, from its square."""
+    gram = problem.network.gram
+    square = problem.network.squares + 2 * lean * gram[j] + (lean * gram[j, j]) * lean
+    return up(np.sqrt(np.maximum(square.high, 0)))
+
+
+def _multiplier(problem: Problem, j: int, value: float, side: float, sign: float) -> np.ndarray:
+    """The best λ ≥ 0 up to rounding: the one at which the farthest point lies on the cut, at distance `at` from the centre."""
+    gram, radius = problem.network.gram.mid, problem.radius
+    norm, kappa = np.sqrt(gram[j, j]), gram[j] / gram[j, j]
+    rest = np.sqrt(np.maximum(gram.diagonal() - kappa * gram[j], 0))  # ‖w_i - κ w_j‖
+    at = (value - problem.c.mid[j]) / norm
+    beside = radius * np.sqrt(max(1 - (at / radius) ** 2, NEARLY_TANGENT))
+    best = side * (rest * at / (norm * beside) - sign * kappa)
+    return np.where(np.isfinite(best), np.maximum(best, 0), 0.0)
+
+
+def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem) -> float:
+    """√(2 min F), rounded down; 0 where F is not proven convex.
+
+    F is quadratic with curvature I - Σ e_j w_j w_jᵀ ≥ μ, so min F ≥ F(δ) - ‖∇F(δ)‖²/(2μ) at any δ = -Wᵀη, where t = c - Kη,
+    K = WWᵀ, ‖δ‖² = ηᵀKη and ∇F = Wᵀ(γ - e∘t - η).
+    """
+    own, size, tau, c, p = problem.own, np.abs(problem.vote), leaf["tau"], problem.c, problem.network.p
+    slope, touched = line_below(leaf["slope"], p)
+    q0, q1, q2 = quadratic_above(leaf["centre"], leaf["kappa"], cell.low, cell.high, p)
+    has_floor, has_ceiling = np.isfinite(cell.floor), np.isfinite(cell.ceiling)
+    nu_floor = np.where(has_floor, leaf["nu_floor"], 0)
+    nu_ceiling = np.where(has_ceiling, leaf["nu_ceiling"], 0)
+    weight = enclosed(tau) * size
+    gamma = weight * where(own, slope, -q1) - nu_floor + nu_ceiling
+    constant = -(weight * where(own, touched, q0)).sum()
+    constant += (enclosed(nu_floor) * np.where(has_floor, cell.floor, 0)).sum()
+    constant -= (enclosed(nu_ceiling) * np.where(has_ceiling, cell.ceiling, 0)).sum()
+    e = np.where(own | (q2 == 0), 0, (weight * q2).high)  # rounded up: -½ e t² only falls
+    eta, mu = _minimiser(gamma.mid - e * c.mid, e, problem)
+    gram_eta = problem.network.gram @ eta
+    t = c - gram_eta
+    value = 0.5 * (eta * gram_eta).sum() + (gamma * t).sum() - 0.5 * (e * t * t).sum() + constant
+    slack = (gamma - e * t - eta).size * problem.network.norm  # ‖∇F‖ ≤ Σ |γ - e t - η|_j ‖w_j‖
+    gradient = outward(slack.sum(), len(slack))
+    least = down(value.low - up(up(gradient * gradient) / down(2 * mu))) if mu > 0 else 0.0
+    return float(down(np.sqrt(down(2 * least)))) if least > 0 else 0.0  # NaN proves nothing
+
+
+def _minimiser(g: np.ndarray, e: np.ndarray, problem: Problem) -> tuple[np.ndarray, float]:
+    """(η, μ): nearly the η of the minimum, η = g + e∘Kη, and a number below every eigenvalue of I - Σ e_j w_j w_jᵀ, or 0.
+
+    With r = √e the other eigenvalues of that matrix than 1 are those of S = I - r K r, the matrix of the curved neurons alone.
+    """
+    curved = np.flatnonzero(e)
+    gram, root = problem.network.gram, up(np.sqrt(e[curved]))  # rounded up: the curvature only falls
+    S = np.eye(len(curved)) - enclosed(root[:, None]) * gram[np.ix_(curved, curved)] * root
+    eta = g.copy()
+    if not np.isfinite(S.rad).all() or not np.isfinite(g).all():
+        return eta, 0.0
     try:
-        np.linalg.cholesky(S - (mu + rounding) * np.eye(len(S)))
+        eta[curved] += root * np.linalg.solve(S.mid, root * (gram.mid[curved] @ g))
+        return eta, _least_eigenvalue(S)
     except np.linalg.LinAlgError:
-        return 0.0
-    return mu
+        return eta, 0.0
 
 
-def above(centre, kappa, low, high, p, eps):
-    """A quadratic (q0, q1, q2) above [t]₊^p on [low, high]: tangent at `centre`, or with `kappa` through both ends (centre NaN)."""
-    phi, slope = lambda t: np.maximum(t, 0) ** p, lambda t: p * (t > 0) * np.maximum(t, 1e-300) ** (p - 1)
-    c = np.maximum(np.minimum(np.nan_to_num(centre, nan=1.0), high), 1e-12)
-    worst = high if p > 2 else np.clip((1 - 2 / p) * c, low, high)
-    gap = np.where(far := np.abs(worst - c) > 1e-3 * c, worst - c, 1.0)
-    rise, sizes = phi(worst) - phi(c) - slope(c) * gap, phi(worst) + phi(c)
-    mean = ((2 + 1e-9) * rise + 1e-9 * sizes) / gap**2
-    steepest = (np.maximum if p > 2 else np.minimum)(worst, c).clip(1e-300)  # φ'' rises for p > 2, else falls
-    k = np.maximum(np.where(far, mean, p * (p - 1) * steepest ** (p - 2)), 0) * (1 + eps)
-    ends, width = np.isnan(centre), np.maximum(high - low, 1e-12)
-    most = np.maximum(2 * (phi(high) - phi(low) - slope(low) * width) / width**2, 0) * (1 - 1e-9) * (p >= 2)
-    k = np.where(ends, np.clip(kappa, 0, most), k)
-    chord = np.where(ends, (phi(high) - phi(low)) / width, slope(c))
-    q0 = np.where(ends, phi(low) - chord * low + k * low * high / 2, phi(c) - chord * c + k * c**2 / 2)
-    lift = eps * (phi(np.abs(low)) + phi(np.abs(high)) + slope(np.abs(high) + np.abs(low)) * width)
-    q = q0 + lift, chord - k * np.where(ends, (low + high) / 2, c), k
-    return [np.where(high <= 0, 0.0, v) for v in q]
+def _least_eigenvalue(S: Enclosed) -> float:
+    """A number below 1 and every eigenvalue of a symmetric S, at most 0 if none is found.
+
+    S = RRᵀ + guess·I + E for any R, and RRᵀ has no negative eigenvalue: none of S is below guess - max_i Σ_j |E_ij|.
+    """
+    if not len(S.mid):
+        return 1.0
+    guess = min(1.0, 0.5 * float(np.linalg.eigvalsh(S.mid)[0]))
+    shift = guess * np.eye(len(S.mid))
+    R = np.linalg.cholesky(S.mid - shift)
+    error = (S - shift - enclosed(R) @ R.T).size
+    return float(down(guess - outward(error.sum(axis=1), len(error)).max()))

@@ -1,6 +1,6 @@
 """A certificate: a small plain record that anyone can check."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,20 +9,21 @@ from torch import Tensor
 
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cheap_checker import crown_proves, lipschitz_radius, readout_radius
-from featureprism.certificates.checker import proven_radius
+from featureprism.certificates.checker import PARAMETERS, proven_radius
+from featureprism.certificates.scaled import Problem, posed
 from featureprism.certificates.search import Node
 from featureprism.networks import BinaryReadout, TwoLayerNet
 
 THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
-ARRAYS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")
 
 
 @dataclass(frozen=True)
 class Certificate:
     """No perturbation below `radius` flips the point: which bound, and its parameters.
 
-    kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach`;
-    "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN only).
+    kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
+    the units of the scaled problem (see scaled.py); "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN
+    only).
     """
 
     radius: float
@@ -32,40 +33,71 @@ class Certificate:
     tree: dict[str, Any] = field(default_factory=dict)
 
 
-def tree_of(node: Node) -> dict[str, Any]:
-    """The plain form of a search tree."""
-    if node.below is not None and node.above is not None:
-        return {
-            "cut": node.neuron,
-            "value": node.value,
-            "below": tree_of(node.below),
-            "above": tree_of(node.above),
-        }
-    arrays = {name: getattr(node.proof, name)[0].numpy().copy() for name in ARRAYS}
-    return {"tau": float(node.proof.tau), **arrays}
+def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
+    """The plain form of a search tree, in the units of the scaled problem.
+
+    One unit of t_j there is unit_j here. A φ(t) = (A unit^p) φ(t/unit) and ½‖δ‖² = length² ½‖δ/length‖² say what
+    becomes of the multipliers. A quadratic through both ends has centre 0. Rounding is harmless: all parameters are free.
+    """
+    length = 2.0**problem.length
+    row_lengths = np.sqrt(problem.network.squares.mid)
+    unit = length / row_lengths if problem.network.normalised else np.ldexp(length, problem.network.row)
+    largest = np.abs(problem.vote).argmax()
+    height = abs(float(form.weight[largest])) * unit[largest] ** form.p / abs(problem.vote[largest])
+    factors = {
+        "slope": unit ** (1 - form.p),
+        "centre": 1 / unit,
+        "kappa": unit ** (2 - form.p),
+        "nu_floor": unit / length**2,
+        "nu_ceiling": unit / length**2,
+    }
+    tree: dict[str, Any] = {}
+    waiting = [(node, tree)]
+    while waiting:
+        part, plain = waiting.pop()
+        if part.below is not None and part.above is not None:
+            plain |= {
+                "cut": part.neuron,
+                "value": part.value / float(unit[part.neuron]),
+                "below": {},
+                "above": {},
+            }
+            waiting += [(part.below, plain["below"]), (part.above, plain["above"])]
+        else:
+            plain["tau"] = float(part.proof.tau * height / length**2)
+            for name in PARAMETERS:
+                values = getattr(part.proof, name)[0].numpy()
+                plain[name] = np.where(np.isnan(values), 0.0, values) * factors[name]
+    return tree
 
 
 def cells_certificate(node: Node, form: PowerForm, reach: float, x: Tensor, y: float) -> Certificate:
     """The certificate of a tree, claiming exactly what the checker grants it."""
-    tree = tree_of(node)
-    return Certificate(
-        proven(Certificate(reach, "cells", 2, reach, tree), form, x, y), "cells", 2, reach, tree
-    )
+    try:
+        with np.errstate(all="ignore"):
+            tree = tree_of(node, form, posed(form.network, x.detach().double().numpy(), y, reach))
+    except (ValueError, ArithmeticError):  # numbers that no scale brings together
+        return Certificate(0.0, "cells", 2, reach)
+    claim = Certificate(reach, "cells", 2, reach, tree)
+    return replace(claim, radius=proven(claim, form, x, y))
 
 
 def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
     """The Lipschitz bound of a read-out, as the checker grants it."""
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        radius = readout_radius(W, labels, x.detach().double().numpy(), float(y))
+        try:
+            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y))
+        except ValueError:
+            radius = 0.0
     return Certificate(float(radius) if np.isfinite(radius) else 0.0, "readout")
 
 
 def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor, y: float) -> bool:
-    """Whether the checker, from the definition of the network alone, grants the certificate its radius."""
+    """Whether the checker, from the weights of the network alone, grants the certificate its radius; a malformed one is refused."""
     if isinstance(net, BinaryReadout):
         granted = readout_certificate(net, x, y).radius
-        return certificate.kind == "readout" and granted >= certificate.radius
+        return certificate.kind == "readout" and certificate.norm == 2 and granted >= certificate.radius
     form = power_form(net)
     if form is None:
         raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")
@@ -73,15 +105,22 @@ def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor,
 
 
 def proven(certificate: Certificate, form: PowerForm, x: Tensor, y: float) -> float:
-    """The radius the checker grants, 0 where a computation fails."""
-    network = (form.W.numpy(), form.b.numpy(), form.weight.numpy(), form.p)
-    point = (x.detach().double().numpy(), float(y))
+    """The radius the checker grants: 0 for malformed certificates, and where a computation fails."""
+    question = certificate.reach if certificate.kind == "cells" else certificate.radius
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        if certificate.kind == "lipschitz":
-            radius = lipschitz_radius(*network, *point)
-        elif certificate.kind == "crown":
-            dual = 2 if certificate.norm == 2 else 1
-            radius = certificate.radius if crown_proves(certificate.radius, dual, *network, *point) else 0.0
-        else:
-            radius = proven_radius(certificate.tree, certificate.reach, *network, *point)
-    return radius if np.isfinite(radius) else 0.0
+        try:
+            problem = posed(form.network, x.detach().double().numpy(), float(y), question)
+            return problem.unscaled(_granted(certificate, problem))
+        except ValueError:
+            return 0.0
+
+
+def _granted(certificate: Certificate, problem: Problem) -> float:
+    """The same for a problem that is posed, in its units."""
+    if certificate.kind == "crown" and certificate.norm in (2, np.inf):
+        return problem.radius if crown_proves(problem, certificate.norm) else 0.0
+    if certificate.kind == "lipschitz" and certificate.norm == 2:
+        return lipschitz_radius(problem)
+    if certificate.kind == "cells" and certificate.norm == 2:
+        return proven_radius(certificate.tree, problem)
+    raise ValueError(f"No certificate of kind {certificate.kind} is known for the norm {certificate.norm}.")

@@ -1,0 +1,100 @@
+"""Lines and quadratics beside φ(t) = [t]₊^p, p ≥ 1, proven with all roundings: what the checker puts in the place of a neuron."""
+
+import numpy as np
+
+from featureprism.certificates.enclosed import Enclosed, U, down, enclosed, power, up, where
+
+
+def line_below(slope: np.ndarray, p: float) -> tuple[Enclosed, Enclosed]:
+    """(σ, φ*) of a line σt - φ* below φ: for p = 1 any slope in [0, 1] through 0, else the tangent where φ has that slope."""
+    if p == 1:
+        return enclosed(slope), enclosed(np.zeros_like(slope))
+    t = (slope / p) ** (1 / (p - 1))  # its rounding only moves the tangent
+    return p * power(t, p - 1), enclosed(p - 1) * power(t, p)
+
+
+def quadratic_above(
+    centre: np.ndarray, kappa: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
+) -> tuple[Enclosed, Enclosed, np.ndarray]:
+    """(q0, q1, q2) of q0 + q1 t + ½ q2 t² ≥ φ on [low, high]: tangent at `centre`, or where that is 0 through both ends.
+
+    For high ≤ 0 it is 0, like φ.
+    """
+    dead, by_ends = high <= 0, centre == 0
+    low, high = np.where(dead, 0.0, low), np.where(dead, 1.0, high)
+    # tangent at c: φ(c) + φ'(c)(t - c) + ½k(t - c)², where φ(c) - φ'(c) c = (1 - p) φ(c)
+    c = np.where(by_ends, high, np.minimum(centre, high))
+    k = tangent_curvature(c, low, high, p)
+    tangent = (
+        0.5 * (k * enclosed(c) * c) - enclosed(p - 1) * power(c, p),
+        p * power(c, p - 1) - enclosed(k) * c,
+    )
+    # through both ends: a line above both, less ½κ(t - low)(high - t)
+    bend = np.minimum(kappa, end_curvature(low, high, p))
+    start, chord = line_above(low, high, p)
+    half = enclosed(bend) * 0.5
+    ends = start + half * low * high, chord - half * (enclosed(low) + high)
+    q0, q1 = (where(dead, 0.0, where(by_ends, e, t)) for e, t in zip(ends, tangent, strict=True))
+    return q0, q1, np.where(dead, 0.0, np.where(by_ends, bend, k))
+
+
+def line_above(low: np.ndarray, high: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """(offset, slope) of a line above φ on [low, high]: φ is convex, so it is enough to lie above both ends."""
+    at_low, at_high = power(np.maximum(low, 0), p), power(np.maximum(high, 0), p)
+    slope = (at_high.mid - at_low.mid) / np.where(high > low, high - low, 1.0)  # any slope will do
+    return np.maximum((at_low - enclosed(slope) * low).high, (at_high - enclosed(slope) * high).high), slope
+
+
+def tangent_curvature(c: np.ndarray, low: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
+    """k ≥ Q(t) = 2(φ(t) - φ(c) - φ'(c)(t - c))/(t - c)² for t in [low, high], where high > 0 and 0 < c ≤ high.
+
+    Q(t) is a mean of φ'' between c and t. For p > 2, φ'' does not fall: Q is largest at `high`. For p ≤ 2, Q rises up to its peak
+    p² c^(p-2)/2 at t = (1 - 2/p)c ≤ 0 and falls from there on: it is largest at `low`, if that is beyond.
+    """
+    if p > 2:
+        return np.minimum(_quotient(high, c, p), _second_derivative(high, p).high)
+    peak = _ratio(enclosed(p) * p * power(c, p), 2 * (enclosed(c) * c))
+    beyond = low >= (Enclosed(1 - 2 / p, 4 * U) * c).high
+    # for t ≤ 0, φ(t) = 0: Q(t) = 2c^(p-1) ((p-1)c - pt)/(c - t)²
+    left = enclosed(c) - low
+    at_low = _ratio(2 * power(c, p - 1) * (enclosed(p - 1) * c - p * enclosed(low)), left * left)
+    first = np.where(low > 0, np.minimum(low, c), c)
+    within = np.minimum(_quotient(low, c, p), _second_derivative(first, p).high)  # φ'' falls for t > 0
+    k = np.where(beyond, np.where(low > 0, within, at_low), peak)
+    return np.where((low >= 0) & (p == 1), 0.0, k)
+
+
+def _second_derivative(t: np.ndarray, p: float) -> Enclosed:
+    """φ''(t) = p(p-1) t^(p-2), t > 0."""
+    return enclosed(p) * (p - 1) * power(t, p - 2)
+
+
+def _rise(t: np.ndarray, c: np.ndarray, p: float) -> Enclosed:
+    """φ(t) - φ(c) - φ'(c)(t - c)."""
+    at_t, at_c = np.maximum(t, 0), np.maximum(c, 0)
+    return power(at_t, p) - power(at_c, p) - p * power(at_c, p - 1) * (t - enclosed(c))
+
+
+def _quotient(t: np.ndarray, c: np.ndarray, p: float) -> np.ndarray:
+    """A float above 2(φ(t) - φ(c) - φ'(c)(t - c))/(t - c)², inf where t and c are too close to tell."""
+    gap = t - enclosed(c)
+    return _ratio(2 * _rise(t, c, p), gap * gap)
+
+
+def _ratio(above: Enclosed, below: Enclosed) -> np.ndarray:
+    """A float above the ratio of two numbers that are not negative, inf where the second may be 0."""
+    return np.where(below.low > 0, up(above.high / below.low), np.inf)
+
+
+def end_curvature(low: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
+    """κ ≥ 0 such that the chord less ½κ(t - low)(high - t) lies above φ on [low, high]; 0 for p < 2.
+
+    chord - φ = φ[low, t, high] (t - low)(high - t). For p ≥ 2, φ'' does not fall, hence no divided difference does:
+    2φ[low, t, high] ≥ 2φ[low, low, high] = 2(φ(high) - φ(low) - φ'(low)(high - low))/(high - low)² ≥ φ''(low).
+    """
+    if p < 2:
+        return np.zeros_like(low)
+    width = enclosed(high) - low
+    mean = np.where(high > low, down(2 * _rise(high, low, p).low / (width * width).high), 0.0)
+    first = np.where(low > 0, _second_derivative(np.where(low > 0, low, 1.0), p).low, 0.0)
+    return np.maximum(np.maximum(mean, first), 0.0)

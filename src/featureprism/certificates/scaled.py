@@ -1,0 +1,150 @@
+"""What the checker speaks of: a network of floats that lies below y f, at a scale where 1 is a usual size.
+
+f(x) = Σ_j a_j [⟨w_j, x⟩ + b_j]₊^p, for normalised networks with a_j ‖w_j‖^(1-p) for a_j. Powers of two are divided out, which is
+exact: 2^row_j of neuron j, so that its largest entry is in [½, 1), and 2^length of all lengths, so that the radius in question is.
+Then y f = (a positive number)·Σ_j vote_j [t_j]₊^p up to the rounding of the weights alone, and as no power is negative, rounding all
+votes down leaves a network below y f: what keeps that positive keeps the label.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from featureprism.certificates.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, power, up
+
+LEAST_EXPONENT = -3000  # below every float: such a weight is 0, up to its rounding
+
+
+def scaled_by(value: np.ndarray, exponent: np.ndarray | int) -> np.ndarray:
+    """value·2^exponent where that is exact; a ValueError where digits would be lost."""
+    result = np.ldexp(value, exponent)
+    if not np.array_equal(np.ldexp(result, -np.asarray(exponent)), value):
+        raise ValueError("Numbers so far apart cannot be brought to one scale; nothing is proven about them.")
+    return result
+
+
+def refuse_unless(holds: bool | np.bool_, wanted: str) -> None:
+    """A ValueError that says what was wanted."""
+    if not holds:
+        raise ValueError(f"The checker needs {wanted}.")
+
+
+def is_array(value: object, shape: tuple[int, ...]) -> bool:
+    """Whether this is a finite float64 array of that shape."""
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype == np.float64
+        and value.shape == shape
+        and bool(np.isfinite(value).all())
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A two-layer network as its owner wrote it; neurons that add nothing are left out by `useful`."""
+
+    W: np.ndarray  # (h, d)
+    a: np.ndarray  # (h,)
+    b: np.ndarray  # (h,)
+    p: float
+    normalised: bool
+
+    def __post_init__(self) -> None:
+        refuse_unless(isinstance(self.W, np.ndarray) and self.W.ndim == 2, "weights W (h, d)")
+        shapes = {"W": self.W.shape, "a": self.W.shape[:1], "b": self.W.shape[:1]}
+        for name, shape in shapes.items():
+            refuse_unless(is_array(getattr(self, name), shape), f"{name} as a finite float64 array {shape}")
+        refuse_unless(1 <= self.p < np.inf, f"a finite power p ≥ 1, not {self.p}")
+
+    @cached_property
+    def useful(self) -> np.ndarray:
+        """Neurons with a weight; a normalised neuron without direction is 0 by definition."""
+        return (self.a != 0) & (self.W.any(axis=1) | (not self.normalised))
+
+    @cached_property
+    def row(self) -> np.ndarray:
+        """(h,) The exponents of the useful neurons' largest entries."""
+        return np.frexp(np.abs(self.W[self.useful]).max(axis=1, initial=0.0))[1]
+
+    @cached_property
+    def neurons(self) -> np.ndarray:
+        """(h, d) The useful neurons with their largest entry in [½, 1)."""
+        return scaled_by(self.W[self.useful], -self.row[:, None])
+
+    @cached_property
+    def squares(self) -> Enclosed:
+        """(h,) ‖w_j‖²."""
+        value = np.einsum("hd,hd->h", self.neurons, self.neurons)
+        return Enclosed(value, outward(gamma(self.W.shape[1]) * value))
+
+    @cached_property
+    def norm(self) -> np.ndarray:
+        """(h,) Floats above ‖w_j‖."""
+        return up(np.sqrt(self.squares.high))
+
+    @cached_property
+    def gram(self) -> Enclosed:
+        """(h, h) ⟨w_i, w_j⟩, off by at most γ_d Σ_k |w_ik w_jk| ≤ γ_d ‖w_i‖‖w_j‖."""
+        radius = gamma(self.W.shape[1]) * self.norm[:, None] * self.norm
+        return Enclosed(self.neurons @ self.neurons.T, outward(radius))
+
+    @cached_property
+    def weight(self) -> Enclosed:
+        """(h,) |a_j| 2^(p row_j), for normalised networks |a_j| 2^row_j ‖w_j‖^(1-p), up to one power of two for all."""
+        digits, exponent = np.frexp(np.abs(self.a[self.useful]))
+        exponent = exponent + (1.0 if self.normalised else self.p) * self.row
+        exponent = exponent - exponent.max(initial=-np.inf)
+        whole = np.floor(exponent)
+        size = enclosed(digits)
+        if (whole < exponent).any():  # real powers alone: three roundings of exponents, then the C library
+            slip = 8 * U * (2048 + np.abs(self.p * self.row).max())
+            size = size * Enclosed(np.exp2(exponent - whole), 2 * (LIBRARY + slip))
+        if self.normalised:
+            size = size * _inverse_power(self.squares, self.p - 1)
+        shift = np.maximum(whole, LEAST_EXPONENT).astype(int)
+        return Enclosed(np.ldexp(size.mid, shift), outward(np.ldexp(size.rad, shift)))
+
+
+def _inverse_power(squares: Enclosed, q: float) -> Enclosed:
+    """‖w‖^-q, q ≥ 0, from ‖w‖²: it falls, so the ends of ‖w‖ give its ends."""
+    shortest, longest = down(np.sqrt(squares.low)), up(np.sqrt(squares.high))
+    low, high = down(1 / power(longest, q).high), up(1 / power(shortest, q).low)
+    return Enclosed((low + high) / 2, outward(high - low))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A point with its label before a network, scaled: is Σ_j vote_j [c_j + ⟨w_j, δ⟩]₊^p > 0 for all ‖δ‖ < radius?"""
+
+    network: Network
+    c: Enclosed  # (h,) pre-activations at the point
+    vote: np.ndarray  # (h,) weights for the label, rounded down
+    radius: float
+    length: int  # lengths here, times 2^length, are lengths there
+
+    @property
+    def own(self) -> np.ndarray:
+        """The neurons that vote for the label."""
+        return self.vote > 0
+
+    def unscaled(self, radius: float) -> float:
+        """A radius found here, in the units of the point; 0 if it is no positive number."""
+        if not 0 < radius < np.inf:
+            return 0.0
+        result = np.ldexp(radius, self.length)
+        exact_or_below = np.ldexp(result, -self.length) <= radius  # only subnormal numbers are rounded
+        return float(result if exact_or_below else down(result))
+
+
+def posed(network: Network, x: np.ndarray, y: float, radius: float) -> Problem:
+    """The scaled problem; `radius` is the one in question (any positive number would be sound)."""
+    refuse_unless(is_array(x, network.W.shape[1:]), f"x as a finite float64 array {network.W.shape[1:]}")
+    refuse_unless(y in (-1, 1), f"a label -1 or +1, not {y}")
+    refuse_unless(0 < radius < np.inf, f"a positive finite radius, not {radius}")
+    length = int(np.frexp(radius)[1])
+    b = scaled_by(network.b[network.useful], -network.row - length)
+    c = enclosed(network.neurons) @ scaled_by(x, -length) + b
+    own = y * network.a[network.useful] > 0
+    vote = np.where(own, np.maximum(network.weight.low, 0), -network.weight.high)
+    return Problem(network, c, vote, float(np.ldexp(radius, -length)), length)
