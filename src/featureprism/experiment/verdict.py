@@ -76,7 +76,7 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
         raise ValueError(f"{claim.name} has {len(values)} values for {len(rows.seeds)} seeds.")
     regime = claim.premises.regime(rows)
     measured = float(values.mean()) if len(values) else math.nan
-    note = claim.note if isinstance(claim.note, str) else "" if math.isnan(measured) else claim.note(rows)
+    note = _note(claim, rows, is_measured=not math.isnan(measured))
     if math.isnan(measured):
         ends, outcome, needed = (math.nan, math.nan), Outcome.NOT_MEASURED, None
     elif claim.over == "every seed" or not np.isfinite(values).all():
@@ -87,6 +87,18 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
         outcome = decide(claim.bound, ends)
         needed = seeds_to_decide(values, claim.bound) if outcome == Outcome.UNDECIDED else None
     return Verdict(id, claim, tuple(values.tolist()), measured, ends, outcome, regime, note, needed)
+
+
+def _note(claim: Claim, rows: Rows, *, is_measured: bool) -> str:
+    """The note; one that needs numbers which are not there is left out."""
+    if isinstance(claim.note, str):
+        return claim.note
+    try:
+        return claim.note(rows)
+    except Exception:
+        if is_measured:
+            raise
+        return ""
 
 
 def decide(bound: Bound, interval: tuple[float, float]) -> Outcome:
