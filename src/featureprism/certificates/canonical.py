@@ -37,7 +37,7 @@ def power_form(net: TwoLayerNet) -> PowerForm | None:
     W, a = net.W.detach().double(), net.a.detach().double()
     b = torch.zeros_like(a) if net.b is None else net.b.detach().double()
     normalised, p = net.activation.weight_normalised, net.activation.p
-    network = Network(*(v.numpy().copy() for v in (W, a, b)), p, normalised)
+    network = Network(W.numpy().copy(), a.numpy().copy(), b.numpy().copy(), p, normalised)
     if normalised:
         norms = row_norms(W)
         W, b, a = unit_rows(W), b / torch.where(norms > 0, norms, torch.ones_like(norms)), a * norms
