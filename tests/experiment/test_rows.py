@@ -31,6 +31,7 @@ def test_one_number_per_seed_by_hand():
 def test_the_slope_of_a_power_law_is_its_exponent():
     np.testing.assert_allclose(TABLE.slope("x", "y"), [2, 3])
     assert math.isnan(log_slope([1.0], [1.0]))
+    assert math.isnan(log_slope([2.0, 2.0], [1.0, 3.0]))
     assert math.isnan(log_slope([1.0, 2.0], [0.0, 1.0]))
 
 

@@ -119,9 +119,9 @@ def farthest(values: np.ndarray, centre: float) -> float:
 
 
 def log_slope(x: Iterable[float], y: Iterable[float]) -> float:
-    """Least-squares slope of ln y against ln x; NaN for fewer than two points, or values that have no logarithm."""
+    """Least-squares slope of ln y against ln x; NaN for fewer than two different x, or values that have no logarithm."""
     u, v = (np.asarray(list(t), dtype=float) for t in (x, y))
-    if len(u) < 2 or not (np.all(u > 0) and np.all(v > 0)):
+    if len(set(u.tolist())) < 2 or not (np.all(u > 0) and np.all(v > 0)):
         return math.nan
     u, v = np.log(u) - np.log(u).mean(), np.log(v) - np.log(v).mean()
     return float((u * v).sum() / (u**2).sum())
