@@ -32,6 +32,7 @@ from featureprism.networks.initial import (
 from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
+from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 from featureprism.networks.symmetric import (
     SymmetricNet,
     pure_net,
@@ -50,12 +51,15 @@ __all__ = [
     "CubicNet",
     "GroupedNet",
     "IndicatorClassifier",
+    "LayeredScores",
     "LinearClassifier",
+    "LinearScores",
     "NearestCluster",
     "PolynomialClassifier",
     "PolynomialReLU",
     "PowerReLU",
     "ReLU",
+    "ScoreNet",
     "SymmetricNet",
     "TangentNet",
     "Tanh",
@@ -77,6 +81,7 @@ __all__ = [
     "random_signs",
     "robust_margin_classifier",
     "save_net",
+    "scores_of",
     "shared_features_net",
     "smoothed_relu",
     "smoothed_step",
