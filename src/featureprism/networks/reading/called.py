@@ -8,6 +8,10 @@ TAILS = ("sigmoid", "softmax", "log_softmax")
 SHAPES = ("squeeze", "flatten", "view", "reshape")
 
 
+class NotScores(ValueError):  # noqa: N818
+    """A module that returns something else than one score, or one for every class."""
+
+
 class CalledScores(nn.Module):
     """Scores (n, k) in float64 by calling the module itself on points of a shape; of a single output f the scores 0 and f."""
 
@@ -21,7 +25,7 @@ class CalledScores(nn.Module):
         out = self.module(x.reshape(len(x), *self.shape).to(self.dtype))
         if not isinstance(out, Tensor) or out.ndim not in (1, 2) or len(out) != len(x):
             got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise ValueError(
+            raise NotScores(
                 f"A module must return scores of shape (n,) or (n, k) for n = {len(x)} points, got {got}."
             )
         out = out.double()
@@ -42,7 +46,9 @@ def called(module: nn.Module, x: Float[Tensor, "n d"], shape: tuple[int, ...]) -
         try:
             with torch.no_grad():
                 out = scores.outputs(x[:2])
-        except (RuntimeError, TypeError, IndexError, AssertionError) as found:
+        except NotScores:
+            raise
+        except Exception as found:  # whatever a forward pass says to points that it does not take
             error = found
             continue
         scores.num_classes = 2 if out.ndim == 1 else out.shape[1]

@@ -94,7 +94,7 @@ class Chain:
         return replace(self, activation=PowerReLU(float(p)))
 
     def end(self, tail: str) -> "Chain":
-        """Sigmoid, Softmax or LogSoftmax of the scores: nothing changes, unless more layers follow."""
+        """Sigmoid, Tanh, Softmax or LogSoftmax of the scores: the decision is the same, unless more layers follow."""
         self = self._settled()
         if "Softmax" in tail and self.width == 1:
             raise Unreadable(f"the {tail} of a single output is constant")
@@ -106,13 +106,17 @@ class Chain:
         return replace(replace(self, tail="").scale(-1.0), tail="Sigmoid")
 
     def _settled(self) -> "Chain":
-        """More follows: σ(z) = (1 + tanh(z/2))/2 was a hidden layer; a softmax in the middle is not known."""
-        if not self.tail:
-            return self
-        bare = replace(self, tail="")
-        if self.tail != "Sigmoid":
-            raise Unreadable(f"layers follow its {self.tail}")
-        return bare.scale(0.5).activate(Tanh()).scale(0.5).shift(0.5)
+        """More follows: tanh, or σ(z) = (1 + tanh(z/2))/2, was a hidden layer; a softmax in the middle is not known."""
+        bare = replace(self, tail="") if self.tail else self
+        match self.tail:
+            case "":
+                return bare
+            case "Tanh":
+                return bare.activate(Tanh())
+            case "Sigmoid":
+                return bare.scale(0.5).activate(Tanh()).scale(0.5).shift(0.5)
+            case tail:
+                raise Unreadable(f"layers follow its {tail}")
 
     def _is_bare_relu(self) -> bool:
         untouched = self.W.ndim == 0 and self.b.ndim == 0 and float(self.W) == 1 and float(self.b) == 0

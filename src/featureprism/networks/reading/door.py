@@ -85,7 +85,7 @@ def _read(model: Any, probe: _Probe) -> Classifier:
     if isinstance(model, Classifier):
         return model
     if isinstance(model, str | Path):
-        return _file(Path(model), probe)
+        return _file(Path(model).expanduser(), probe)
     if isinstance(model, type):
         raise ValueError(f"{model.__name__} is a class; give an instance of it, fitted or trained.")
     if isinstance(model, nn.Module):

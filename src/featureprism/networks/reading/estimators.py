@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.networks.activations import Activation, PowerReLU, ReLU, Tanh
+from featureprism.networks.activations import Activation, PowerReLU, ReLU
 from featureprism.networks.reading.chain import Chain
 
 STEPS = "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD"
@@ -87,7 +87,7 @@ def _activated(chain: Chain, name: str) -> Chain:
     known: dict[str, Callable[[Chain], Chain]] = {
         "identity": lambda z: z,
         "relu": lambda z: z.activate(ReLU()),
-        "tanh": lambda z: z.activate(Tanh()),
+        "tanh": lambda z: z.end("Tanh"),
         "logistic": lambda z: z.end("Sigmoid"),
     }
     if name not in known:
