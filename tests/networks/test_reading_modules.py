@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations
 
 from featureprism.networks import (
     MLP,
@@ -76,6 +77,12 @@ CHAINS = {
     ),
     "norm before": (
         lambda: nn.Sequential(nn.BatchNorm1d(DIM), nn.Linear(DIM, 5), nn.ReLU(), nn.BatchNorm1d(5, affine=False), nn.Linear(5, 3)),
+        ScoreNet,
+    ),
+    "parametrised": (
+        lambda: nn.Sequential(
+            parametrizations.spectral_norm(nn.Linear(DIM, 5)), nn.ReLU(), parametrizations.weight_norm(nn.Linear(5, 3))
+        ),
         ScoreNet,
     ),
     "norm alone": (lambda: nn.BatchNorm1d(DIM), LinearScores),
@@ -153,6 +160,7 @@ def test_a_module_is_read_as_the_network_that_it_is(name):
     assert (found.reason, found.classes) == ("", None)
     own = outputs(module, POINTS)
     torch.testing.assert_close(scores(found, own, name), own, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(outputs(module, POINTS), own)
     assert module.training  # neither mode nor weights have changed
     assert all(
         torch.equal(before[key], value) and value.dtype == before[key].dtype
@@ -313,6 +321,10 @@ REFUSED = {
     "NaN": (lambda: _filled(nn.Linear(DIM, 3), np.nan), "finite"),
     "huge": (lambda: _filled(nn.Linear(DIM, 3).double(), 1e200), "overflow"),
     "dimension": (lambda: nn.Linear(DIM + 1, 3), "coordinates"),
+    "dimension after a ReLU": (lambda: nn.Sequential(nn.ReLU(), nn.Linear(DIM + 1, 3)), "coordinates"),
+    "dimension of ours": (lambda: LinearClassifier(torch.ones(DIM + 1)), "coordinates"),
+    "softmax of one": (lambda: nn.Sequential(nn.Linear(DIM, 1), nn.Softmax(dim=1)), "return the logit"),
+    "no weights yet": (lambda: nn.LazyLinear(3), "unknown size"),
     "two inputs": (lambda: nn.Bilinear(DIM, DIM, 3), "does not take points"),
     "several outputs": (lambda: nn.Sequential(nn.LSTM(DIM, 3)), "scores of shape"),
     "one output of images": (lambda: nn.Conv1d(1, 1, 1), "scores of shape"),

@@ -166,16 +166,17 @@ def joined(parts: Sequence[Chain]) -> Chain:
 
 def _widths(maps: Sequence[tuple[Tensor, Tensor]], dim: int | None) -> list[int]:
     """Sizes between the maps, the input's first; maps that are no matrices keep the size."""
-    widths: list[int | None] = [dim, *(None for _ in maps)]
+    widths: list[int | None] = [None] * (len(maps) + 1)
     for i, (W, b) in enumerate(maps):
         if W.ndim == 2:
             widths[i], widths[i + 1] = W.shape[1], W.shape[0]
         elif W.ndim or b.ndim:
             widths[i] = widths[i + 1] = max(W.numel(), b.numel())
-    for order in (range(len(maps)), reversed(range(len(maps)))):
-        for i in order:
-            if maps[i][0].ndim < 2:
-                widths[i] = widths[i + 1] = widths[i] or widths[i + 1]
+    for i in reversed(range(len(maps))):
+        widths[i] = widths[i] or widths[i + 1]
+    widths[0] = widths[0] or dim
+    for i in range(len(maps)):
+        widths[i + 1] = widths[i + 1] or widths[i]
     known = [w for w in widths if w is not None]
     if len(known) < len(widths):
         raise Unreadable("no layer says how many inputs it takes")

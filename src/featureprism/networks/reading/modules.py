@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx.node import map_arg
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
 from featureprism.networks.activations import ReLU
 from featureprism.networks.reading.chain import Chain, Unreadable
@@ -29,7 +31,7 @@ def trace(module: nn.Module) -> fx.GraphModule:
         n or "the module" for n, m in module.named_modules() if m._forward_hooks or m._forward_pre_hooks
     ]:
         raise Unreadable(f"{hooked[0]} has forward hooks")
-    if type(module) in MODULES:
+    if _kind(module) in MODULES:
         module = nn.Sequential(module)  # a layer alone would be traced into
     try:
         options = list(inspect.signature(module.forward).parameters.values())[1:]
@@ -89,9 +91,9 @@ def _step(traced: fx.GraphModule, node: fx.Node, args: Any, kwargs: Any) -> Know
     """One step on the traced value."""
     if node.op == "call_module":
         layer = traced.get_submodule(str(node.target))
-        if type(layer) not in MODULES or len(args) != 1 or kwargs:
+        if _kind(layer) not in MODULES or len(args) != 1 or kwargs:
             raise Unreadable(f"its layer {node.target} ({type(layer).__name__}) is not known")
-        return MODULES[type(layer)](args[0], layer)
+        return MODULES[_kind(layer)](args[0], layer)
     name = node.target if isinstance(node.target, str) else _public_name(node.target)
     step = STEPS.get(name.removesuffix("_"))
     if step is None:
@@ -274,8 +276,17 @@ MODULES: dict[type[nn.Module], Callable[[Chain, Any], Chain]] = {
 
 def copied(module: nn.Module) -> nn.Module:
     """A copy in eval mode on the CPU; the module itself is left as it is."""
+    if any(is_lazy(p) for p in module.parameters()):
+        raise ValueError(
+            f"The {type(module).__name__} has weights of unknown size; call it once on some points first."
+        )
     try:
-        return copy.deepcopy(getattr(module, "_orig_mod", module)).cpu().eval().requires_grad_(False)
+        return copy.deepcopy(getattr(module, "_orig_mod", module)).cpu().eval()
     except Exception as error:  # modules may hold anything
         told = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"The {type(module).__name__} cannot be copied: {told}") from error
+
+
+def _kind(layer: nn.Module) -> type[nn.Module]:
+    """The type of a layer, also where its weights are computed by a parametrisation."""
+    return type(layer).__mro__[1] if parametrize.is_parametrized(layer) else type(layer)
