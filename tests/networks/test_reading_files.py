@@ -298,6 +298,36 @@ def test_skl2onnx_itself(tmp_path):
             assert found.classes.tolist() == own.classes.tolist()
 
 
+def test_all_routes_lead_to_the_same_network(tmp_path):
+    from sklearn.neural_network import MLPClassifier
+
+    y = np.abs(POINTS).argmax(axis=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = MLPClassifier((6,), max_iter=5, random_state=0).fit(POINTS.astype(np.float64), y)
+    model.coefs_ = [
+        W.astype(np.float32).astype(np.float64) for W in model.coefs_
+    ]  # as the other files keep them
+    model.intercepts_ = [b.astype(np.float32).astype(np.float64) for b in model.intercepts_]
+    module = nn.Sequential(nn.Linear(DIM, 6), nn.ReLU(), nn.Linear(6, 4))
+    for layer, W, b in zip(module[::2], model.coefs_, model.intercepts_, strict=True):
+        layer.weight.data, layer.bias.data = torch.as_tensor(W.T).float(), torch.as_tensor(b).float()
+    saved(
+        tmp_path / "net.npz",
+        W=model.coefs_[0].T,
+        b=model.intercepts_[0],
+        V=model.coefs_[1],
+        c=model.intercepts_[1],
+    )
+    exported(module, tmp_path / "net.onnx", dynamo=False)
+    first, *others = (
+        read_model(m, probe=POINTS).net for m in (model, module, tmp_path / "net.npz", tmp_path / "net.onnx")
+    )
+    for net in others:
+        for name, weights in first.state_dict().items():
+            assert torch.equal(net.state_dict()[name], weights)
+
+
 def simple(*nodes, outputs=("y",), constants=None, **options):
     return lambda path: write(path, list(nodes), list(outputs), constants or {"W": W1}, **options)
 

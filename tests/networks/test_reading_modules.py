@@ -314,6 +314,12 @@ def test_our_own_networks_are_read(activation):
     torch.testing.assert_close(read_model(layered).net(POINTS), layered.double()(POINTS).detach())
 
 
+def test_a_zero_neuron_of_a_prelu_network_is_silent():
+    W = torch.ones(2, DIM, dtype=torch.float64) * torch.tensor([[1.0], [0.0]])
+    net = TwoLayerNet(W, torch.ones(2).double(), 10 * torch.ones(2).double(), activation=PolynomialReLU(2.0))
+    torch.testing.assert_close(read_model(net).net(POINTS)[:, 1], net(POINTS).detach())
+
+
 REFUSED = {
     "stack": (lambda: TwoLayerNet(torch.ones(2, 3, DIM), torch.ones(2, 3), activation=ReLU()), "stack"),
     "class": (lambda: nn.Linear, "is a class"),

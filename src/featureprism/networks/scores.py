@@ -74,7 +74,8 @@ class ScoreNet(nn.Module):
         if isinstance(activation, PolynomialReLU):
             norms = torch.linalg.vector_norm(W, dim=1)
             unit = norms.clamp_min(torch.finfo(W.dtype).tiny)
-            W, a, b = W / unit.unsqueeze(1), a * norms, None if b is None else b / unit
+            W, a = W / unit.unsqueeze(1), a * norms
+            b = None if b is None else torch.where(norms > 0, b / unit, 0.0)  # a zero neuron gives 0
             activation = PowerReLU(activation.p)
         return cls(W, torch.stack([torch.zeros_like(a), a], dim=1), b, activation=activation)
 
