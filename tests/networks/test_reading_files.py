@@ -422,6 +422,14 @@ def test_networks_of_two_classes_as_arrays(c, tmp_path):
     assert read_model(path).classes is None
 
 
+@pytest.mark.parametrize("c", [None, np.arange(5.0)], ids=str)
+def test_linear_models_as_arrays(c, tmp_path):
+    path = tmp_path / "net.npz"
+    np.savez(path, V=arrays()["W"], activation=np.array("linear"), **({} if c is None else {"c": c}))
+    scores = read_model(path, probe=POINTS).net(torch.as_tensor(POINTS).double()).numpy()
+    np.testing.assert_allclose(scores, POINTS @ arrays()["W"].T + (0 if c is None else c), atol=1e-12)
+
+
 def test_a_zero_neuron_of_a_prelu_network_is_silent(tmp_path):
     W = arrays()["W"] * np.array([1, 1, 0, 1, 1])[:, None]
     activation = {"activation": np.array("prelu"), "p": 2.0}
@@ -448,6 +456,8 @@ BAD_ARRAYS = {
     "power": ({"V": V, "activation": np.array("prelu")}, "needs p"),
     "classes": ({"V": V, "classes": np.array(["a", "b"])}, "3 scores"),
     "classes twice": ({"V": V, "classes": np.array(["a", "b", "b"])}, "once"),
+    "linear with neurons": ({"V": V, "activation": np.array("linear")}, "V .k, d. and c .k,. only"),
+    "linear without V": ({"activation": np.array("linear")}, "lacks V"),
     "owner": ({"owner": np.full(5, 7), "votes": A**2, "classes": np.arange(3), "p": 2.0}, "owner"),
     "head without p": ({"owner": np.zeros(5, int), "votes": A**2, "classes": np.arange(3)}, "lacks p"),
 }

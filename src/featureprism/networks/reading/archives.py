@@ -9,21 +9,35 @@ from torch import Tensor
 from featureprism.files import read_arrays, real_number, real_numbers
 from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU
 from featureprism.networks.files import activation_of, lacks, weights_of
-from featureprism.networks.scores import ScoreNet
+from featureprism.networks.scores import LinearScores, ScoreNet
 from featureprism.networks.two_layer import TwoLayerNet
 
 
-def read_archive(path: Path) -> tuple[ScoreNet, np.ndarray | None]:
-    """W (h, d), optional b (h,), then a (h,) or V (h, k), optional c, activation, p, classes; or a saved head."""
+def read_archive(path: Path) -> tuple[ScoreNet | LinearScores, np.ndarray | None]:
+    """W (h, d), optional b (h,), then a (h,) or V (h, k), optional c, activation, p, classes; or a saved head.
+
+    The activation "linear" stands for the scores Vx + c: V (k, d), optional c (k,).
+    """
     found = read_arrays(path)
     is_head = {"owner", "votes", "classes"} <= found.keys()
-    votes = () if is_head or "V" in found else ("a",)
-    lacks(found, ("W", *votes, *(("p",) if is_head else ("activation",))), path)
+    is_linear = str(found.get("activation")) == "linear"
+    votes = ("V",) if is_linear else () if is_head or "V" in found else ("a",)
+    weights = () if is_linear else ("W",)
+    lacks(found, (*weights, *votes, *(("p",) if is_head else ("activation",))), path)
     try:
-        net = _head(found) if is_head else _net(found)
+        net = _linear(found) if is_linear else _head(found) if is_head else _net(found)
         return net.double().requires_grad_(False).eval(), _classes(found)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+
+
+def _linear(found: dict[str, np.ndarray]) -> LinearScores:
+    if extra := [name for name in ("W", "a", "b", "p") if name in found]:
+        raise ValueError(f"A linear model has V (k, d) and c (k,) only, got {', '.join(extra)} too.")
+    V, c = weights_of(found["V"], "V"), _vector(found, "c")
+    if c is not None and len(c) != len(V):
+        raise ValueError(f"c must have the shape ({len(V)},), got ({len(c)},).")
+    return LinearScores(V, torch.zeros(len(V), dtype=V.dtype) if c is None else c)
 
 
 def _net(found: dict[str, np.ndarray]) -> ScoreNet:
