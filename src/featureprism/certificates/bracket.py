@@ -14,9 +14,10 @@ from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius
 from featureprism.attacks.gradient import in_double, margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.record import Certificate, cells_certificate, proven, readout_certificate
+from featureprism.certificates.record import cells_certificate, proven, readout_certificate
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
+from featureprism.checker.certificate import Certificate
 from featureprism.geometry import unit_rows
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.networks.protocols import HasExactRadius

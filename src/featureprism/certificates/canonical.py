@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.certificates.scaled import Network
+from featureprism.checker.scaled import Network
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 

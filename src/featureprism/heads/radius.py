@@ -10,8 +10,9 @@ from torch import Tensor
 
 from featureprism.certificates import robust_radius
 from featureprism.certificates.canonical import power_form
-from featureprism.certificates.record import Certificate, proven
+from featureprism.certificates.record import proven
 from featureprism.certificates.rungs import crown_radius
+from featureprism.checker.certificate import Certificate
 from featureprism.heads.network import HeadNet
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread

@@ -13,10 +13,10 @@ import exact_networks as exact
 from featureprism.certificates import Certificate, check, robust_radius
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.checker import DEEPEST, PARAMETERS
 from featureprism.certificates.record import proven, tree_of
-from featureprism.certificates.scaled import Network, posed
 from featureprism.certificates.search import prove
+from featureprism.checker.cells import DEEPEST, PARAMETERS
+from featureprism.checker.scaled import Network, posed
 from featureprism.networks import (
     LinearClassifier,
     NearestCluster,
