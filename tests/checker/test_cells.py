@@ -75,7 +75,7 @@ def planted(seed: int) -> Planted | None:
     problem = Problem(
         form.gram,
         (form.W @ point + form.b).unsqueeze(0),
-        form.weight.abs(),
+        form.weight.abs().unsqueeze(0),
         (label * form.weight > 0).unsqueeze(0),
         torch.tensor([reach]).double(),
         form.p,

@@ -27,8 +27,10 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
     length = 2.0**problem.length
     row_lengths = np.sqrt(problem.network.squares.mid)
     unit = length / row_lengths if problem.network.normalised else np.ldexp(length, problem.network.row)
+    kept = form.kept
+    place = {int(j): i for i, j in enumerate(kept)}
     largest = np.abs(problem.vote).argmax()
-    height = abs(float(form.weight[largest])) * unit[largest] ** form.p / abs(problem.vote[largest])
+    height = abs(float(form.weight[kept[largest]])) * unit[largest] ** form.p / abs(problem.vote[largest])
     factors = {
         "slope": unit ** (1 - form.p),
         "centre": 1 / unit,
@@ -41,9 +43,10 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
     while waiting:
         part, plain = waiting.pop()
         if part.below is not None and part.above is not None:
+            neuron = place[part.neuron]
             plain |= {
-                "cut": part.neuron,
-                "value": part.value / float(unit[part.neuron]),
+                "cut": neuron,
+                "value": part.value / float(unit[neuron]),
                 "below": {},
                 "above": {},
             }
@@ -51,7 +54,7 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
         else:
             plain["tau"] = float(part.proof.tau * height / length**2)
             for name in PARAMETERS:
-                values = getattr(part.proof, name)[0].numpy()
+                values = getattr(part.proof, name)[0].numpy()[kept]
                 plain[name] = np.where(np.isnan(values), 0.0, values) * factors[name]
     return tree
 

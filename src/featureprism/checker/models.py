@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from featureprism.checker.linear import LinearScores
 from featureprism.checker.scaled import Network, Neurons, is_array, refuse_unless
 from featureprism.files import read_arrays, real_number, real_numbers
 
@@ -59,9 +60,14 @@ class TwoClasses:
         return self.network, 1.0 if own else -1.0
 
 
-def read_weights(path: Path) -> tuple[Scores | TwoClasses, np.ndarray | None]:
-    """The model of an .npz file (W, b, a or V, c, activation, p) and its classes, if it names them."""
+Model = Scores | TwoClasses | LinearScores
+
+
+def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
+    """The model of an .npz file (W, b, a or V, c, activation, p; linear: V, c) and its classes, if it names them."""
     found = read_arrays(path)
+    if str(found.get("activation")) == "linear" and {"V", "c"} <= found.keys():
+        return LinearScores(real_numbers(found["V"], "V"), real_numbers(found["c"], "c")), found.get("classes")
     missing = [name for name in ("W", "activation") if name not in found]
     if missing or not {"a", "V", "owner"} & found.keys():
         raise ValueError(

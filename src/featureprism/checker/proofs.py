@@ -129,16 +129,20 @@ def _tree(root: int, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return tree
 
 
-def save_proofs(path: Path, proofs: Iterable[Proof]) -> None:
-    """Write proofs.npz in one motion."""
+def save_proofs(path: Path, proofs: Iterable[Proof], certified: np.ndarray) -> None:
+    """Write proofs.npz in one motion: the proofs, and the radius (n,) that is claimed for each point."""
     content = BytesIO()
-    np.savez_compressed(content, **as_arrays(proofs))  # pyright: ignore[reportArgumentType]
+    np.savez_compressed(content, **as_arrays(proofs), certified=certified)  # pyright: ignore[reportArgumentType]
     write_whole(path, content.getvalue())
 
 
-def load_proofs(path: Path) -> list[Proof]:
-    """The proofs of a file that `save_proofs` wrote."""
+def load_proofs(path: Path) -> tuple[list[Proof], np.ndarray]:
+    """The proofs and the claimed radii of a file that `save_proofs` wrote."""
+    arrays = read_arrays(path)
     try:
-        return from_arrays(read_arrays(path))
+        certified = arrays.get("certified", np.empty((0, 0)))
+        if certified.ndim != 1 or certified.dtype != np.float64 or not (certified >= 0).all():
+            raise ValueError("certified must hold one float64 radius for each point, none of them negative")
+        return from_arrays(arrays), certified
     except ValueError as error:
         raise ValueError(f"{path} holds no proofs that can be read: {error}.") from error

@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from featureprism.checker.certificate import granted
-from featureprism.checker.models import Scores, TwoClasses
+from featureprism.checker.linear import LinearScores
+from featureprism.checker.models import Model
 from featureprism.checker.proofs import Proof
 
 
 def verified_radii(
-    model: Scores | TwoClasses,
+    model: Model,
     x: np.ndarray,
     labels: np.ndarray,
     proofs: Sequence[Proof],
@@ -26,9 +27,18 @@ def verified_radii(
     for done, proof in enumerate(proofs):
         i, own, rival, claim = proof.point, proof.own, proof.rival, proof.certificate
         speaks = 0 <= i < len(x) and own == labels[i] and 0 <= rival < model.num_classes and rival != own
-        if speaks and claim.norm == norm and claim.radius > 0:
-            network, sign = model.margin(own, rival)
-            if granted(claim, network, x[i], sign) >= claim.radius:
-                against[i, rival] = max(against[i, rival], claim.radius)
+        if speaks and claim.norm == norm and claim.radius > 0 and _grant(model, x[i], proof) >= claim.radius:
+            against[i, rival] = max(against[i, rival], claim.radius)
         progress((done + 1) / len(proofs))
     return against.min(axis=1)
+
+
+def _grant(model: Model, x: np.ndarray, proof: Proof) -> float:
+    """What the checker grants a proof; 0 where it refuses."""
+    if isinstance(model, LinearScores):
+        try:
+            return model.radius(x, proof.own, proof.rival, proof.certificate.norm)
+        except ValueError:
+            return 0.0
+    network, sign = model.margin(proof.own, proof.rival)
+    return granted(proof.certificate, network, x, sign)

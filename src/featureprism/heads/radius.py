@@ -75,7 +75,8 @@ def _lower_bounds(
         rows = torch.nonzero(y == own)[:, 0]
         form = power_form(net.margin(own, rival))
         assert form is not None
-        claims = crown_radius(form, x[rows], torch.ones(len(rows)).double(), 2, reach[rows]) * (1 - ROUNDING)
+        t, votes = x[rows] @ form.W.T + form.b, form.weight.expand(len(rows), -1)
+        claims = crown_radius(form, t, votes, 2, reach[rows]) * (1 - ROUNDING)
         granted = [
             proven(Certificate(float(r), "crown"), form, x[i], 1.0) if r > 0 else 0.0
             for i, r in zip(rows.tolist(), claims, strict=True)

@@ -67,7 +67,7 @@ def measure(s: Averaging, seed: int, context: Context) -> list[Row]:
     )
     form = power_form(net)
     assert form is not None
-    crown = crown_radius(form, x, y, 2, bracket.attacked)
+    crown = crown_radius(form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, 2, bracket.attacked)
     eps = BEYOND * float(bracket.attacked.max())
     plain = pgd(net, x, y, LpBall(2, eps), steps=50)
     radius = torch.where(plain.flipped, plain.delta.norm(dim=1), torch.full_like(y, inf))
