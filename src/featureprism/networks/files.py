@@ -11,17 +11,19 @@ from featureprism.networks.activations import Activation, PolynomialReLU, PowerR
 from featureprism.networks.two_layer import TwoLayerNet
 from featureprism.records import LARGEST, check_points
 
+WANTED = {"W": "(h, d) with at least one neuron and dimension", "V": "(h, k) with at least one class"}
 NAMES = ("relu", "prelu", "polynomial", "tanh")
 POWERS = {"prelu": PolynomialReLU, "polynomial": PowerReLU}
 
 
-def _lacks(found: dict[str, np.ndarray], needed: tuple[str, ...], path: Path) -> None:
+def lacks(found: dict[str, np.ndarray], needed: tuple[str, ...], path: Path) -> None:
     """Say what a file lacks, and what it has."""
     if missing := [name for name in needed if name not in found]:
         raise ValueError(f"{path} lacks {', '.join(missing)}; it has {', '.join(found) or 'nothing'}.")
 
 
-def _activation(name: str, p: float | None) -> Activation:
+def activation_of(name: str, p: float | None) -> Activation:
+    """The activation of a name and a power."""
     if name not in NAMES:
         raise ValueError(f"Unknown activation {name!r}; choose one of {', '.join(NAMES)}.")
     if name in POWERS:
@@ -43,22 +45,24 @@ def load_net(path: Path) -> TwoLayerNet:
             f"{path} is a saved head of {found['classes'].size} classes: it lacks a, the signed votes of a network of two. "
             f"'featureprism audit EMBEDDINGS.npz --head {path}' and, in Python, load_head(path).robust_radius(X, y) are for it."
         )
-    _lacks(found, ("W", "a", "activation"), path)
+    lacks(found, ("W", "a", "activation"), path)
     try:
         p = real_number(found["p"], "p") if "p" in found else None
-        activation = _activation(str(found["activation"]), p)
+        activation = activation_of(str(found["activation"]), p)
         return TwoLayerNet(
-            *(_weights(found[name], name) for name in ("W", "a", "b") if name in found), activation=activation
+            *(weights_of(found[name], name) for name in ("W", "a", "b") if name in found),
+            activation=activation,
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _weights(array: np.ndarray, name: str) -> Tensor:
-    axes = 2 if name == "W" else 1
+def weights_of(array: np.ndarray, name: str) -> Tensor:
+    """A matrix W (h, d) or V (h, k), or a vector, in float64; refuses what is empty or overflows when squared."""
+    axes = 2 if name in WANTED else 1
     values = real_numbers(array, name)
     if values.ndim != axes or not values.size:
-        wanted = "(h, d) with at least one neuron and dimension" if axes == 2 else "(h,)"
+        wanted = WANTED.get(name, "(h,)")
         raise ValueError(f"{name} must have the shape {wanted}, got {values.shape}.")
     largest = np.abs(values).max(initial=0.0)
     if LARGEST < largest < np.inf:
@@ -82,7 +86,7 @@ def save_net(path: Path, net: TwoLayerNet) -> None:
 def load_points(path: Path, dim: int) -> tuple[Tensor, Tensor]:
     """Points x (n, dim) and labels y (n,) in {-1, +1}; at least one."""
     found = read_arrays(path)
-    _lacks(found, ("x", "y"), path)
+    lacks(found, ("x", "y"), path)
     try:
         x, y = (torch.as_tensor(real_numbers(found[name], name)) for name in ("x", "y"))
         check_points(x, y, at_least=1)

@@ -1,0 +1,8 @@
+"""People's own models, read as networks that give every class a score."""
+
+from featureprism.networks.reading.called import CalledScores
+from featureprism.networks.reading.classifier import Classifier
+from featureprism.networks.reading.door import input_dim, read_model
+from featureprism.networks.reading.points import as_points
+
+__all__ = ["CalledScores", "Classifier", "as_points", "input_dim", "read_model"]

@@ -1,0 +1,92 @@
+"""A network that was read, against the model itself: what was misread must never be certified."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from featureprism.networks.reading.called import CalledScores
+from featureprism.networks.reading.classifier import Classifier
+from featureprism.networks.reading.graphs import Graph
+
+CLOSE = {  # of values of size 1: what folding layers may change, in the type of numbers that the model computes in
+    torch.float64: 1e-7,
+    torch.float32: 1e-3,
+    torch.float16: 0.1,
+    torch.bfloat16: 0.3,
+}
+DOUBLE = 11  # TensorProto.DOUBLE
+CLEAR = 1e-5  # of the largest score: margins above it are no matter of rounding, in float32 either
+
+
+@torch.no_grad()
+def check_module(net: nn.Module, tail: str, module: CalledScores, x: Float[Tensor, "n d"]) -> None:
+    """The outputs of a torch module."""
+    scores, own = net(x), module.outputs(x)
+    read = _with_tail(scores[:, 1] - scores[:, 0] if own.ndim == 1 else scores, tail)
+    _refuse(read, own, CLOSE.get(module.dtype, 0.1), "module")
+
+
+def _with_tail(scores: Tensor, tail: str) -> Tensor:
+    match tail:
+        case "Sigmoid":
+            return torch.sigmoid(scores)
+        case "Softmax":
+            return torch.softmax(scores, dim=1)
+        case "LogSoftmax":
+            return torch.log_softmax(scores, dim=1)
+        case _:
+            return scores
+
+
+def _refuse(read: Tensor, own: Tensor, close: float, what: str) -> None:
+    size = float(own.abs().max())
+    away = float((read - own).abs().max()) if read.shape == own.shape else float("inf")
+    if not away <= close * max(size, torch.finfo(torch.float64).tiny):
+        raise ValueError(
+            f"The {what} was not read rightly: its outputs differ by {away:.3g}, of sizes up to {size:.3g}, from those of the "
+            "network that was read; it is not measured."
+        )
+
+
+@torch.no_grad()
+def check_estimator(found: Classifier, model: Any, x: Float[Tensor, "n d"], given: Any) -> None:
+    """The predictions of a scikit-learn estimator, where they are clear."""
+    points = given.iloc[: len(x)] if hasattr(given, "iloc") else x.numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names of columns that a plain array does not have
+        predicted = np.asarray(model.predict(points))
+    scores = found.net(x)
+    best = scores.topk(2, dim=1)
+    clear = (best.values[:, 0] - best.values[:, 1] > CLEAR * scores.abs().amax(dim=1)).numpy()
+    assert found.classes is not None
+    wrong = clear & (found.classes[best.indices[:, 0].numpy()] != predicted)
+    if wrong.any():
+        raise ValueError(
+            f"The {type(model).__name__} was not read rightly: {int(wrong.sum())} of {len(x)} predictions differ from those of the "
+            "network that was read; it is not measured."
+        )
+
+
+@torch.no_grad()
+def check_graph(found: Classifier, graph: Graph, x: Float[Tensor, "n d"]) -> None:
+    """The scores of an ONNX file, where onnx's own reference knows its operators."""
+    from onnx.reference import ReferenceEvaluator
+
+    kind = graph.input.type.tensor_type
+    batch = kind.shape.dim[0].dim_value if kind.shape.dim else 0
+    x = x[torch.arange(batch or len(x)) % len(x)]  # some files fix the number of points
+    rows = x.reshape(len(x), *(graph.shape or x.shape[1:])).numpy()
+    rows = rows.astype(np.float64 if kind.elem_type == DOUBLE else np.float32)
+    try:
+        results: Any = ReferenceEvaluator(graph.model).run(None, {graph.input.name: rows}, intermediate=True)
+        own = torch.as_tensor(np.asarray(results[graph.tensor], dtype=np.float64))
+    except Exception:  # an operator that the reference does not know
+        return
+    scores = found.net(x)
+    own = own.squeeze(1) if own.ndim == 2 and own.shape[1] == 1 else own
+    read = _with_tail(scores[:, 1] - scores[:, 0] if own.ndim == 1 else scores, graph.chain.tail)
+    _refuse(read, own, CLOSE[torch.float32], "ONNX file")

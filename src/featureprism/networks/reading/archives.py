@@ -1,0 +1,87 @@
+"""Networks of any number of classes as .npz files."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from featureprism.files import read_arrays, real_number, real_numbers
+from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU
+from featureprism.networks.files import activation_of, lacks, weights_of
+from featureprism.networks.scores import ScoreNet
+from featureprism.networks.two_layer import TwoLayerNet
+
+
+def read_archive(path: Path) -> tuple[ScoreNet, np.ndarray | None]:
+    """W (h, d), optional b (h,), then a (h,) or V (h, k), optional c, activation, p, classes; or a saved head."""
+    found = read_arrays(path)
+    is_head = {"owner", "votes", "classes"} <= found.keys()
+    votes = () if is_head or "V" in found else ("a",)
+    lacks(found, ("W", *votes, *(("p",) if is_head else ("activation",))), path)
+    try:
+        net = _head(found) if is_head else _net(found)
+        return net.double().requires_grad_(False).eval(), _classes(found)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _net(found: dict[str, np.ndarray]) -> ScoreNet:
+    p = real_number(found["p"], "p") if "p" in found else None
+    activation = activation_of(str(found["activation"]), p)
+    if {"a", "V"} <= found.keys():
+        raise ValueError("It has both a and V; keep a (h,) for two classes, V (h, k) for more.")
+    W, b, c = weights_of(found["W"], "W"), _vector(found, "b"), _vector(found, "c")
+    if "a" in found:
+        net = ScoreNet.of(TwoLayerNet(W, weights_of(found["a"], "a"), b, activation=activation))
+        return net if c is None else _with_bias(net, c)
+    V = weights_of(found["V"], "V")
+    if len(V) != len(W):
+        raise ValueError(f"V must have one row for each of the {len(W)} neurons, got {tuple(V.shape)}.")
+    for name, vector, size in (("b", b, len(W)), ("c", c, V.shape[1])):
+        if vector is not None and len(vector) != size:
+            raise ValueError(f"{name} must have the shape ({size},), got ({len(vector)},).")
+    if isinstance(activation, PolynomialReLU):  # ‖w‖[⟨w/‖w‖, x⟩ + b/‖w‖]₊^p; a zero neuron gives 0
+        norms = torch.linalg.vector_norm(W, dim=1)
+        unit = norms.clamp_min(torch.finfo(W.dtype).tiny)
+        W, V = W / unit[:, None], V * norms[:, None]
+        b = None if b is None else torch.where(norms > 0, b / unit, 0.0)
+        activation = PowerReLU(activation.p)
+    return ScoreNet(W, V, b, c, activation=activation)
+
+
+def _with_bias(net: ScoreNet, c: Tensor) -> ScoreNet:
+    """Of a single output f + c the scores 0 and f + c; or a c for each of the two."""
+    if len(c) not in (1, 2):
+        raise ValueError(f"c must be one number, or one for each of two classes, got {len(c)}.")
+    both = torch.cat([torch.zeros_like(c), c]) if len(c) == 1 else c
+    return ScoreNet(net.W, net.V, net.b, both, activation=net.activation)
+
+
+def _vector(found: dict[str, np.ndarray], name: str) -> Tensor | None:
+    return weights_of(np.atleast_1d(found[name]), name) if name in found else None
+
+
+def _head(found: dict[str, np.ndarray]) -> ScoreNet:
+    """Each neuron votes for the class that owns it."""
+    W, votes, owner = weights_of(found["W"], "W"), weights_of(found["votes"], "votes"), found["owner"]
+    num_classes, p = found["classes"].size, real_number(found["p"], "p")
+    if (
+        owner.dtype.kind not in "iu"
+        or owner.shape != votes.shape
+        or not 0 <= owner.min() <= owner.max() < num_classes
+    ):
+        raise ValueError("owner must name a class of every neuron, from 0 to the number of classes less 1.")
+    if len(votes) != len(W):
+        raise ValueError(f"Need one vote for each of the {len(W)} neurons, got {len(votes)}.")
+    V = votes[:, None] * torch.nn.functional.one_hot(torch.as_tensor(owner).long(), num_classes)
+    return ScoreNet(W, V, _vector(found, "b"), activation=ReLU() if p == 1 else PowerReLU(p))
+
+
+def _classes(found: dict[str, np.ndarray]) -> np.ndarray | None:
+    if "classes" not in found:
+        return None
+    classes = found["classes"]
+    if classes.dtype.kind in "f":
+        real_numbers(classes, "classes")
+    return classes

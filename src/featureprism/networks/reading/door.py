@@ -1,0 +1,177 @@
+"""One reader for people's own models: torch modules, scikit-learn estimators, ONNX and .npz files, and this library's networks."""
+
+import contextlib
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from featureprism.networks.activations import ReLU
+from featureprism.networks.adapter import TwoLogits
+from featureprism.networks.grouped import GroupedNet
+from featureprism.networks.plain import MLP, LinearClassifier
+from featureprism.networks.reading.agreement import check_estimator, check_graph, check_module
+from featureprism.networks.reading.archives import read_archive
+from featureprism.networks.reading.called import CalledScores, called, refuse_probabilities, without_tail
+from featureprism.networks.reading.chain import Unreadable
+from featureprism.networks.reading.classifier import Classifier
+from featureprism.networks.reading.estimators import read_estimator
+from featureprism.networks.reading.graphs import read_onnx
+from featureprism.networks.reading.modules import copied, read_graph, trace
+from featureprism.networks.reading.points import as_points, point_shape
+from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
+from featureprism.networks.two_layer import TwoLayerNet
+
+KNOWN = (
+    "a torch module, a scikit-learn classifier or pipeline, one of this library's networks or heads, "
+    "or the path of an .onnx or .npz file"
+)
+ROWS = 256  # points that a network is compared on
+OWN = (LinearScores, ScoreNet, LayeredScores, CalledScores)
+
+
+def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Classifier:
+    """The model as a network with its labels; compared with the model itself on the points `probe`, and refused where they disagree.
+
+    `classes` names the labels in the order of the scores where the model does not. Without `probe` the comparison is on points
+    drawn from N(0, I). The model itself is never changed.
+    """
+    found = _read(model, _Probe.of(probe))
+    if classes is None:
+        return found
+    named = np.array(np.asarray(classes).tolist())
+    if found.classes is not None and found.classes.tolist() != named.tolist():
+        raise ValueError(f"The model's classes are {found.classes.tolist()[:20]}, not {named.tolist()[:20]}.")
+    return Classifier(found.net, named, found.reason)
+
+
+class _Probe:
+    """Points to compare on: as rows, and as the model itself takes them."""
+
+    def __init__(self, X: Any, x: Tensor | None, shape: tuple[int, ...]) -> None:
+        self.given, self.x, self.shape = X, x, shape
+
+    @classmethod
+    def of(cls, X: Any) -> "_Probe":
+        return cls(None, None, ()) if X is None else cls(X, as_points(X)[:ROWS], point_shape(X))
+
+    def rows(self, net: nn.Module) -> Tensor:
+        """Points (n, d) of the network's dimension."""
+        dim = input_dim(net)
+        if self.x is None:
+            return torch.randn(16, dim, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        if self.x.shape[1] != dim:
+            raise ValueError(f"The points have {self.x.shape[1]} coordinates, the model takes {dim}.")
+        return self.x
+
+
+def input_dim(net: nn.Module) -> int:
+    """d of a network that was read."""
+    match net:
+        case LinearScores():
+            return net.V.shape[1]
+        case ScoreNet():
+            return net.W.shape[1]
+        case LayeredScores():
+            return net.weights[0].shape[1]
+        case _:
+            raise ValueError("The dimension of a module that is only called is not known.")
+
+
+def _read(model: Any, probe: _Probe) -> Classifier:
+    if isinstance(model, Classifier):
+        return model
+    if isinstance(model, str | Path):
+        return _file(Path(model), probe)
+    if isinstance(model, type):
+        raise ValueError(f"{model.__name__} is a class; give an instance of it, fitted or trained.")
+    if isinstance(model, nn.Module):
+        return _module(model, probe)
+    if hasattr(model, "fit") or hasattr(model, "to_torch"):
+        chain, classes = read_estimator(model)
+        found = Classifier(chain.network(), classes)
+        check_estimator(found, model, probe.rows(found.net), probe.given)
+        return found
+    raise ValueError(f"A {type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
+
+
+def _file(path: Path, probe: _Probe) -> Classifier:
+    if path.suffix.lower() == ".npz":
+        return Classifier(*read_archive(path))
+    if path.suffix.lower() != ".onnx":
+        raise ValueError(
+            f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
+        )
+    graph = read_onnx(path)
+    dim = None if probe.x is None else probe.x.shape[1]
+    try:
+        found = Classifier(graph.chain.network(dim), graph.classes)
+    except Unreadable as error:
+        raise ValueError(f"{path} cannot be read as a network: {error}.") from error
+    check_graph(found, graph, probe.rows(found.net))
+    return found
+
+
+def _module(module: nn.Module, probe: _Probe) -> Classifier:
+    """Our own as they are; others traced, and only called where that fails."""
+    if isinstance(module, TwoLogits):
+        return _module(module.net, probe)
+    if own := _own(module):
+        return Classifier(own.double().requires_grad_(False).eval())
+    module = copied(module)
+    try:
+        traced = trace(module)
+        chain = read_graph(traced)
+        net = chain.network(None if probe.x is None else probe.x.shape[1])
+    except Unreadable as error:
+        return _called(module, probe, str(error))
+    x = probe.rows(net)
+    check_module(net, chain.tail, called(module, x, probe.shape or (x.shape[1],)), x)
+    return Classifier(net)
+
+
+def _own(module: nn.Module) -> nn.Module | None:
+    """This library's networks of one hidden layer, without being traced."""
+    if isinstance(module, OWN):
+        return copy.deepcopy(module)
+    if isinstance(module, TwoLayerNet) and module.W.ndim == 2:
+        return ScoreNet.of(copy.deepcopy(module).double())
+    if isinstance(module, GroupedNet) and module.W.ndim == 3:
+        k, h, _ = module.W.shape
+        votes = torch.eye(k, dtype=module.W.dtype).repeat_interleave(h, dim=0) / h
+        return ScoreNet(module.W.detach().flatten(0, 1), votes, activation=ReLU())
+    if isinstance(module, LinearClassifier):
+        return scores_of([module.w[None]], [torch.tensor([module.bias], dtype=torch.float64)], ReLU())
+    if isinstance(module, MLP):
+        return scores_of(list(module.weights), [torch.zeros(len(W)) for W in module.weights], ReLU())
+    if isinstance(module, TwoLayerNet | GroupedNet):
+        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
+    if callable(votes := getattr(module, "votes", None)) and hasattr(module, "p"):  # a head's network
+        chain, _ = read_estimator(_Bare(module))
+        return chain.network()
+    return None
+
+
+class _Bare:
+    """A head's network alone, in the form of a head that does not know its classes."""
+
+    classes_ = ()
+
+    def __init__(self, module: nn.Module) -> None:
+        self.to_torch = lambda: module
+
+
+def _called(module: nn.Module, probe: _Probe, reason: str) -> Classifier:
+    """A module that can only be attacked, and why."""
+    if probe.x is None:
+        raise ValueError(
+            f"The module cannot be read as layers: {reason}; give points (probe=X) to call it on."
+        )
+    with contextlib.suppress(Unreadable):  # what cannot be traced is called as it is
+        module = without_tail(trace(module))
+    scores = called(module, probe.x, probe.shape)
+    refuse_probabilities(scores, probe.x)
+    return Classifier(scores, reason=reason)

@@ -1,0 +1,334 @@
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from featureprism.networks import (
+    MLP,
+    GroupedNet,
+    LayeredScores,
+    LinearClassifier,
+    LinearScores,
+    PolynomialReLU,
+    PowerReLU,
+    ReLU,
+    ScoreNet,
+    Tanh,
+    TwoLayerNet,
+    TwoLogits,
+)
+from featureprism.networks.reading import CalledScores, read_model
+
+DIM = 6
+
+
+def seasoned(module):
+    """Weights and running statistics that no fold can miss."""
+    generator = torch.Generator().manual_seed(1)
+    for layer in module.modules():
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.running_mean.normal_(generator=generator)
+            layer.running_var.uniform_(0.5, 2, generator=generator)
+            if layer.weight is not None:
+                layer.weight.data.normal_(generator=generator)
+                layer.bias.data.normal_(generator=generator)
+    return module
+
+
+class Handwritten(nn.Module):
+    def __init__(self, forward, **layers):
+        super().__init__()
+        self.step = forward
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        self.register_buffer("mean", torch.linspace(-1, 1, DIM))
+
+    def forward(self, x, features=False):
+        if features:
+            return x
+        return self.step(self, x)
+
+
+def one(outputs=3):
+    return {"a": nn.Linear(DIM, 5), "b": nn.Linear(5, outputs)}
+
+
+CHAINS = {
+    "linear": (lambda: nn.Linear(DIM, 4), LinearScores),
+    "one output": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 1)), ScoreNet),
+    "(n,)": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 1), nn.Flatten(0)), ScoreNet),
+    "flatten, nested, dropout": (
+        lambda: nn.Sequential(
+            nn.Flatten(), nn.Sequential(nn.Linear(DIM, 5), nn.Dropout(0.9), nn.Tanh()), nn.Identity(), nn.Linear(5, 2)
+        ),
+        ScoreNet,
+    ),
+    "three layers": (
+        lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)),
+        LayeredScores,
+    ),
+    "norm after": (
+        lambda: nn.Sequential(nn.Linear(DIM, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3)),
+        ScoreNet,
+    ),
+    "norm before": (
+        lambda: nn.Sequential(nn.BatchNorm1d(DIM), nn.Linear(DIM, 5), nn.ReLU(), nn.BatchNorm1d(5, affine=False), nn.Linear(5, 3)),
+        ScoreNet,
+    ),
+    "norm alone": (lambda: nn.BatchNorm1d(DIM), LinearScores),
+    "products": (
+        lambda: nn.Sequential(
+            nn.Linear(DIM, 5), nn.Linear(5, 4, bias=False), nn.ReLU(), nn.Linear(4, 3), nn.Linear(3, 3)
+        ),
+        ScoreNet,
+    ),
+    "relu first and last": (lambda: nn.Sequential(nn.ReLU(), nn.Linear(DIM, 3), nn.ReLU()), LayeredScores),
+    "softmax": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 3), nn.Softmax(dim=1)), ScoreNet),
+    "log softmax": (lambda: nn.Sequential(nn.Linear(DIM, 3), nn.LogSoftmax(dim=-1)), LinearScores),
+    "sigmoid": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 1), nn.Sigmoid()), ScoreNet),
+    "sigmoid inside": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.Sigmoid(), nn.Linear(5, 3)), ScoreNet),
+    "by hand": (lambda: Handwritten(lambda s, x: s.b(torch.relu(s.a(x))), **one()), ScoreNet),
+    "view": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a(x.view(x.size(0), -1)))), **one()), ScoreNet),
+    "view of a size": (lambda: Handwritten(lambda s, x: s.b(s.a(x.view(-1, DIM)).tanh()), **one()), ScoreNet),
+    "shape": (lambda: Handwritten(lambda s, x: s.b(torch.tanh(s.a(x.reshape(x.shape[0], -1)))), **one()), ScoreNet),
+    "flatten": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a(torch.flatten(x, 1)))), **one()), ScoreNet),
+    ".flatten": (lambda: Handwritten(lambda s, x: s.b(s.a(x.flatten(1)).relu()), **one()), ScoreNet),
+    "squeeze": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a(x))).squeeze(-1), **one(1)), ScoreNet),
+    "column": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a(x)))[:, 0], **one(1)), ScoreNet),
+    "standardised": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a((x - s.mean) / 0.3 + 1))), **one()), ScoreNet),
+    "1 - x": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a(2 * (1 - x)))), **one()), ScoreNet),
+    "functional": (
+        lambda: Handwritten(
+            lambda s, x: F.log_softmax(
+                F.linear(F.dropout(torch.relu(x @ s.a.weight.T), 0.5, s.training), s.b.weight), dim=1
+            ),
+            **one(),
+        ),
+        ScoreNet,
+    ),
+    "power": (lambda: Handwritten(lambda s, x: s.b(torch.relu(s.a(x)) ** 3), **one()), ScoreNet),
+    "MLP": (lambda: MLP([torch.randn(5, DIM), torch.randn(4, 5), torch.randn(1, 4)]), LayeredScores),
+    "LinearClassifier": (lambda: LinearClassifier(torch.randn(DIM), 0.3), LinearScores),
+}  # fmt: skip
+
+
+def outputs(module, x):
+    """What the module itself says, as scores; probabilities and single outputs included."""
+    with torch.no_grad():
+        out = copy.deepcopy(module).eval().double()(x)
+    return out.squeeze(1) if out.ndim == 2 and out.shape[1] == 1 else out
+
+
+def scores(found, own, name):
+    read = found.net(x=POINTS)
+    read = read[:, 1] - read[:, 0] if own.ndim == 1 else read
+    tails = {
+        "softmax": lambda s: s.softmax(1),
+        "log softmax": lambda s: s.log_softmax(1),
+        "sigmoid": torch.sigmoid,
+    }
+    return tails.get(name, tails["log softmax"] if name == "functional" else lambda s: s)(read)
+
+
+POINTS = torch.randn(40, DIM, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_module_is_read_as_the_network_that_it_is(name):
+    make, kind = CHAINS[name]
+    torch.manual_seed(0)
+    module = seasoned(make())
+    before = {key: value.clone() for key, value in module.state_dict().items()}
+    found = read_model(module, probe=POINTS)
+    assert type(found.net) is kind
+    assert (found.reason, found.classes) == ("", None)
+    own = outputs(module, POINTS)
+    torch.testing.assert_close(scores(found, own, name), own, atol=1e-9, rtol=1e-9)
+    assert module.training  # neither mode nor weights have changed
+    assert all(
+        torch.equal(before[key], value) and value.dtype == before[key].dtype
+        for key, value in module.state_dict().items()
+    )
+
+
+def test_a_float32_module_agrees_with_its_own_forward_pass():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(DIM, 50), nn.ReLU(), nn.Linear(50, 30), nn.ReLU(), nn.Linear(30, 10))
+    torch.testing.assert_close(
+        read_model(module).net(POINTS), module(POINTS.float()).detach().double(), atol=1e-5, rtol=1e-5
+    )
+
+
+def test_images_enter_flattened_or_as_they_are():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 3))
+    images = POINTS.reshape(-1, 1, 2, 3)
+    found = read_model(module, probe=images)
+    torch.testing.assert_close(found.net(POINTS), outputs(module, images))
+
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(DIM, DIM), nn.Linear(DIM, 3)
+
+    def forward(self, x):
+        return self.b(x + torch.relu(self.a(x)))
+
+
+class Looks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(DIM, 3)
+
+    def forward(self, x):
+        return self.a(x) if x.sum() > 0 else -self.a(x)
+
+
+class Picky(nn.Module):
+    """Computes in float32 whatever comes."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(DIM, 3)
+
+    def forward(self, x):
+        return F.gelu(F.linear(x.float(), self.a.weight.float())) @ torch.eye(3)
+
+
+ONLY_CALLED = {
+    "GELU": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.GELU(), nn.Linear(5, 3)), "1 (GELU)"),
+    "mixed": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)), "ReLU and Tanh"),
+    "norm over a layer": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.LayerNorm(5), nn.Linear(5, 3)), "1 (LayerNorm)"),
+    "branches": (Branches, "branches"),
+    "control flow": (Looks, "cannot be traced"),
+    "softmax inside": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.Softmax(dim=1), nn.Linear(5, 3)), "Softmax"),
+    "no running statistics": (lambda: nn.Sequential(nn.Linear(DIM, 3), nn.BatchNorm1d(3, track_running_stats=False)), "running"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONLY_CALLED)
+def test_what_is_no_chain_is_called_and_says_why(name):
+    make, reason = ONLY_CALLED[name]
+    torch.manual_seed(0)
+    module = make()
+    found = read_model(module, probe=POINTS)
+    assert isinstance(found.net, CalledScores)
+    assert reason in found.reason
+    torch.testing.assert_close(found.net(POINTS), outputs(module, POINTS))
+    with pytest.raises(ValueError, match="give points"):
+        read_model(module)
+
+
+def test_a_convolution_is_called_on_images():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(4, 3))
+    images = POINTS.reshape(-1, 1, 2, 3)
+    found = read_model(module, probe=images)
+    assert "0 (Conv2d)" in found.reason
+    torch.testing.assert_close(found.net(POINTS), outputs(module, images))
+
+
+def test_a_module_of_single_precision_is_called_in_it():
+    torch.manual_seed(0)
+    module = Picky()
+    found = read_model(module, probe=POINTS)
+    assert found.net(POINTS).dtype == torch.float64
+    torch.testing.assert_close(found.net(POINTS), module(POINTS).double())
+
+
+@pytest.mark.parametrize("last", [nn.Sigmoid, nn.Identity])
+def test_the_sign_of_a_single_logit_decides_before_its_sigmoid(last):
+    torch.manual_seed(0)
+    body = nn.Sequential(nn.Linear(DIM, 5), nn.GELU(), nn.Linear(5, 1))
+    found = read_model(nn.Sequential(body, last()), probe=POINTS)
+    torch.testing.assert_close(found.net(POINTS)[:, 1], outputs(body, POINTS))
+
+
+class Probability(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(DIM, 1)
+
+    def forward(self, x):
+        assert len(x) > 0
+        return torch.sigmoid(self.a(x)) if x.shape[0] else x
+
+
+def test_a_probability_that_cannot_be_undone_is_refused():
+    with pytest.raises(ValueError, match="return the logit"):
+        read_model(Probability(), probe=POINTS)
+
+
+class Sneaky(nn.Linear):
+    """A linear layer whose trace leaves out what it does to its weights."""
+
+    def forward(self, x):
+        out = F.linear(x, self.weight, self.bias)
+        self.calls = getattr(self, "calls", 0) + 1
+        return out * (1 if self.calls < 2 else 2)
+
+
+def test_a_module_that_was_misread_is_refused():
+    with pytest.raises(ValueError, match="not read rightly"):
+        read_model(Sneaky(DIM, 3), probe=POINTS)
+
+
+def test_hooks_keep_a_module_from_being_read():
+    module = nn.Sequential(nn.Linear(DIM, 3))
+    module[0].register_forward_hook(lambda _module, _args, out: 2 * out)
+    found = read_model(module, probe=POINTS)
+    assert "hooks" in found.reason
+    torch.testing.assert_close(found.net(POINTS), module.double()(POINTS).detach())
+
+
+@pytest.mark.parametrize("activation", [ReLU(), PowerReLU(2.5), PolynomialReLU(3.0), Tanh()], ids=str)
+def test_our_own_networks_are_read(activation):
+    torch.manual_seed(0)
+    W, a, b = torch.randn(5, DIM), torch.randn(5), torch.randn(5)
+    net = TwoLayerNet(W, a, b, activation=activation)
+    for model in (net, TwoLogits(net)):
+        read = read_model(model, probe=POINTS).net(POINTS)
+        torch.testing.assert_close(read[:, 1] - read[:, 0], net.double()(POINTS).detach())
+    grouped = GroupedNet(torch.randn(3, 4, DIM))
+    torch.testing.assert_close(read_model(grouped).net(POINTS), grouped.double()(POINTS).detach())
+    layered = LayeredScores([W, torch.randn(3, 5)], [b, torch.randn(3)], ReLU())
+    assert read_model(layered).net is not layered
+    torch.testing.assert_close(read_model(layered).net(POINTS), layered.double()(POINTS).detach())
+
+
+REFUSED = {
+    "stack": (lambda: TwoLayerNet(torch.ones(2, 3, DIM), torch.ones(2, 3), activation=ReLU()), "stack"),
+    "class": (lambda: nn.Linear, "is a class"),
+    "nothing": (lambda: None, "no model"),
+    "NaN": (lambda: _filled(nn.Linear(DIM, 3), np.nan), "finite"),
+    "huge": (lambda: _filled(nn.Linear(DIM, 3).double(), 1e200), "overflow"),
+    "dimension": (lambda: nn.Linear(DIM + 1, 3), "coordinates"),
+    "several outputs": (lambda: nn.Sequential(nn.LSTM(DIM, 3)), "scores of shape"),
+    "one output of images": (lambda: nn.Conv1d(1, 1, 1), "scores of shape"),
+    "path": (lambda: "model.pt", "neither"),
+}
+
+
+def _filled(layer, value):
+    layer.weight.data.fill_(value)
+    return layer
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_classifier_is_refused_in_one_sentence(name):
+    make, told = REFUSED[name]
+    with pytest.raises(ValueError, match=told) as caught:
+        read_model(make(), probe=POINTS if name != "one output of images" else POINTS[:, None])
+    assert "\n" not in str(caught.value)
+
+
+def test_classes_are_named_once_and_in_order():
+    layer = nn.Linear(DIM, 3)
+    assert read_model(layer, ["a", "b", "c"]).classes.tolist() == ["a", "b", "c"]
+    for wrong in (["a", "b"], ["a", "b", "b"]):
+        with pytest.raises(ValueError, match="class"):
+            read_model(layer, wrong)
