@@ -21,9 +21,7 @@ def least_distance(G: np.ndarray, g: np.ndarray) -> float:
     return float(np.linalg.norm(delta)) if (G @ delta >= g - 1e-7).all() else np.inf
 
 
-def true_radius(
-    W: np.ndarray, b: np.ndarray, V: np.ndarray, c: np.ndarray, x: np.ndarray, own: int
-) -> float:
+def true_radius(W: np.ndarray, b: np.ndarray, V: np.ndarray, c: np.ndarray, x: np.ndarray, own: int) -> float:
     """The least over all rivals and all patterns s: s_j says that ⟨w_j, x⟩ + b_j ≥ 0; 0 if another class is ahead already."""
     t = W @ x + b
     scores = np.maximum(t, 0) @ V + c

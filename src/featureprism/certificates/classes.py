@@ -5,7 +5,6 @@ proven to be farther than the shortest witness: all proofs of a point speak of p
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from featureprism.attacks import Start, minimal_radius
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
+from featureprism.certificates.bracket import INTERRUPTED, check_request
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.record import cells_certificate, proven
@@ -34,7 +34,6 @@ TRIED = 3  # rivals of each point that are attacked before anything is proven: t
 KNOWN = 1000  # points that may serve as targets of rays
 JUST_BEFORE = 0.999  # share of the witness at which tangents are taken
 ROUNDING = 1e-9  # relative, taken off bounds before the checker sees them, and off closed forms
-INTERRUPTED = "interrupted"
 SHARES = (1.0, 1 - 1e-6, 0.999, 0.9, 0.5)  # of a CROWN bound, until the checker grants one
 
 
@@ -47,6 +46,13 @@ class Effort:
     seconds_per_point: float = 1.0
     max_cells: int = 500
     upper: float | None = None
+
+    def __post_init__(self) -> None:
+        check_request(self.norm, self.gap, self.seconds_per_point)
+        if self.upper is not None and not 0 < self.upper < inf:
+            raise ValueError(
+                f"upper must be positive and finite, got {self.upper}; leave it out where it is not known."
+            )
 
 
 @dataclass
@@ -94,7 +100,6 @@ def class_radius(
     own: Int[Tensor, " n"],
     effort: Effort,
     *,
-    starts: Sequence[Start] = (),
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
@@ -121,7 +126,7 @@ def class_radius(
     try:
         for first in range(0, len(left), BATCH):
             index = left[first : first + BATCH]
-            result.put(index, _bracketed(net, x[index], own[index], effort, known, starts))
+            result.put(index, _bracketed(net, x[index], own[index], effort, known))
             progress((n - len(left) + first + len(index)) / n)
     except KeyboardInterrupt:
         pass  # what is done stays; the rest says so
@@ -168,18 +173,16 @@ class _Result:
         )
 
 
-def _bracketed(
-    net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Tensor, Tensor], starts: Sequence[Start]
-) -> _Pairs:
+def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Tensor, Tensor]) -> _Pairs:
     """A batch of points that are classified correctly."""
     pairs = _Pairs.of(net, x, own, effort.norm)
     if isinstance(net, LinearScores):
         return _closed_forms(pairs, effort.norm)
     estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
     rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
-    _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, starts, rounds=0)
+    _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
     _, best = pairs.shortest()
-    _attack(pairs, best, effort, known, starts, rounds=8)
+    _attack(pairs, best, effort, known, rounds=8)
     form = _form(net)
     if form is None:
         _norm_products(pairs, effort.norm)
@@ -191,7 +194,7 @@ def _bracketed(
         untried = _still_open(pairs, effort.gap)[rank[_still_open(pairs, effort.gap)] >= TRIED]
         if len(untried):  # a proof that fails may do so because there is a shorter witness
             before, _ = pairs.shortest()
-            _attack(pairs, untried, effort, known, starts, rounds=0)
+            _attack(pairs, untried, effort, known, rounds=0)
             if bool((pairs.shortest()[0] < before).any()):
                 _cells(pairs, form, effort, deadline)
     return pairs
@@ -211,7 +214,6 @@ def _attack(
     rows: Tensor,
     effort: Effort,
     known: tuple[Tensor, Tensor],
-    starts: Sequence[Start],
     rounds: int,
 ) -> None:
     """Look for shorter flips of some pairs; those of the pair itself are starts too."""
@@ -231,7 +233,7 @@ def _attack(
         net,
         x,
         torch.ones(len(x)).double(),
-        starts=[*own_starts, *starts],
+        starts=own_starts,
         upper=reach,
         norm=effort.norm,
         rounds=rounds,
@@ -246,8 +248,8 @@ def _form(net: Any) -> PowerForm | None:
         return None
     W, V, b = net.with_bias_neuron()
     p = float(net.activation.p)
-    given = (t.detach().numpy() for t in (net.W, net.b, net.V, net.c))
-    scores = Scores(*(array.copy() for array in given), p)
+    given, offsets, votes, shifts = (t.detach().numpy().copy() for t in (net.W, net.b, net.V, net.c))
+    scores = Scores(given, offsets, votes, shifts, p)
     return PowerForm(W, b, V.new_zeros(len(W)), p, scores.margin(0, 1)[0], scores)
 
 

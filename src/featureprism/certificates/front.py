@@ -17,7 +17,16 @@ from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import Effort, class_radius
 from featureprism.checker import linear
 from featureprism.checker.models import Model, Scores, TwoClasses
-from featureprism.networks import BayesClassifier, BinaryReadout, LinearScores, ScoreNet, Tanh, TwoLayerNet
+from featureprism.files import read_arrays
+from featureprism.networks import (
+    BayesClassifier,
+    BinaryReadout,
+    LinearScores,
+    ScoreNet,
+    Tanh,
+    TwoLayerNet,
+    load_net,
+)
 from featureprism.networks.protocols import HasExactRadius
 from featureprism.networks.reading import Classifier, as_points, read_model
 from featureprism.records import Progress, RadiusBracket, silent
@@ -61,10 +70,14 @@ def robust_radius(
 
 def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
     """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are."""
-    if isinstance(model, ONE_OUTPUT):
+    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT):
         return Classifier(model, _named(classes))
     if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz":
-        return read_archive(Path(model))
+        found = read_arrays(Path(model))
+        if "a" in found and not {"c", "V", "owner"} & found.keys():
+            return Classifier(
+                load_net(Path(model)), found.get("classes") if classes is None else _named(classes)
+            )
     return read_model(model, classes, probe=probe)
 
 
@@ -86,7 +99,11 @@ def bracket_classifier(
     began = time.perf_counter()
     if isinstance(model.net, ONE_OUTPUT) or lipschitz is not None:
         options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz, "progress": progress}
-        limits = {"gap": effort.gap, "seconds_per_point": effort.seconds_per_point, "max_cells": effort.max_cells}
+        limits = {
+            "gap": effort.gap,
+            "seconds_per_point": effort.seconds_per_point,
+            "max_cells": effort.max_cells,
+        }
         bracket = margin_radius(model.net, x, 2.0 * own.double() - 1, norm=effort.norm, **limits, **options)
         return _of_two_classes(bracket, own, model.classes)
     if starts is not None:
@@ -115,8 +132,8 @@ def checkable(net: nn.Module) -> Model:
     if isinstance(net, LinearScores):
         return linear.LinearScores(*(t.detach().double().numpy() for t in (net.V, net.c)))
     if isinstance(net, ScoreNet) and not isinstance(net.activation, Tanh):
-        arrays = (t.detach().double().numpy() for t in (net.W, net.b, net.V, net.c))
-        return Scores(*arrays, float(net.activation.p))
+        W, b, V, c = (t.detach().double().numpy() for t in (net.W, net.b, net.V, net.c))
+        return Scores(W, b, V, c, float(net.activation.p))
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     if form is None:
         raise ValueError("Proofs exist for linear models and for one hidden layer of ReLU or its powers.")

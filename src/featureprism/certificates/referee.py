@@ -36,9 +36,13 @@ def read_curve(path: Path) -> tuple[np.ndarray, np.ndarray, float]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"Cannot read {path}: {error}; a .csv with the columns {', '.join(COLUMNS)} is wanted.") from error
+        raise ValueError(
+            f"Cannot read {path}: {error}; a .csv with the columns {', '.join(COLUMNS)} is wanted."
+        ) from error
     if not rows or any(row.get(name) is None for row in rows for name in COLUMNS):
-        raise ValueError(f"{path} must have the columns {' and '.join(COLUMNS)}, and at least one line below them.")
+        raise ValueError(
+            f"{path} must have the columns {' and '.join(COLUMNS)}, and at least one line below them."
+        )
     try:
         radii, claimed = (np.array([float(row[name]) for row in rows]) for name in COLUMNS)
     except ValueError as error:

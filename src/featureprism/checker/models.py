@@ -67,7 +67,9 @@ def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
     """The model of an .npz file (W, b, a or V, c, activation, p; linear: V, c) and its classes, if it names them."""
     found = read_arrays(path)
     if str(found.get("activation")) == "linear" and {"V", "c"} <= found.keys():
-        return LinearScores(real_numbers(found["V"], "V"), real_numbers(found["c"], "c")), found.get("classes")
+        return LinearScores(real_numbers(found["V"], "V"), real_numbers(found["c"], "c")), found.get(
+            "classes"
+        )
     missing = [name for name in ("W", "activation") if name not in found]
     if missing or not {"a", "V", "owner"} & found.keys():
         raise ValueError(

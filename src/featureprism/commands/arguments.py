@@ -97,7 +97,11 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(judging)
     judging.add_argument(
-        "--claims", type=Path, required=True, metavar="CURVE.csv", help="the columns radius and robust_accuracy"
+        "--claims",
+        type=Path,
+        required=True,
+        metavar="CURVE.csv",
+        help="the columns radius and robust_accuracy",
     )
     judging.add_argument(
         "--of",
@@ -141,7 +145,10 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
         help=".onnx, or .npz with W, b, a (two classes) or V and c, activation (relu, prelu, polynomial, tanh), p, classes",
     )
     command.add_argument(
-        "data", type=Path, metavar="DATA", help=".npz with x (n, d) and y (n,), or .csv with a column of labels"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help=".npz with x (n, d) and y (n,), or .csv with a column of labels",
     )
 
 

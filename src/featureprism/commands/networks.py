@@ -13,7 +13,7 @@ from featureprism.certificates import opened
 from featureprism.certificates.referee import judge_curve, read_curve
 from featureprism.files import as_json
 from featureprism.networks import TwoLayerNet, load_net, load_points
-from featureprism.networks.reading import as_points
+from featureprism.networks.reading import as_points, input_dim
 from featureprism.points import read_points
 from featureprism.probes import direction_cosines, kkt_audit
 from featureprism.records import RadiusBracket
@@ -28,7 +28,9 @@ def radius(args: argparse.Namespace) -> int:
     save_curve(bracket, args.out)
     print(bracket)
     closed = int((bracket.gap <= args.gap).sum())
-    print(f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {float(bracket.gap.median()):.3g}")
+    print(
+        f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {float(bracket.gap.median()):.3g}"
+    )
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
     print(f"attack self-test {passed}{_blindness(bracket)}")
     print(f"brackets.csv, witnesses.npz, proofs.npz and curve.png are in {args.out}")
@@ -51,8 +53,8 @@ def _bracketed(args: argparse.Namespace) -> RadiusBracket:
     model = opened(args.model)
     points, labels = read_points(args.data)
     x = as_points(points)
-    if model.dim is not None and x.shape[1] != model.dim:
-        raise ValueError(f"{args.data} has points of dimension {x.shape[1]}, the network takes {model.dim}.")
+    if x.shape[1] != (dim := input_dim(model.net)):
+        raise ValueError(f"{args.data} has points of dimension {x.shape[1]}, the network takes {dim}.")
     try:
         own = model.indices(labels, len(x))
     except ValueError as error:

@@ -40,7 +40,9 @@ def check(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json(facts, indent=1))
     else:
-        print(f"{facts['verified']} of {facts['certified']} certified radii verified; median {facts['median']:.5g}")
+        print(
+            f"{facts['verified']} of {facts['certified']} certified radii verified; median {facts['median']:.5g}"
+        )
         if len(refused):
             print(f"refused: points {', '.join(map(str, refused[:20]))}{' ...' if len(refused) > 20 else ''}")
     return REFUSED if len(refused) else 0

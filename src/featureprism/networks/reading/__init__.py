@@ -4,5 +4,6 @@ from featureprism.networks.reading.called import CalledScores
 from featureprism.networks.reading.classifier import Classifier
 from featureprism.networks.reading.door import input_dim, read_model
 from featureprism.networks.reading.points import as_points
+from featureprism.networks.reading.saving import save_model
 
-__all__ = ["CalledScores", "Classifier", "as_points", "input_dim", "read_model"]
+__all__ = ["CalledScores", "Classifier", "as_points", "input_dim", "read_model", "save_model"]

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from featureprism.attacks import pgd, self_test, structured_starts
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.rungs import crown_radius
 from featureprism.context import Context, part
@@ -56,7 +56,7 @@ def measure(s: Averaging, seed: int, context: Context) -> list[Row]:
     net, clusters, test = s.trained(seed)
     context.progress(0.2)
     x, y = test.x, test.y
-    bracket = robust_radius(
+    bracket = margin_radius(
         net,
         x,
         y,
