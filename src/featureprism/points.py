@@ -20,10 +20,12 @@ def read_points(path: Path) -> tuple[np.ndarray, np.ndarray]:
     x, y = _from_csv(path) if path.suffix.lower() == ".csv" else _from_arrays(path)
     if x.ndim > 2:  # images, as rows
         x = x.reshape(len(x), -1)
-    if x.ndim != 2 or not x.size:
-        raise ValueError(f"{path}: x must be points (n, d), at least one, got shape {x.shape}.")
+    if x.ndim != 2:
+        raise ValueError(f"{path}: points must be rows of shape (n, d), got {x.shape}.")
+    if not x.size:
+        raise ValueError(f"{path}: need at least 1 point, got {len(x)} of dimension {x.shape[1]}.")
     if y.shape != x.shape[:1]:
-        raise ValueError(f"{path}: need one label for each of the {len(x)} points, got y of shape {y.shape}.")
+        raise ValueError(f"{path}: need one label per point: {len(x)} points, y of shape {y.shape}.")
     if not np.isfinite(x).all():
         raise ValueError(f"{path}: the points contain NaN or infinite values; drop those rows.")
     return x, y

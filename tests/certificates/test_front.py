@@ -35,7 +35,9 @@ def direct(task):
 
 
 def in_torch(W, b, V, c, dtype):
-    module = nn.Sequential(nn.Flatten(), nn.Linear(8, 16), nn.Dropout(), nn.ReLU(), nn.Linear(16, 10)).to(dtype)
+    module = nn.Sequential(nn.Flatten(), nn.Linear(8, 16), nn.Dropout(), nn.ReLU(), nn.Linear(16, 10)).to(
+        dtype
+    )
     with torch.no_grad():
         for parameter, value in zip(module.parameters(), (W, b, V.T, c), strict=True):
             parameter.copy_(torch.from_numpy(value))
@@ -133,7 +135,7 @@ def test_a_pipeline_has_its_radius_in_the_space_of_its_input():
 
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, -1.0]
-    y = np.where(X @ [1.0, 0.1, 3.0] > X.mean(axis=0) @ [1.0, 0.1, 3.0], "up", "down")
+    y = np.where(X.mean(axis=0) @ [1.0, 0.1, 3.0] < X @ [1.0, 0.1, 3.0], "up", "down")
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     bracket = fp.robust_radius(model, X, y)
     w = model[-1].coef_[0] / model[0].scale_
@@ -162,7 +164,9 @@ def test_deeper_networks_get_the_attack_and_what_norms_prove():
 
 def test_modules_that_cannot_be_read_are_attacked():
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)
+    )
     x = torch.randn(4, 16)
     with torch.no_grad():
         y = model(x).argmax(dim=1)

@@ -46,7 +46,9 @@ def test_a_random_part_of_the_points_allows_for_chance():
         judge_curve(all_flipped, np.array([2.0]), np.array([0.4]), 0.005, num_claimed=5)
 
 
-@pytest.mark.parametrize("text", ["", "radius\n1\n", "radius,robust_accuracy\n1,often\n", "radius,robust_accuracy\n1,1.5\n"])
+@pytest.mark.parametrize(
+    "text", ["", "radius\n1\n", "radius,robust_accuracy\n1,often\n", "radius,robust_accuracy\n1,1.5\n"]
+)
 def test_bad_curves_are_refused(text, tmp_path):
     (tmp_path / "curve.csv").write_text(text)
     with pytest.raises(ValueError, match=r"curve\.csv"):

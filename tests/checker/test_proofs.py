@@ -28,7 +28,13 @@ def folder(tmp_path_factory):
     y = np.array(["red", "green", "blue"])[(np.maximum(x @ W.T + b, 0) @ V + c).argmax(axis=1)]
     np.savez(folder / "model.npz", W=W, b=b, V=V, c=c, activation="relu", classes=["red", "green", "blue"])
     np.savez(folder / "data.npz", x=x, y=y)
-    arguments = ["radius", str(folder / "model.npz"), str(folder / "data.npz"), "--out", str(folder / "radii")]
+    arguments = [
+        "radius",
+        str(folder / "model.npz"),
+        str(folder / "data.npz"),
+        "--out",
+        str(folder / "radii"),
+    ]
     assert main(arguments) == 0
     return folder
 
@@ -124,7 +130,9 @@ def test_random_mutations_are_never_granted_more_than_the_witness_allows(folder)
         changed = {n: a.copy() for n, a in arrays.items()}
         name = rng.choice(names)
         place = rng.integers(len(changed[name]))
-        changed[name][place] = changed[name][place] * rng.choice([0, 0.5, 1.01, 2, 10]) + rng.choice([0, 1e-3, 1])
+        changed[name][place] = changed[name][place] * rng.choice([0, 0.5, 1.01, 2, 10]) + rng.choice(
+            [0, 1e-3, 1]
+        )
         granted = verified_radii(model, x, labels, from_arrays(changed), 2)
         assert (granted <= bracket.attacked.numpy()).all(), name
 

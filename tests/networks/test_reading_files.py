@@ -8,7 +8,7 @@ from torch import nn
 
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.networks import LayeredScores, LinearScores, PowerReLU, ScoreNet, TwoLayerNet, load_net
-from featureprism.networks.reading import read_model
+from featureprism.networks.reading import operators, read_model
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -164,6 +164,15 @@ def test_files_as_skl2onnx_writes_them_give_their_labels(name, tmp_path):
     assert scores.argmax(dim=1).tolist() == found.indices(label).tolist()
     if name in ("relu", "sigmoid", "identity", "pipeline"):
         np.testing.assert_allclose(scores.softmax(dim=1).numpy(), second, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["relu", "two classes", "pipeline", "ranges"])
+def test_a_file_that_was_misread_is_refused(name, tmp_path, monkeypatch):
+    path = write(tmp_path / "model.onnx", *GRAPHS[name][0]())
+    for op in ("Add", "Scaler"):
+        monkeypatch.setitem(operators.OPERATORS, op, lambda x, *_, **__: x)
+    with pytest.raises(ValueError, match="not read rightly"):
+        read_model(path, probe=POINTS)
 
 
 class Handwritten(nn.Module):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations
 
 from featureprism.networks import (
     MLP,
@@ -78,6 +79,12 @@ CHAINS = {
         lambda: nn.Sequential(nn.BatchNorm1d(DIM), nn.Linear(DIM, 5), nn.ReLU(), nn.BatchNorm1d(5, affine=False), nn.Linear(5, 3)),
         ScoreNet,
     ),
+    "parametrised": (
+        lambda: nn.Sequential(
+            parametrizations.spectral_norm(nn.Linear(DIM, 5)), nn.ReLU(), parametrizations.weight_norm(nn.Linear(5, 3))
+        ),
+        ScoreNet,
+    ),
     "norm alone": (lambda: nn.BatchNorm1d(DIM), LinearScores),
     "products": (
         lambda: nn.Sequential(
@@ -89,6 +96,7 @@ CHAINS = {
     "softmax": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 3), nn.Softmax(dim=1)), ScoreNet),
     "log softmax": (lambda: nn.Sequential(nn.Linear(DIM, 3), nn.LogSoftmax(dim=-1)), LinearScores),
     "sigmoid": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 1), nn.Sigmoid()), ScoreNet),
+    "tanh last": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 1), nn.Tanh()), ScoreNet),
     "sigmoid inside": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.Sigmoid(), nn.Linear(5, 3)), ScoreNet),
     "by hand": (lambda: Handwritten(lambda s, x: s.b(torch.relu(s.a(x))), **one()), ScoreNet),
     "view": (lambda: Handwritten(lambda s, x: s.b(F.relu(s.a(x.view(x.size(0), -1)))), **one()), ScoreNet),
@@ -122,15 +130,20 @@ def outputs(module, x):
     return out.squeeze(1) if out.ndim == 2 and out.shape[1] == 1 else out
 
 
+TAILS = {
+    "softmax": lambda scores: scores.softmax(dim=1),
+    "log softmax": lambda scores: scores.log_softmax(dim=1),
+    "functional": lambda scores: scores.log_softmax(dim=1),
+    "sigmoid": torch.sigmoid,
+    "tanh last": torch.tanh,
+}
+
+
 def scores(found, own, name):
+    """What was read, in the form of the module's own outputs."""
     read = found.net(x=POINTS)
     read = read[:, 1] - read[:, 0] if own.ndim == 1 else read
-    tails = {
-        "softmax": lambda s: s.softmax(1),
-        "log softmax": lambda s: s.log_softmax(1),
-        "sigmoid": torch.sigmoid,
-    }
-    return tails.get(name, tails["log softmax"] if name == "functional" else lambda s: s)(read)
+    return TAILS[name](read) if name in TAILS else read
 
 
 POINTS = torch.randn(40, DIM, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
@@ -147,6 +160,7 @@ def test_a_module_is_read_as_the_network_that_it_is(name):
     assert (found.reason, found.classes) == ("", None)
     own = outputs(module, POINTS)
     torch.testing.assert_close(scores(found, own, name), own, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(outputs(module, POINTS), own)
     assert module.training  # neither mode nor weights have changed
     assert all(
         torch.equal(before[key], value) and value.dtype == before[key].dtype
@@ -307,6 +321,11 @@ REFUSED = {
     "NaN": (lambda: _filled(nn.Linear(DIM, 3), np.nan), "finite"),
     "huge": (lambda: _filled(nn.Linear(DIM, 3).double(), 1e200), "overflow"),
     "dimension": (lambda: nn.Linear(DIM + 1, 3), "coordinates"),
+    "dimension after a ReLU": (lambda: nn.Sequential(nn.ReLU(), nn.Linear(DIM + 1, 3)), "coordinates"),
+    "dimension of ours": (lambda: LinearClassifier(torch.ones(DIM + 1)), "coordinates"),
+    "softmax of one": (lambda: nn.Sequential(nn.Linear(DIM, 1), nn.Softmax(dim=1)), "return the logit"),
+    "no weights yet": (lambda: nn.LazyLinear(3), "unknown size"),
+    "two inputs": (lambda: nn.Bilinear(DIM, DIM, 3), "does not take points"),
     "several outputs": (lambda: nn.Sequential(nn.LSTM(DIM, 3)), "scores of shape"),
     "one output of images": (lambda: nn.Conv1d(1, 1, 1), "scores of shape"),
     "path": (lambda: "model.pt", "neither"),

@@ -1,8 +1,7 @@
 """Proofs; a lower bound on the radius, and the bracket of both."""
 
 from featureprism.certificates.bracket import INTERRUPTED, margin_radius
-from featureprism.certificates.front import bracket_classifier, checkable, opened, robust_radius
-from featureprism.certificates.record import check
+from featureprism.certificates.front import bracket_classifier, check, checkable, opened, robust_radius
 from featureprism.checker.certificate import Certificate
 
 __all__ = [

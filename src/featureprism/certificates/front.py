@@ -15,8 +15,11 @@ from featureprism.attacks import Start
 from featureprism.certificates.bracket import check_request, margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.record import check as check_margin
 from featureprism.checker import linear
 from featureprism.checker.models import Model, Scores, TwoClasses
+from featureprism.checker.proofs import Proof
+from featureprism.checker.verify import verified_radii
 from featureprism.files import read_arrays
 from featureprism.networks import (
     BayesClassifier,
@@ -125,6 +128,23 @@ def _of_two_classes(bracket: RadiusBracket, own: Tensor, classes: np.ndarray | N
         certificates=proofs,
         classes=classes,
     )
+
+
+def check(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) -> bool:
+    """Whether the checker, from the weights of the network alone, grants what is claimed of a point; a malformed claim is refused.
+
+    `certificate`: what a bracket holds for the point, one for each rival, or a single one of a network with one output; `y`: -1 or +1
+    there, the position of the class for a network with many scores.
+    """
+    if not isinstance(certificate, dict):
+        return check_margin(certificate, net, x, y)
+    if isinstance(net, TwoLayerNet | BinaryReadout):
+        return bool(certificate) and all(check_margin(one, net, x, y) for one in certificate.values())
+    proofs = [Proof(0, int(y), rival, one) for rival, one in certificate.items()]
+    points, labels = x.detach().double().numpy()[None], np.array([int(y)])
+    norm = next((one.norm for one in certificate.values()), 2.0)
+    claimed = min((one.radius for one in certificate.values()), default=0.0)
+    return claimed > 0 and bool(verified_radii(checkable(net), points, labels, proofs, norm)[0] >= claimed)
 
 
 def checkable(net: nn.Module) -> Model:

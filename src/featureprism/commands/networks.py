@@ -52,11 +52,10 @@ def _bracketed(args: argparse.Namespace) -> RadiusBracket:
     request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
     model = opened(args.model)
     points, labels = read_points(args.data)
-    x = as_points(points)
-    if x.shape[1] != (dim := input_dim(model.net)):
-        raise ValueError(f"{args.data} has points of dimension {x.shape[1]}, the network takes {dim}.")
+    if points.shape[1] != (dim := input_dim(model.net)):
+        raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
-        own = model.indices(labels, len(x))
+        x, own = as_points(points), model.indices(labels, len(points))
     except ValueError as error:
         raise ValueError(f"{args.data}: {error}") from error
     with progress_bar("brackets") as track:

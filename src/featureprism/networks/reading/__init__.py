@@ -2,7 +2,8 @@
 
 from featureprism.networks.reading.called import CalledScores
 from featureprism.networks.reading.classifier import Classifier
-from featureprism.networks.reading.door import input_dim, read_model
+from featureprism.networks.reading.door import read_model
+from featureprism.networks.reading.ours import input_dim
 from featureprism.networks.reading.points import as_points
 from featureprism.networks.reading.saving import save_model
 

@@ -18,7 +18,7 @@ CLOSE = {  # of values of size 1: what folding layers may change, in the type of
     torch.float16: 0.1,
     torch.bfloat16: 0.3,
 }
-DOUBLE = 11  # TensorProto.DOUBLE
+NUMBERS = {10: np.float16, 11: np.float64}  # of TensorProto; others are taken in float32
 CLEAR = 1e-5  # of the largest score: margins above it are no matter of rounding, in float32 either
 
 
@@ -34,6 +34,8 @@ def _with_tail(scores: Tensor, tail: str) -> Tensor:
     match tail:
         case "Sigmoid":
             return torch.sigmoid(scores)
+        case "Tanh":
+            return torch.tanh(scores)
         case "Softmax":
             return torch.softmax(scores, dim=1)
         case "LogSoftmax":
@@ -80,13 +82,13 @@ def check_graph(found: Classifier, graph: Graph, x: Float[Tensor, "n d"]) -> Non
     batch = kind.shape.dim[0].dim_value if kind.shape.dim else 0
     x = x[torch.arange(batch or len(x)) % len(x)]  # some files fix the number of points
     rows = x.reshape(len(x), *(graph.shape or x.shape[1:])).numpy()
-    rows = rows.astype(np.float64 if kind.elem_type == DOUBLE else np.float32)
+    rows = rows.astype(NUMBERS.get(kind.elem_type, np.float32))
     try:
-        results: Any = ReferenceEvaluator(graph.model).run(None, {graph.input.name: rows}, intermediate=True)
-        own = torch.as_tensor(np.asarray(results[graph.tensor], dtype=np.float64))
+        (result,) = ReferenceEvaluator(graph.until_scores()).run(None, {graph.input.name: rows})
+        own = torch.as_tensor(np.asarray(result, dtype=np.float64))
     except Exception:  # an operator that the reference does not know
         return
     scores = found.net(x)
     own = own.squeeze(1) if own.ndim == 2 and own.shape[1] == 1 else own
     read = _with_tail(scores[:, 1] - scores[:, 0] if own.ndim == 1 else scores, graph.chain.tail)
-    _refuse(read, own, CLOSE[torch.float32], "ONNX file")
+    _refuse(read, own, CLOSE[torch.float16 if kind.elem_type == 10 else torch.float32], "ONNX file")

@@ -94,7 +94,7 @@ class Chain:
         return replace(self, activation=PowerReLU(float(p)))
 
     def end(self, tail: str) -> "Chain":
-        """Sigmoid, Softmax or LogSoftmax of the scores: nothing changes, unless more layers follow."""
+        """Sigmoid, Tanh, Softmax or LogSoftmax of the scores: the decision is the same, unless more layers follow."""
         self = self._settled()
         if "Softmax" in tail and self.width == 1:
             raise Unreadable(f"the {tail} of a single output is constant")
@@ -106,13 +106,17 @@ class Chain:
         return replace(replace(self, tail="").scale(-1.0), tail="Sigmoid")
 
     def _settled(self) -> "Chain":
-        """More follows: σ(z) = (1 + tanh(z/2))/2 was a hidden layer; a softmax in the middle is not known."""
-        if not self.tail:
-            return self
-        bare = replace(self, tail="")
-        if self.tail != "Sigmoid":
-            raise Unreadable(f"layers follow its {self.tail}")
-        return bare.scale(0.5).activate(Tanh()).scale(0.5).shift(0.5)
+        """More follows: tanh, or σ(z) = (1 + tanh(z/2))/2, was a hidden layer; a softmax in the middle is not known."""
+        bare = replace(self, tail="") if self.tail else self
+        match self.tail:
+            case "":
+                return bare
+            case "Tanh":
+                return bare.activate(Tanh())
+            case "Sigmoid":
+                return bare.scale(0.5).activate(Tanh()).scale(0.5).shift(0.5)
+            case tail:
+                raise Unreadable(f"layers follow its {tail}")
 
     def _is_bare_relu(self) -> bool:
         untouched = self.W.ndim == 0 and self.b.ndim == 0 and float(self.W) == 1 and float(self.b) == 0
@@ -162,16 +166,17 @@ def joined(parts: Sequence[Chain]) -> Chain:
 
 def _widths(maps: Sequence[tuple[Tensor, Tensor]], dim: int | None) -> list[int]:
     """Sizes between the maps, the input's first; maps that are no matrices keep the size."""
-    widths: list[int | None] = [dim, *(None for _ in maps)]
+    widths: list[int | None] = [None] * (len(maps) + 1)
     for i, (W, b) in enumerate(maps):
         if W.ndim == 2:
             widths[i], widths[i + 1] = W.shape[1], W.shape[0]
         elif W.ndim or b.ndim:
             widths[i] = widths[i + 1] = max(W.numel(), b.numel())
-    for order in (range(len(maps)), reversed(range(len(maps)))):
-        for i in order:
-            if maps[i][0].ndim < 2:
-                widths[i] = widths[i + 1] = widths[i] or widths[i + 1]
+    for i in reversed(range(len(maps))):
+        widths[i] = widths[i] or widths[i + 1]
+    widths[0] = widths[0] or dim
+    for i in range(len(maps)):
+        widths[i + 1] = widths[i + 1] or widths[i]
     known = [w for w in widths if w is not None]
     if len(known) < len(widths):
         raise Unreadable("no layer says how many inputs it takes")

@@ -1,7 +1,6 @@
 """One reader for people's own models: torch modules, scikit-learn estimators, ONNX and .npz files, and this library's networks."""
 
 import contextlib
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,28 +8,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from featureprism.networks.activations import ReLU
 from featureprism.networks.adapter import TwoLogits
-from featureprism.networks.grouped import GroupedNet
-from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reading.agreement import check_estimator, check_graph, check_module
 from featureprism.networks.reading.archives import read_archive
-from featureprism.networks.reading.called import CalledScores, called, refuse_probabilities, without_tail
+from featureprism.networks.reading.called import (
+    called,
+    drop_tail,
+    numbers_of,
+    refuse_probabilities,
+)
 from featureprism.networks.reading.chain import Unreadable
 from featureprism.networks.reading.classifier import Classifier
 from featureprism.networks.reading.estimators import read_estimator
 from featureprism.networks.reading.graphs import read_onnx
 from featureprism.networks.reading.modules import copied, read_graph, trace
+from featureprism.networks.reading.ours import input_dim, read_ours
 from featureprism.networks.reading.points import as_points, point_shape
-from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
-from featureprism.networks.two_layer import TwoLayerNet
 
 KNOWN = (
     "a torch module, a scikit-learn classifier or pipeline, one of this library's networks or heads, "
     "or the path of an .onnx or .npz file"
 )
 ROWS = 256  # points that a network is compared on
-OWN = (LinearScores, ScoreNet, LayeredScores, CalledScores)
 
 
 def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Classifier:
@@ -68,24 +67,11 @@ class _Probe:
         return self.x
 
 
-def input_dim(net: nn.Module) -> int:
-    """d of a network that was read."""
-    match net:
-        case LinearScores():
-            return net.V.shape[1]
-        case ScoreNet() | TwoLayerNet():
-            return net.W.shape[-1]
-        case LayeredScores():
-            return net.weights[0].shape[1]
-        case _:
-            raise ValueError("The dimension of a module that is only called is not known.")
-
-
 def _read(model: Any, probe: _Probe) -> Classifier:
     if isinstance(model, Classifier):
         return model
     if isinstance(model, str | Path):
-        return _file(Path(model), probe)
+        return _file(Path(model).expanduser(), probe)
     if isinstance(model, type):
         raise ValueError(f"{model.__name__} is a class; give an instance of it, fitted or trained.")
     if isinstance(model, nn.Module):
@@ -95,12 +81,14 @@ def _read(model: Any, probe: _Probe) -> Classifier:
         found = Classifier(chain.network(), classes)
         check_estimator(found, model, probe.rows(found.net), probe.given)
         return found
-    raise ValueError(f"A {type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
+    raise ValueError(f"{type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
 
 
 def _file(path: Path, probe: _Probe) -> Classifier:
     if path.suffix.lower() == ".npz":
-        return Classifier(*read_archive(path))
+        net, classes = read_archive(path)
+        probe.rows(net)
+        return Classifier(net, classes)
     if path.suffix.lower() != ".onnx":
         raise ValueError(
             f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
@@ -119,59 +107,28 @@ def _module(module: nn.Module, probe: _Probe) -> Classifier:
     """Our own as they are; others traced, and only called where that fails."""
     if isinstance(module, TwoLogits):
         return _module(module.net, probe)
-    if own := _own(module):
-        return Classifier(own.double().requires_grad_(False).eval())
-    module = copied(module)
+    if net := read_ours(module):
+        probe.rows(net)
+        return Classifier(net)
+    module, own = copied(module), numbers_of(module)
     try:
-        traced = trace(module)
-        chain = read_graph(traced)
+        chain = read_graph(trace(module.double()))
         net = chain.network(None if probe.x is None else probe.x.shape[1])
     except Unreadable as error:
-        return _called(module, probe, str(error))
+        return _called(module, probe, str(error), own)
     x = probe.rows(net)
-    check_module(net, chain.tail, called(module, x, probe.shape or (x.shape[1],)), x)
+    check_module(net, chain.tail, called(module, x, probe.shape or (x.shape[1],), own), x)
     return Classifier(net)
 
 
-def _own(module: nn.Module) -> nn.Module | None:
-    """This library's networks of one hidden layer, without being traced."""
-    if isinstance(module, OWN):
-        return copy.deepcopy(module)
-    if isinstance(module, TwoLayerNet) and module.W.ndim == 2:
-        return ScoreNet.of(copy.deepcopy(module).double())
-    if isinstance(module, GroupedNet) and module.W.ndim == 3:
-        k, h, _ = module.W.shape
-        votes = torch.eye(k, dtype=module.W.dtype).repeat_interleave(h, dim=0) / h
-        return ScoreNet(module.W.detach().flatten(0, 1), votes, activation=ReLU())
-    if isinstance(module, LinearClassifier):
-        return scores_of([module.w[None]], [torch.tensor([module.bias], dtype=torch.float64)], ReLU())
-    if isinstance(module, MLP):
-        return scores_of(list(module.weights), [torch.zeros(len(W)) for W in module.weights], ReLU())
-    if isinstance(module, TwoLayerNet | GroupedNet):
-        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
-    if callable(votes := getattr(module, "votes", None)) and hasattr(module, "p"):  # a head's network
-        chain, _ = read_estimator(_Bare(module))
-        return chain.network()
-    return None
-
-
-class _Bare:
-    """A head's network alone, in the form of a head that does not know its classes."""
-
-    classes_ = ()
-
-    def __init__(self, module: nn.Module) -> None:
-        self.to_torch = lambda: module
-
-
-def _called(module: nn.Module, probe: _Probe, reason: str) -> Classifier:
+def _called(module: nn.Module, probe: _Probe, reason: str, own: torch.dtype) -> Classifier:
     """A module that can only be attacked, and why."""
     if probe.x is None:
         raise ValueError(
             f"The module cannot be read as layers: {reason}; give points (probe=X) to call it on."
         )
+    scores = called(module, probe.x, probe.shape, own)
     with contextlib.suppress(Unreadable):  # what cannot be traced is called as it is
-        module = without_tail(trace(module))
-    scores = called(module, probe.x, probe.shape)
+        drop_tail(scores, trace(module))
     refuse_probabilities(scores, probe.x)
     return Classifier(scores, reason=reason)

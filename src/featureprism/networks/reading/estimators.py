@@ -7,8 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.networks.activations import Activation, PowerReLU, ReLU, Tanh
+from featureprism.networks.activations import ReLU
 from featureprism.networks.reading.chain import Chain
+from featureprism.networks.reading.ours import head_chain
 
 STEPS = "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD"
 MODELS = (
@@ -36,7 +37,7 @@ def _read(chain: Chain, model: Any) -> tuple[Chain, np.ndarray]:
         return _read(chain, model.steps[-1][1])
     if hasattr(model, "to_torch"):
         _refuse_unfitted(model, "classes_")
-        return _head(chain, model)
+        return head_chain(chain, model.to_torch()), np.asarray(model.classes_)
     if isinstance(model, BaseSearchCV):
         _refuse_unfitted(model, "best_estimator_")
         return _read(chain, model.best_estimator_)
@@ -87,7 +88,7 @@ def _activated(chain: Chain, name: str) -> Chain:
     known: dict[str, Callable[[Chain], Chain]] = {
         "identity": lambda z: z,
         "relu": lambda z: z.activate(ReLU()),
-        "tanh": lambda z: z.activate(Tanh()),
+        "tanh": lambda z: z.end("Tanh"),
         "logistic": lambda z: z.end("Sigmoid"),
     }
     if name not in known:
@@ -95,13 +96,6 @@ def _activated(chain: Chain, name: str) -> Chain:
             f"The activation {name!r} of an MLPClassifier is not known; choose one of {', '.join(known)}."
         )
     return known[name](chain)
-
-
-def _head(chain: Chain, model: Any) -> tuple[Chain, np.ndarray]:
-    """A head of this library: neurons W, b, a power, and votes (h, k)."""
-    net = model.to_torch()
-    power: Activation = ReLU() if net.p == 1 else PowerReLU(net.p)
-    return chain.affine(net.W, net.b).activate(power).affine(net.votes().T), np.asarray(model.classes_)
 
 
 def _transformed(chain: Chain, step: Any, name: str) -> Chain:

@@ -22,6 +22,17 @@ class Graph:
     input: Any
     model: Any
 
+    def until_scores(self) -> Any:
+        """The file cut where the scores are: what follows decides by them."""
+        import onnx
+
+        cut = onnx.ModelProto()
+        cut.CopyFrom(self.model)
+        last = next(i for i, node in enumerate(cut.graph.node) if self.tensor in node.output)
+        del cut.graph.node[last + 1 :], cut.graph.output[:]
+        cut.graph.output.append(onnx.helper.make_value_info(self.tensor, onnx.TypeProto()))
+        return cut
+
 
 def read_onnx(path: Path) -> Graph:
     """The scores and classes of a file that torch, skl2onnx or this library wrote."""

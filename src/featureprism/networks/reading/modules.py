@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, fx, nn
 from torch.fx.node import map_arg
 from torch.nn import functional as F
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
 
-from featureprism.networks.activations import ReLU, Tanh
+from featureprism.networks.activations import ReLU
 from featureprism.networks.reading.chain import Chain, Unreadable
 
 
@@ -29,11 +31,11 @@ def trace(module: nn.Module) -> fx.GraphModule:
         n or "the module" for n, m in module.named_modules() if m._forward_hooks or m._forward_pre_hooks
     ]:
         raise Unreadable(f"{hooked[0]} has forward hooks")
-    if type(module) in MODULES:
+    if _kind(module) in MODULES:
         module = nn.Sequential(module)  # a layer alone would be traced into
-    options = list(inspect.signature(module.forward).parameters.values())[1:]
-    defaults = {p.name: p.default for p in options if p.default is not inspect.Parameter.empty}
     try:
+        options = list(inspect.signature(module.forward).parameters.values())[1:]
+        defaults = {p.name: p.default for p in options if p.default is not inspect.Parameter.empty}
         return fx.symbolic_trace(module, concrete_args=defaults or None)
     except Exception as error:  # whatever a forward pass does with something that is no tensor
         told = (str(error) or type(error).__name__).splitlines()[0]
@@ -43,23 +45,34 @@ def trace(module: nn.Module) -> fx.GraphModule:
 def read_graph(traced: fx.GraphModule) -> Chain:
     """The chain that the traced forward pass computes from its first argument."""
     values: dict[fx.Node, Any] = {}
-    started = False
     for node in traced.graph.nodes:
-        args, kwargs = (map_arg(part, values.__getitem__) for part in (node.args, node.kwargs))
-        inputs = [values[n] for n in node.all_input_nodes]
-        if node.op == "placeholder":
-            values[node], started = (args[0] if started and args else None) if started else Chain(), True
-        elif node.op == "output":
-            if not isinstance(args[0], Chain):
-                raise Unreadable("it returns something else than one tensor of scores")
-            return args[0]
-        elif not any(isinstance(v, Known) for v in inputs):
-            values[node] = _constant(traced, node, args, kwargs)
-        elif not any(isinstance(v, Chain) for v in inputs):
-            values[node] = SIZE
-        else:
-            values[node] = _step(traced, node, args, kwargs)
-    raise Unreadable("it returns nothing")
+        if node.op == "output":
+            return _returned(values.get(node.args[0]) if isinstance(node.args[0], fx.Node) else None)
+        try:
+            values[node] = _value(traced, node, values)
+        except Unreadable:
+            raise
+        except Exception as error:  # a step on arguments that it does not take
+            raise Unreadable(f"its step {node.name} is used in a way that is not known") from error
+    return _returned(None)
+
+
+def _returned(value: Any) -> Chain:
+    if not isinstance(value, Chain):
+        raise Unreadable("it returns something else than one tensor of scores")
+    return value
+
+
+def _value(traced: fx.GraphModule, node: fx.Node, values: dict[fx.Node, Any]) -> Any:
+    """What one node of the graph gives."""
+    args, kwargs = (map_arg(part, values.__getitem__) for part in (node.args, node.kwargs))
+    if node.op == "placeholder":
+        default = node.args[0] if node.args else None
+        return default if values else Chain()
+    inputs = [values[n] for n in node.all_input_nodes]
+    if any(isinstance(v, Chain) for v in inputs):
+        return _step(traced, node, args, kwargs)
+    return SIZE if any(isinstance(v, Size) for v in inputs) else _constant(traced, node, args, kwargs)
 
 
 def _constant(traced: fx.GraphModule, node: fx.Node, args: Any, kwargs: Any) -> Any:
@@ -78,17 +91,14 @@ def _step(traced: fx.GraphModule, node: fx.Node, args: Any, kwargs: Any) -> Know
     """One step on the traced value."""
     if node.op == "call_module":
         layer = traced.get_submodule(str(node.target))
-        if type(layer) not in MODULES or len(args) != 1 or kwargs:
+        if _kind(layer) not in MODULES or len(args) != 1 or kwargs:
             raise Unreadable(f"its layer {node.target} ({type(layer).__name__}) is not known")
-        return MODULES[type(layer)](args[0], layer)
+        return MODULES[_kind(layer)](args[0], layer)
     name = node.target if isinstance(node.target, str) else _public_name(node.target)
     step = STEPS.get(name.removesuffix("_"))
     if step is None:
         raise Unreadable(f"its step {name} is not known")
-    try:
-        return step(*args, **kwargs)
-    except TypeError as error:
-        raise Unreadable(f"its step {name} is used in a way that is not known") from error
+    return step(*args, **kwargs)
 
 
 def _public_name(function: Any) -> str:
@@ -216,7 +226,7 @@ def _relu(chain: Chain, **_: Any) -> Chain:
 
 
 def _tanh(chain: Chain) -> Chain:
-    return chain.activate(Tanh())
+    return chain.end("Tanh")
 
 
 def _sigmoid(chain: Chain) -> Chain:
@@ -266,8 +276,17 @@ MODULES: dict[type[nn.Module], Callable[[Chain, Any], Chain]] = {
 
 def copied(module: nn.Module) -> nn.Module:
     """A copy in eval mode on the CPU; the module itself is left as it is."""
+    if any(is_lazy(p) for p in module.parameters()):
+        raise ValueError(
+            f"The {type(module).__name__} has weights of unknown size; call it once on some points first."
+        )
     try:
-        return copy.deepcopy(getattr(module, "_orig_mod", module)).cpu().eval().requires_grad_(False)
+        return copy.deepcopy(getattr(module, "_orig_mod", module)).cpu().eval()
     except Exception as error:  # modules may hold anything
         told = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(f"The {type(module).__name__} cannot be copied: {told}") from error
+
+
+def _kind(layer: nn.Module) -> type[nn.Module]:
+    """The type of a layer, also where its weights are computed by a parametrisation."""
+    return type(layer).__mro__[1] if parametrize.is_parametrized(layer) else type(layer)

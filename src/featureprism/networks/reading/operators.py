@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.networks.activations import ReLU, Tanh
+from featureprism.networks.activations import ReLU
 from featureprism.networks.reading.chain import Chain, Unreadable, joined
 
 FLOATS = (1, 10, 11, 16)  # TensorProto: float32, float16, float64, bfloat16
@@ -230,7 +230,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Neg": lambda x: _chain(x).scale(-1.0),
     "Pow": _pow,
     "Relu": lambda x: _chain(x).activate(ReLU()),
-    "Tanh": lambda x: _chain(x).activate(Tanh()),
+    "Tanh": lambda x: _chain(x).end("Tanh"),
     "Sigmoid": lambda x: _chain(x).end("Sigmoid"),
     "Softmax": _soften("Softmax"),
     "LogSoftmax": _soften("LogSoftmax"),

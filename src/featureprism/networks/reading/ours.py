@@ -1,0 +1,59 @@
+"""This library's own networks, which are read without being traced."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+
+from featureprism.networks.activations import Activation, PowerReLU, ReLU
+from featureprism.networks.grouped import GroupedNet
+from featureprism.networks.plain import MLP, LinearClassifier
+from featureprism.networks.reading.chain import Chain
+from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
+from featureprism.networks.two_layer import TwoLayerNet
+
+
+def read_ours(module: nn.Module) -> nn.Module | None:
+    """A network of this library in float64, a copy; None for modules of others."""
+    net = _scores(module)
+    return None if net is None else net.double().requires_grad_(False).eval()
+
+
+def _scores(module: nn.Module) -> nn.Module | None:
+    if isinstance(module, LinearScores | ScoreNet | LayeredScores):
+        return copy.deepcopy(module)
+    if isinstance(module, TwoLayerNet) and module.W.ndim == 2:
+        return ScoreNet.of(copy.deepcopy(module).double())
+    if isinstance(module, GroupedNet) and module.W.ndim == 3:
+        k, h, _ = module.W.shape
+        votes = torch.eye(k, dtype=module.W.dtype).repeat_interleave(h, dim=0) / h
+        return ScoreNet(module.W.detach().flatten(0, 1), votes, activation=ReLU())
+    if isinstance(module, LinearClassifier):
+        return scores_of([module.w[None]], [torch.tensor([module.bias], dtype=torch.float64)], ReLU())
+    if isinstance(module, MLP):
+        return scores_of(list(module.weights), [torch.zeros(len(W)) for W in module.weights], ReLU())
+    if isinstance(module, TwoLayerNet | GroupedNet):
+        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
+    if callable(getattr(module, "votes", None)) and all(hasattr(module, name) for name in ("W", "b", "p")):
+        return head_chain(Chain(), module).network()
+    return None
+
+
+def head_chain(chain: Chain, net: Any) -> Chain:
+    """The network of a head after other steps: neurons W, b, a power p, and votes (h, k)."""
+    power: Activation = ReLU() if net.p == 1 else PowerReLU(net.p)
+    return chain.affine(net.W, net.b).activate(power).affine(net.votes().T)
+
+
+def input_dim(net: nn.Module) -> int:
+    """d of a network that was read."""
+    match net:
+        case LinearScores():
+            return net.V.shape[1]
+        case ScoreNet() | TwoLayerNet():
+            return net.W.shape[-1]
+        case LayeredScores():
+            return net.weights[0].shape[1]
+        case _:
+            raise ValueError("The dimension of a module that is only called is not known.")
