@@ -25,6 +25,7 @@ from featureprism.heads import load_head
 from featureprism.heads.files import save_arrays
 from featureprism.heads.network import HeadNet
 from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net, load_points
+from featureprism.networks.reading import Classifier
 from featureprism.probes import kkt_audit
 from featureprism.records import check_points
 from featureprism.sweep import Request, Store, bracket_points
@@ -192,8 +193,7 @@ def test_a_network_that_is_none_is_refused(changes, said, capsys):
 
 def test_a_head_of_ten_classes_is_sent_where_it_belongs(folder, capsys):
     ten_class_head(folder / "net.npz")
-    for command in ("radius", "kkt"):
-        refused(capsys, COMMANDS[command], "net.npz is a saved head of 10 classes", "featureprism audit")
+    refused(capsys, COMMANDS["kkt"], "net.npz is a saved head of 10 classes", "featureprism audit")
 
 
 @pytest.mark.parametrize(
@@ -223,9 +223,6 @@ def test_a_head_that_is_none_is_refused(changes, said, folder):
     [
         ({"x": np.eye(3) * 1j}, "x must hold real numbers, got complex numbers"),
         ({"x": np.full((3, 3), "a")}, "x must hold real numbers, got words"),
-        ({"y": np.array(["cat", "cat", "dog"])}, "y must hold real numbers, got words"),
-        ({"y": np.array([0, 1, 1])}, "Labels must be -1 or +1"),
-        ({"y": np.array([True, True, False])}, "Labels must be -1 or +1"),
         ({"y": np.ones(2)}, "one label per point"),
         ({"x": np.zeros((0, 3)), "y": np.zeros(0)}, "at least 1 point, got 0"),
         ({"x": np.eye(3) * 1e300}, "overflow"),
@@ -239,6 +236,33 @@ def test_points_that_are_none_are_refused(changes, said, capsys):
     save("data.npz", POINTS | changes)
     for command in ("radius", "kkt"):
         refused(capsys, COMMANDS[command], "data.npz", said)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["cat", "cat", "dog"], "y must hold real numbers, got words"),
+        ([0, 1, 1], "Labels must be -1 or +1"),
+        ([True, True, False], "Labels must be -1 or +1"),
+    ],
+)
+def test_kkt_wants_signs(labels, said, capsys):
+    save("data.npz", POINTS | {"y": np.array(labels)})
+    refused(capsys, COMMANDS["kkt"], "data.npz", said)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["cat", "cat", "dog"], "Unknown labels cat, dog; the model's are 0 and 1, or -1 and +1"),
+        ([-1, 0, 1], "both mean the first of two classes"),
+        ([0.5, 1, 1], "Unknown labels 0.5"),
+        ([np.nan, 1, 1], "missing values"),
+    ],
+)
+def test_radius_wants_labels_that_the_model_knows(labels, said, capsys):
+    save("data.npz", POINTS | {"y": np.array(labels)})
+    refused(capsys, COMMANDS["radius"], "data.npz", said)
 
 
 def test_other_numbers_are_as_good(folder):
@@ -311,7 +335,7 @@ X, Y = torch.eye(3).double(), torch.ones(3).double()
         (lambda: robust_radius(small_net(), X, Y, upper=0), "upper must be positive and finite, got 0"),
         (lambda: robust_radius(small_net(), X, Y, upper=float("nan")), "upper must be positive"),
         (lambda: robust_radius(small_net(), X, Y, seconds_per_point=float("nan")), "0 or more, got nan"),
-        (lambda: robust_radius(small_net(), X[:0], Y[:0]), "at least 1 point"),
+        (lambda: robust_radius(small_net(), X[:0], Y[:0]), "Points are empty"),
         (lambda: robust_radius(small_net(), X[:, :2], Y), "dimension 3, got 2"),
         (lambda: robust_radius(small_net(), X * 1e300, Y), "overflow"),
         (lambda: robust_radius(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
@@ -417,14 +441,15 @@ def test_a_phase_of_nothing_is_not_drawn(row, said, folder, capsys):
 
 def test_truncated_witnesses_are_written_again_from_what_is_kept(folder, monkeypatch):
     net, (x, y) = load_net(folder / "net.npz"), load_points(folder / "data.npz", 3)
-    bracket_points(net, x, y, Request(), folder / "radii")
+    own = (y > 0).long()
+    bracket_points(Classifier(net), x, own, Request(), folder / "radii")
     witnesses = folder / "radii" / "witnesses.npz"
     whole = witnesses.read_bytes()
     witnesses.write_bytes(whole[:100])
     with pytest.raises(ValueError, match=r"witnesses.npz: it is cut short or damaged"):
         read_arrays(witnesses)
-    monkeypatch.setattr("featureprism.sweep.radii.robust_radius", None)  # nothing is measured again
-    bracket_points(net, x, y, Request(), folder / "radii")
+    monkeypatch.setattr("featureprism.sweep.radii.bracket_classifier", None)  # nothing is measured again
+    bracket_points(Classifier(net), x, own, Request(), folder / "radii")
     assert read_arrays(witnesses)["delta"].shape == (3, 3)
 
 

@@ -247,7 +247,8 @@ def test_radius_brackets_a_network_from_a_file(own_files, capsys):
     with (out / "brackets.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [r["index"] for r in rows] == ["0", "1", "2", "3", "4"]
-    assert list(rows[0]) == ["index", "certified", "attacked", "method", "seconds"]
+    wanted = "index label predicted rival certified attacked method seconds"
+    assert list(rows[0]) == wanted.split()
     assert all(0 < float(r["certified"]) <= float(r["attacked"]) for r in rows)
     with np.load(out / "witnesses.npz") as witnesses, np.load(own_files / "data.npz") as data:
         lengths = np.linalg.norm(witnesses["delta"], axis=1)
@@ -268,7 +269,7 @@ def test_radius_brackets_a_network_from_a_file(own_files, capsys):
         ),
         (lambda f: np.savez(f / "net.npz", W=np.ones((2, 4)), a=np.ones(2), activation="prelu"), "needs p"),
         (lambda f: np.savez(f / "data.npz", x=np.ones((2, 3)), y=np.ones(2)), "dimension 3"),
-        (lambda f: np.savez(f / "data.npz", x=np.ones((2, 4)), y=np.zeros(2)), "Labels must be"),
+        (lambda f: np.savez(f / "data.npz", x=np.ones((2, 4)), y=np.full(2, 7)), "Unknown labels 7"),
         (lambda f: np.savez(f / "data.npz", x=np.full((2, 4), np.nan), y=np.ones(2)), "NaN"),
         (lambda f: (f / "data.npz").write_text("not numpy"), "Cannot read"),
     ],

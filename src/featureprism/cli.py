@@ -16,6 +16,8 @@ COMMANDS = {  # imported when called: most of them need torch
     "reproduce": "experiments.run_reproduce",
     "report": "experiments.run_report",
     "radius": "networks.radius",
+    "check": "proofs.check",
+    "referee": "networks.referee",
     "kkt": "networks.kkt",
     "sweep": "sweeps.run_sweep",
     "rows": "sweeps.print_rows",
@@ -27,7 +29,7 @@ COMMANDS = {  # imported when called: most of them need torch
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 done, 2 bad usage, 3 a claim failed under --strict, 130 interrupted."""
+    """Run one command; 0 done, 2 bad usage, 3 a claim failed under --strict or a proof was refused, 130 interrupted."""
     _print_anywhere()
     args = parser().parse_args(argv)
     module, _, function = COMMANDS[args.command].partition(".")

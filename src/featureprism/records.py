@@ -11,6 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.brackets import (
+    RadiusBracket as RadiusBracket,  # one of the shared types, in a room of its own
+)
+
 Row = dict[str, Any]  # flat: strings, numbers, booleans
 Progress = Callable[[float], None]  # told the share that is done, from 0 to 1
 Snapshot = TypeVar("Snapshot")
@@ -104,46 +108,6 @@ class Trajectory(Generic[Snapshot]):
     def last(self) -> Snapshot:
         """The snapshot at the last recorded time."""
         return self.snapshots[-1]
-
-
-@dataclass(frozen=True)
-class RadiusBracket:
-    """Proven ≤ true ≤ witnessed: per point, no δ below `certified` flips, the witness of norm `attacked` does.
-
-    `method` names what proved each point, `witness` holds the flipping perturbations, `certificates` what can be checked,
-    `blind_share` on how many points plain PGD fails beyond the witness, `seconds` the average time of a point; all may be missing.
-    """
-
-    certified: Float[Tensor, " n"]
-    attacked: Float[Tensor, " n"]
-    method: tuple[str, ...] = ()
-    witness: Float[Tensor, "n d"] | None = None
-    certificates: tuple[Any, ...] = ()
-    zero_gradient_share: float = math.nan
-    blind_share: float = math.nan
-    seconds: float = math.nan
-
-    def __post_init__(self) -> None:
-        if self.certified.shape != self.attacked.shape:
-            raise ValueError("Both sides of a bracket need one radius per point.")
-        if bool(torch.isnan(self.certified).any() or torch.isnan(self.attacked).any()):
-            raise ValueError("A bracket cannot hold NaN: use certified 0, attacked inf for unknown.")
-        if not bool((self.certified <= self.attacked).all()):
-            worst = float((self.certified - self.attacked).max())
-            raise ValueError(f"A certificate exceeds an attack by {worst:.3g}: one of them is wrong.")
-
-    @property
-    def gap(self) -> Float[Tensor, " n"]:
-        """(attacked - certified)/attacked, 0 where both are 0."""
-        return torch.where(
-            self.attacked > 0, 1 - self.certified / self.attacked, torch.zeros_like(self.attacked)
-        )
-
-    def accuracy(self, radii: Float[Tensor, " m"]) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
-        """Robust accuracy at each radius, as (certified, attacked): the truth lies between."""
-        radii = radii.unsqueeze(1).to(self.certified.dtype)
-        certified, attacked = self.certified.unsqueeze(0) > radii, self.attacked.unsqueeze(0) > radii
-        return certified.double().mean(dim=1), attacked.double().mean(dim=1)
 
 
 RELATIONS: dict[str, Callable[[float, Any], bool]] = {

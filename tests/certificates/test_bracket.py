@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.certificates import check, robust_radius
+from featureprism.certificates import check, margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.record import proven
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
@@ -32,8 +32,8 @@ DIRECTIONS = 720  # of the rays of brute force
 
 
 def bracketed(net, x, y, *, max_cells=16, **options):
-    """`robust_radius` limited in cells alone: a busy machine gives the same answer."""
-    return robust_radius(net, x, y, seconds_per_point=math.inf, max_cells=max_cells, **options)
+    """`margin_radius` limited in cells alone: a busy machine gives the same answer."""
+    return margin_radius(net, x, y, seconds_per_point=math.inf, max_cells=max_cells, **options)
 
 
 def brute_force(net, x, y, reach=6.0):
@@ -282,8 +282,8 @@ def test_curves_are_bands():
 def test_bad_requests_are_refused(generator):
     net, x, y = trained(generator)
     with pytest.raises(ValueError, match="gap"):
-        robust_radius(net, x, y, gap=0.0)
+        margin_radius(net, x, y, gap=0.0)
     with pytest.raises(ValueError, match="norm"):
-        robust_radius(net, x, y, norm=1)
+        margin_radius(net, x, y, norm=1)
     with pytest.raises(ValueError, match="Labels"):
-        robust_radius(net, x, 0 * y)
+        margin_radius(net, x, 0 * y)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.networks import ReLU, TwoLayerNet
 
 scip = pytest.importorskip("pyscipopt")
@@ -48,7 +48,7 @@ def test_brackets_agree_with_a_mixed_integer_solver(width, generator):
     x = torch.randn(4, 5, generator=generator).double()
     with torch.no_grad():
         y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-    bracket = robust_radius(net, x, y, seconds_per_point=math.inf, max_cells=50, upper=8.0)
+    bracket = margin_radius(net, x, y, seconds_per_point=math.inf, max_cells=50, upper=8.0)
     met = 0
     for i in range(len(x)):
         if not torch.isfinite(bracket.attacked[i]):

@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from featureprism.networks import ReLU, gaussian_start
+from featureprism.networks.reading import Classifier
 from featureprism.seeds import generator_for
 from featureprism.sweep import Request, bracket_points, radii
 
@@ -14,7 +15,7 @@ def problem():
     net = gaussian_start(6, 4, 1.0, ReLU(), generator=generator_for("net", 0))
     x = torch.randn(10, 4, generator=generator_for("points", 0)).double()
     with torch.no_grad():
-        return net, x, torch.where(net(x) >= 0, 1.0, -1.0).double()
+        return Classifier(net), x, (net(x) >= 0).long()
 
 
 def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeypatch):
@@ -29,8 +30,8 @@ def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeyp
         calls.append(len(args[1]))
         return real(*args, **options)
 
-    real = radii.robust_radius
-    monkeypatch.setattr(radii, "robust_radius", some)
+    real = radii.bracket_classifier
+    monkeypatch.setattr(radii, "bracket_classifier", some)
     with pytest.raises(KeyboardInterrupt):
         bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
     calls[:] = [-1, -1]  # lets the rest pass
@@ -40,6 +41,7 @@ def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeyp
     assert again.certified.tolist() == whole.certified.tolist()
     torch.testing.assert_close(again.witness, whole.witness)
     assert again.zero_gradient_share == whole.zero_gradient_share
+    assert len(again.proofs()) == len(whole.proofs())
     done = bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
     assert len(calls) == 4
     assert done.method == whole.method
@@ -61,7 +63,7 @@ def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, 
     net, x, y = problem
     first = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
     bracket_points(net, x[:2], y[:2], REQUEST, tmp_path)
-    monkeypatch.setattr(radii, "robust_radius", None)  # nothing is left to do
+    monkeypatch.setattr(radii, "bracket_classifier", None)  # nothing is left to do
     again = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
     assert again.attacked.tolist() == first.attacked.tolist()
     assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import universal_direction
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.heads.compare import Task
 from featureprism.heads.estimators import Head
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
@@ -45,7 +45,7 @@ class GivenHead:
     def robust_radius(self, X: np.ndarray, y: np.ndarray, max_cells: int = 1) -> RadiusBracket:
         """The bracket of every point."""
         x, signs = torch.as_tensor(X).double(), torch.as_tensor(y).double()
-        return robust_radius(self.net, x, signs, seconds_per_point=math.inf, max_cells=max_cells)
+        return margin_radius(self.net, x, signs, seconds_per_point=math.inf, max_cells=max_cells)
 
 
 def clusters(task: Task) -> Subclasses:

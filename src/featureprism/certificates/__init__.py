@@ -1,6 +1,16 @@
 """Proofs; a lower bound on the radius, and the bracket of both."""
 
-from featureprism.certificates.bracket import INTERRUPTED, robust_radius
-from featureprism.certificates.record import Certificate, check
+from featureprism.certificates.bracket import INTERRUPTED, margin_radius
+from featureprism.certificates.front import bracket_classifier, check, checkable, opened, robust_radius
+from featureprism.checker.certificate import Certificate
 
-__all__ = ["INTERRUPTED", "Certificate", "check", "robust_radius"]
+__all__ = [
+    "INTERRUPTED",
+    "Certificate",
+    "bracket_classifier",
+    "check",
+    "checkable",
+    "margin_radius",
+    "opened",
+    "robust_radius",
+]

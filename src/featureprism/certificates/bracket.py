@@ -1,4 +1,4 @@
-"""robust_radius: the proven pair [certified, attacked] for any network, from cheap rungs to dear ones."""
+"""margin_radius: the proven pair [certified, attacked] for any network, from cheap rungs to dear ones."""
 
 import time
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius
 from featureprism.attacks.gradient import in_double, margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.record import Certificate, cells_certificate, proven, readout_certificate
+from featureprism.certificates.record import cells_certificate, proven, readout_certificate
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
+from featureprism.checker.certificate import Certificate
 from featureprism.geometry import unit_rows
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.networks.protocols import HasExactRadius
@@ -37,7 +38,7 @@ SHARES = (
 )  # of a cheap bound, until the checker grants one; far from the origin it takes less
 
 
-def robust_radius(
+def margin_radius(
     net: nn.Module,
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
@@ -176,9 +177,8 @@ def _rungs(
 ) -> list[Certificate]:
     """The better of the Lipschitz bound and CROWN for every point, as granted by the checker."""
     right = margin > 0
-    crown = crown_radius(
-        form, x, y, norm, torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
-    )
+    reach = torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
+    crown = crown_radius(form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, norm, reach)
     smooth = lipschitz_radius(form, margin) if norm == 2 else torch.zeros_like(margin)
     certificates = []
     for i in range(len(x)):
@@ -244,7 +244,7 @@ def _trees(
     radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
     _, gradient = margin_gradient(net, x + delta, y)
     own = y.unsqueeze(1) * form.weight > 0
-    problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs(), own, radius, form.p)
+    problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)
     tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
     seconds_per_point, max_cells = effort
     deadline = time.perf_counter() + seconds_per_point * len(x)

@@ -47,14 +47,15 @@ class Problem:
 
     gram: Float[Tensor, "h h"]
     t0: Float[Tensor, "m h"]  # pre-activations at the point
-    size: Float[Tensor, " h"]  # A_j = |weight_j|
+    size: Float[Tensor, "m h"]  # A_j = |weight_j|, 0 for neurons without a say
     own: Bool[Tensor, "m h"]  # neurons of P, those that vote for the point's label
     reach: Float[Tensor, " m"]  # only perturbations up to this norm are considered
     p: float
 
     def rows(self, index: Tensor) -> "Problem":
         """The problem of some of the points."""
-        return replace(self, t0=self.t0[index], own=self.own[index], reach=self.reach[index])
+        part = {name: getattr(self, name)[index] for name in ("t0", "size", "own", "reach")}
+        return replace(self, **part)
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         broken = (proof.bound == NOTHING).unsqueeze(1)
         margin, t = relaxed_margin(problem, cells, proof), proof.t
         move_tau = torch.where(broken.squeeze(1), -0.3, adam.move("tau", margin, TAU_RATE * rate, step))
-        scale = (proof.tau * problem.size.mean()).unsqueeze(1)
+        scale = (proof.tau * _mean_size(problem)).unsqueeze(1)
         up_floor = adam.move(
             "floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step
         )
@@ -296,13 +297,19 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     return best
 
 
+def _mean_size(problem: Problem) -> Float[Tensor, " m"]:
+    """The mean of A_j over the neurons that have a say."""
+    return problem.size.sum(dim=1) / (problem.size > 0).sum(dim=1).clamp_min(1)
+
+
 def _between(slope: Tensor, t: Tensor, p: float) -> Tensor:
     """Halfway from the present tangent point of a slope to t."""
     return ((slope / p) ** (1 / (p - 1)) + t.clamp_min(0)) / 2
 
 
 def overestimate(problem: Problem, cells: Cells, proof: Proof) -> Float[Tensor, "m h"]:
-    """A_j (q_j - φ)(t_j) on N at the relaxed minimum: what a cut at neuron j could gain."""
+    """A_j (q_j - φ)(t_j) on N at the relaxed minimum: what a cut at neuron j could gain; -1 for all other neurons."""
     q = envelope(problem, cells, proof.centre, proof.kappa)
     gap = problem.size * (q.at(proof.t) - relu_power(proof.t, problem.p))
-    return torch.where(problem.own, torch.zeros_like(gap), gap).clamp_min(0)
+    has_say = ~problem.own & (problem.size > 0)
+    return torch.where(has_say, gap.clamp_min(0), torch.full_like(gap, -1.0))

@@ -1,6 +1,6 @@
-"""A certificate: a small plain record that anyone can check."""
+"""From a search to certificates, each claiming what the checker grants it."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,29 +8,14 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.certificates.canonical import PowerForm, power_form
-from featureprism.certificates.cheap_checker import crown_proves, lipschitz_radius, readout_radius
-from featureprism.certificates.checker import PARAMETERS, proven_radius
-from featureprism.certificates.scaled import Problem, posed
 from featureprism.certificates.search import Node
+from featureprism.checker.cells import PARAMETERS
+from featureprism.checker.certificate import Certificate, granted
+from featureprism.checker.cheap import readout_radius
+from featureprism.checker.scaled import Problem, posed
 from featureprism.networks import BinaryReadout, TwoLayerNet
 
 THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """No perturbation below `radius` flips the point: which bound, and its parameters.
-
-    kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
-    the units of the scaled problem (see scaled.py); "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN
-    only).
-    """
-
-    radius: float
-    kind: str
-    norm: float = 2
-    reach: float = 0.0
-    tree: dict[str, Any] = field(default_factory=dict)
 
 
 def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
@@ -42,8 +27,10 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
     length = 2.0**problem.length
     row_lengths = np.sqrt(problem.network.squares.mid)
     unit = length / row_lengths if problem.network.normalised else np.ldexp(length, problem.network.row)
+    kept = form.kept
+    place = {int(j): i for i, j in enumerate(kept)}
     largest = np.abs(problem.vote).argmax()
-    height = abs(float(form.weight[largest])) * unit[largest] ** form.p / abs(problem.vote[largest])
+    height = abs(float(form.weight[kept[largest]])) * unit[largest] ** form.p / abs(problem.vote[largest])
     factors = {
         "slope": unit ** (1 - form.p),
         "centre": 1 / unit,
@@ -56,9 +43,10 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
     while waiting:
         part, plain = waiting.pop()
         if part.below is not None and part.above is not None:
+            neuron = place[part.neuron]
             plain |= {
-                "cut": part.neuron,
-                "value": part.value / float(unit[part.neuron]),
+                "cut": neuron,
+                "value": part.value / float(unit[neuron]),
                 "below": {},
                 "above": {},
             }
@@ -66,7 +54,7 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
         else:
             plain["tau"] = float(part.proof.tau * height / length**2)
             for name in PARAMETERS:
-                values = getattr(part.proof, name)[0].numpy()
+                values = getattr(part.proof, name)[0].numpy()[kept]
                 plain[name] = np.where(np.isnan(values), 0.0, values) * factors[name]
     return tree
 
@@ -106,21 +94,5 @@ def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor,
 
 def proven(certificate: Certificate, form: PowerForm, x: Tensor, y: float) -> float:
     """The radius the checker grants: 0 for malformed certificates, and where a computation fails."""
-    question = certificate.reach if certificate.kind == "cells" else certificate.radius
-    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        try:
-            problem = posed(form.network, x.detach().double().numpy(), float(y), question)
-            return problem.unscaled(_granted(certificate, problem))
-        except ValueError:
-            return 0.0
-
-
-def _granted(certificate: Certificate, problem: Problem) -> float:
-    """The same for a problem that is posed, in its units."""
-    if certificate.kind == "crown" and certificate.norm in (2, np.inf):
-        return problem.radius if crown_proves(problem, certificate.norm) else 0.0
-    if certificate.kind == "lipschitz" and certificate.norm == 2:
-        return lipschitz_radius(problem)
-    if certificate.kind == "cells" and certificate.norm == 2:
-        return proven_radius(certificate.tree, problem)
-    raise ValueError(f"No certificate of kind {certificate.kind} is known for the norm {certificate.norm}.")
+    with THREADS.limit(limits=1, user_api="blas"):
+        return granted(certificate, form.network, x.detach().double().numpy(), float(y))

@@ -23,15 +23,18 @@ def lipschitz_radius(form: PowerForm, margin: Float[Tensor, " n"]) -> Float[Tens
 
 
 def crown_radius(
-    form: PowerForm, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], norm: float, upper: Float[Tensor, " n"]
-) -> Float[Tensor, " n"]:
-    """Largest eps (up to `upper`) at which lines below the own neurons and chords above the others keep y f positive.
+    form: PowerForm,
+    t: Float[Tensor, "m h"],
+    vote: Float[Tensor, "m h"],
+    norm: float,
+    upper: Float[Tensor, " m"],
+) -> Float[Tensor, " m"]:
+    """Largest eps (up to `upper`) at which lines below the own neurons and chords above the others keep Σ_j vote_j φ(t_j) positive.
 
     On the ball t_j ranges over c_j ± eps‖w_j‖_q; the bound h0 + ⟨g, δ⟩ is least at h0 - eps‖g‖_q. Source: Zhang et al. 2018.
     """
     dual = 2 if norm == 2 else 1
-    t, lengths = x @ form.W.T + form.b, torch.linalg.vector_norm(form.W, ord=dual, dim=1)
-    vote = y.unsqueeze(1) * form.weight
+    lengths, gram = torch.linalg.vector_norm(form.W, ord=dual, dim=1), form.gram
     low, high = torch.zeros_like(upper), upper.clone()
     for _ in range(BISECTIONS):
         eps = (low + high) / 2
@@ -43,7 +46,10 @@ def crown_radius(
         below = torch.where(bottom >= 0, slope_of(t, form.p), below)
         slope = torch.where(vote > 0, below, chord)
         offset = torch.where(vote > 0, -conjugate(below, form.p), relu_power(bottom, form.p) - chord * bottom)
-        least = (vote * (slope * t + offset)).sum(dim=1)
-        least = least - eps * torch.linalg.vector_norm((vote * slope) @ form.W, ord=dual, dim=1)
+        g = vote * slope  # ‖Wᵀg‖ from the Gram matrix for ℓ2
+        length = (
+            ((g @ gram) * g).sum(dim=1).clamp_min(0).sqrt() if norm == 2 else (g @ form.W).abs().sum(dim=1)
+        )
+        least = (vote * (slope * t + offset)).sum(dim=1) - eps * length
         low, high = torch.where(least > 0, eps, low), torch.where(least > 0, high, eps)
     return low

@@ -75,29 +75,42 @@ def _networks(add: Add) -> None:
     """The arguments of the commands."""
     own = add(
         "radius",
-        "Bracket the robust radius of your own two-layer network on your own points: proven below, attacked above.",
-        "radius net.npz data.npz --out radii",
+        "Bracket the robust radius of your own model on your own points: proven below, attacked above.",
+        "radius model.onnx data.csv --out radii",
     )
-    own.add_argument(
-        "net",
+    _add_model_and_data(own)
+    _add_effort(own)
+
+    checking = add(
+        "check",
+        "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
+        "check radii/proofs.npz model.npz data.npz",
+    )
+    checking.add_argument("proofs", type=Path, metavar="PROOFS.npz", help="as radius writes them")
+    _add_model_and_data(checking)
+    checking.add_argument("--json", action="store_true", help="print JSON")
+
+    judging = add(
+        "referee",
+        "Say which points of a published curve of robust accuracy are impossible for a model.",
+        "referee model.npz data.npz --claims curve.csv",
+    )
+    _add_model_and_data(judging)
+    judging.add_argument(
+        "--claims",
         type=Path,
-        metavar="NET.npz",
-        help="W, a, optional b, activation (relu, prelu, polynomial, tanh), p",
+        required=True,
+        metavar="CURVE.csv",
+        help="the columns radius and robust_accuracy",
     )
-    own.add_argument("data", type=Path, metavar="DATA.npz", help="x (n, d) and y (n,) in {-1, +1}")
-    own.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
-    own.add_argument(
-        "--gap",
-        type=float,
-        default=0.01,
-        help="relative width at which a bracket counts as closed (default: 0.01)",
+    judging.add_argument(
+        "--of",
+        type=int,
+        metavar="N",
+        help="the claims are about N points, of which DATA is a random part (default: about the points of DATA)",
     )
-    own.add_argument(
-        "--seconds", type=float, default=1.0, metavar="S", help="proof time per point (default: 1)"
-    )
-    own.add_argument(
-        "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
-    )
+    judging.add_argument("--json", action="store_true", help="print JSON")
+    _add_effort(judging)
 
     audit = add(
         "kkt",
@@ -121,6 +134,39 @@ def _networks(add: Add) -> None:
         help="solve for the exact point beside it up to N points (default: 2000)",
     )
     audit.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _add_model_and_data(command: argparse.ArgumentParser) -> None:
+    """MODEL and DATA."""
+    command.add_argument(
+        "model",
+        type=Path,
+        metavar="MODEL",
+        help=".onnx, or .npz with W, b, a (two classes) or V and c, activation (relu, prelu, polynomial, tanh), p, classes",
+    )
+    command.add_argument(
+        "data",
+        type=Path,
+        metavar="DATA",
+        help=".npz with x (n, d) and y (n,), or .csv with a column of labels",
+    )
+
+
+def _add_effort(command: argparse.ArgumentParser) -> None:
+    """--norm, --gap, --seconds, --cells and --out."""
+    command.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
+    command.add_argument(
+        "--gap",
+        type=float,
+        default=0.01,
+        help="relative width at which a bracket counts as closed (default: 0.01)",
+    )
+    command.add_argument(
+        "--seconds", type=float, default=1.0, metavar="S", help="proof time per point (default: 1)"
+    )
+    command.add_argument(
+        "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
+    )
 
 
 def _sweeps(add: Add) -> None:

@@ -1,40 +1,79 @@
-"""radius and kkt: your own network on your own points."""
+"""radius, referee and kkt: your own model on your own points."""
 
 import argparse
+from dataclasses import asdict
+from math import isnan
 from typing import Any
 
 from rich.console import Console
 from torch import Tensor
 
 from featureprism.attacks import self_test
+from featureprism.certificates import opened
+from featureprism.certificates.referee import judge_curve, read_curve
 from featureprism.files import as_json
 from featureprism.networks import TwoLayerNet, load_net, load_points
+from featureprism.networks.reading import as_points, input_dim
+from featureprism.points import read_points
 from featureprism.probes import direction_cosines, kkt_audit
-from featureprism.report import kkt_table, progress_bar, save_curve
+from featureprism.records import RadiusBracket
+from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
 
 
 def radius(args: argparse.Namespace) -> int:
     """Bracket the robust radius of every point of a file; a second call goes on where the first was stopped."""
-    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
-    net = load_net(args.net)
-    x, y = load_points(args.data, net.W.shape[1])
-    with progress_bar("brackets") as track:
-        bracket = bracket_points(net, x, y, request, args.out, track=track)
-    save_curve(bracket.certified, bracket.attacked, args.out)
-    low, high = (float(side.median()) for side in (bracket.certified, bracket.attacked))
-    print(f"half of the points fall between {low:.5g} (proven) and {high:.5g} (attacked)")
+    bracket = _bracketed(args)
+    save_curve(bracket, args.out)
+    print(bracket)
     closed = int((bracket.gap <= args.gap).sum())
     print(
-        f"{closed} of {len(x)} brackets closed to {args.gap:g}; median gap {float(bracket.gap.median()):.3g}"
+        f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {float(bracket.gap.median()):.3g}"
     )
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
-    print(
-        f"attack self-test {passed}; vanished gradients on {bracket.zero_gradient_share:.0%} of the points; "
+    print(f"attack self-test {passed}{_blindness(bracket)}")
+    print(f"brackets.csv, witnesses.npz, proofs.npz and curve.png are in {args.out}")
+    return 0
+
+
+def _blindness(bracket: RadiusBracket) -> str:
+    """What plain gradients would have missed, where it was measured."""
+    if isnan(bracket.blind_share):
+        return ""
+    return (
+        f"; vanished gradients on {bracket.zero_gradient_share:.0%} of the points; "
         f"plain PGD misses {bracket.blind_share:.0%} of them beyond their radius"
     )
-    print(f"brackets.csv, witnesses.npz and curve.png are in {args.out}")
+
+
+def _bracketed(args: argparse.Namespace) -> RadiusBracket:
+    """The brackets of the model and the points that the arguments name."""
+    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
+    model = opened(args.model)
+    points, labels = read_points(args.data)
+    if points.shape[1] != (dim := input_dim(model.net)):
+        raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
+    try:
+        x, own = as_points(points), model.indices(labels, len(points))
+    except ValueError as error:
+        raise ValueError(f"{args.data}: {error}") from error
+    with progress_bar("brackets") as track:
+        return bracket_points(model, x, own, request, args.out, track=track)
+
+
+def referee(args: argparse.Namespace) -> int:
+    """Judge a published curve by what is proven and what is witnessed."""
+    radii, claimed, tolerance = read_curve(args.claims)
+    bracket = _bracketed(args)
+    rulings = judge_curve(bracket, radii, claimed, tolerance, args.of)
+    if args.json:
+        print(as_json([asdict(ruling) | {"possible": ruling.possible} for ruling in rulings], indent=1))
+        return 0
+    Console().print(rulings_table(rulings))
+    wrong = sum(not ruling.possible for ruling in rulings)
+    print(f"{wrong} of {len(rulings)} claims are impossible on these {len(bracket)} points")
+    print(f"the witnesses and the proofs are in {args.out}")
     return 0
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
@@ -116,7 +116,7 @@ class LinearHead:
     def robust_radius(self, X: np.ndarray, y: np.ndarray) -> RadiusBracket:
         """|f(x)|/‖w‖."""
         w, bias = torch.as_tensor(self.machine.coef_[0]).double(), float(self.machine.intercept_[0])
-        return robust_radius(
+        return margin_radius(
             LinearClassifier(w, bias), torch.as_tensor(X).double(), torch.as_tensor(y).double()
         )
 

@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.certificates.canonical import power_form
-from featureprism.certificates.record import Certificate, proven
+from featureprism.certificates.record import proven
 from featureprism.certificates.rungs import crown_radius
+from featureprism.checker.certificate import Certificate
 from featureprism.heads.network import HeadNet
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
@@ -37,7 +38,7 @@ def head_radius(
     """
     effort = {"seconds_per_point": inf, "max_cells": MAX_CELLS, **effort}
     if net.num_classes == 2:
-        return robust_radius(net.margin(1, 0), x, 2.0 * y.double() - 1, progress=progress, **effort)
+        return margin_radius(net.margin(1, 0), x, 2.0 * y.double() - 1, progress=progress, **effort)
     lower = torch.stack([_lower_bounds(net, x, y, c) for c in range(net.num_classes)], dim=1)
     order = lower.argsort(dim=1)
     certified, attacked = torch.full((len(x),), inf).double(), torch.full((len(x),), inf).double()
@@ -48,7 +49,7 @@ def head_radius(
         near = lower.gather(1, rival.unsqueeze(1)).squeeze(1) < attacked
         for own, other in torch.stack([y, rival], dim=1)[near].unique(dim=0).tolist():
             rows = torch.nonzero(near & (y == own) & (rival == other))[:, 0]
-            found = robust_radius(net.margin(own, other), x[rows], torch.ones(len(rows)).double(), **effort)
+            found = margin_radius(net.margin(own, other), x[rows], torch.ones(len(rows)).double(), **effort)
             seconds += found.seconds * len(rows)
             shorter = found.attacked < attacked[rows]
             assert found.witness is not None
@@ -74,7 +75,8 @@ def _lower_bounds(
         rows = torch.nonzero(y == own)[:, 0]
         form = power_form(net.margin(own, rival))
         assert form is not None
-        claims = crown_radius(form, x[rows], torch.ones(len(rows)).double(), 2, reach[rows]) * (1 - ROUNDING)
+        t, votes = x[rows] @ form.W.T + form.b, form.weight.expand(len(rows), -1)
+        claims = crown_radius(form, t, votes, 2, reach[rows]) * (1 - ROUNDING)
         granted = [
             proven(Certificate(float(r), "crown"), form, x[i], 1.0) if r > 0 else 0.0
             for i, r in zip(rows.tolist(), claims, strict=True)

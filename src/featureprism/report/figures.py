@@ -4,13 +4,10 @@ from math import isfinite
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import torch
 from matplotlib.figure import Figure
-from torch import Tensor
 
 from featureprism.experiment import Experiment, Rows, Verdict
 from featureprism.papers import all_papers
-from featureprism.records import RadiusBracket
 from featureprism.report import (
     beyond,
     double_edged,
@@ -33,23 +30,6 @@ DRAWINGS = {
     **feature_purification_deep.DRAWINGS,
     **beyond.DRAWINGS,
 }
-
-
-def save_curve(certified: Tensor, attacked: Tensor, folder: Path) -> None:
-    """curve.png and curve.svg: robust accuracy against radius, as a band between certified and attacked."""
-    finite = attacked[torch.isfinite(attacked)]
-    radii = torch.linspace(0, 1.1 * float(finite.max()) if len(finite) else 1.0, 200, dtype=torch.float64)
-    low, high = RadiusBracket(certified, attacked).accuracy(radii)
-    with plt.rc_context(SETTINGS):
-        figure, (axes,) = panels(1, width=4.6, height=3.0)
-        axes.fill_between(radii, low, high, color=COLOURS[0], alpha=0.3, linewidth=0)
-        axes.plot(radii, high, color=COLOURS[0], label="attacked")
-        axes.plot(radii, low, color=COLOURS[1], linestyle=(0, (4, 2)), label="proven")
-        axes.set(xlabel="radius", ylabel="robust accuracy", ylim=(0, 1.03))
-        axes.legend()
-        figure.savefig(folder / "curve.png")
-        figure.savefig(folder / "curve.svg", metadata={"Date": None})
-    plt.close(figure)
 
 
 def draw(experiment: Experiment, rows: Rows) -> Figure:

@@ -16,6 +16,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from featureprism.certificates.referee import Ruling
 from featureprism.context import Progress as Tick
 from featureprism.experiment import Verdict
 from featureprism.records import Row
@@ -121,4 +122,15 @@ def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
             table.add_row(
                 claim["id"], said, measured(claim), expected(claim), f"[{colour}]{verdict(claim)}[/]"
             )
+    return table
+
+
+def rulings_table(rulings: Sequence[Ruling]) -> Table:
+    """A published curve, claim by claim."""
+    table = Table(title="robust accuracy")
+    for name in ("radius", "claimed", "proven", "not witnessed", "ruling"):
+        table.add_column(name)
+    for r in rulings:
+        numbers = (f"{r.radius:g}", f"{r.claimed:g}", f"{r.least:.3f}", f"{r.most:.3f}")
+        table.add_row(*numbers, "possible" if r.possible else f"[red]impossible[/red], {r.fault}")
     return table

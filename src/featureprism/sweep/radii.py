@@ -1,30 +1,35 @@
-"""Brackets for many points of one network, kept batch by batch so that a stopped run goes on where it was."""
+"""Brackets for many points of one model, kept batch by batch so that a stopped run goes on where it was."""
 
+import base64
 import csv
 import hashlib
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.certificates import INTERRUPTED, robust_radius
+from featureprism.certificates import INTERRUPTED, bracket_classifier
 from featureprism.certificates.bracket import check_request
+from featureprism.certificates.classes import Effort
+from featureprism.checker.certificate import Certificate
+from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
 from featureprism.context import Context
 from featureprism.experiment import Rows, fields_of
 from featureprism.files import packed, prepare_folder, unpacked, write_whole
-from featureprism.networks import TwoLayerNet
-from featureprism.records import RadiusBracket, Row, check_points
+from featureprism.networks.reading import Classifier, save_model
+from featureprism.records import RadiusBracket, Row
 from featureprism.sweep.engine import Rules, Track, run_units
 from featureprism.sweep.executors import Executor, Serial
 from featureprism.sweep.store import Store
 from featureprism.sweep.unit import Unit
 
 BATCH = 32  # points bracketed between two writes
-COLUMNS = ("index", "certified", "attacked", "method", "seconds")
+SHARES = ("zero_gradient_share", "blind_share", "seconds")
 
 
 @dataclass(frozen=True)
@@ -34,43 +39,40 @@ class Request:
     norm: float = 2
     gap: float = 0.01
     seconds_per_point: float = 1.0
+    max_cells: int = 500
 
     def __post_init__(self) -> None:
         check_request(self.norm, self.gap, self.seconds_per_point)
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Some points of a file: the hash of network and points, the first and how many, and what is asked."""
+class Batch(Request):
+    """Some points of a file: the hash of model and points, the first and how many, and what is asked."""
 
-    problem: str
-    first: int
-    size: int
-    norm: float
-    gap: float
-    seconds_per_point: float
+    problem: str = ""
+    first: int = 0
+    size: int = 0
 
 
 def bracket_points(
-    net: TwoLayerNet,
+    model: Classifier,
     x: Tensor,
-    y: Tensor,
+    own: Tensor,
     request: Request,
     out: Path,
     *,
     executor: Executor | None = None,
     track: Track | None = None,
 ) -> RadiusBracket:
-    """Bracket every point and leave brackets.csv and witnesses.npz in `out`; what the folder knows already is not done again."""
-    check_points(x, y, at_least=1)
+    """Bracket every point and leave brackets.csv, witnesses.npz, proofs.npz and, where it has a plain form, model.npz in `out`.
+
+    What the folder knows already is not done again.
+    """
     prepare_folder(out)
-    problem, measure = _digest(net, x, y), partial(_measured, net, x, y)
-    batches = [
-        Batch(
-            problem, first, min(BATCH, len(x) - first), request.norm, request.gap, request.seconds_per_point
-        )
-        for first in range(0, len(x), BATCH)
-    ]
+    problem, measure = _digest(model, x, own), partial(_measured, model, x, own)
+    asked = fields_of(request)
+    firsts = range(0, len(x), BATCH)
+    batches = [Batch(**asked, problem=problem, first=i, size=min(BATCH, len(x) - i)) for i in firsts]
     units = [Unit("radius", measure, batch, 0, fields_of(batch)) for batch in batches]
     failed: list[str] = []
     with Store(out, write=True) as store:
@@ -85,65 +87,95 @@ def bracket_points(
         rows = Rows.gather(store.rows_of(units))
     if failed:
         raise ValueError(f"{len(failed)} of {len(units)} batches failed: {failed[0]}")
-    bracket = _bracket(rows)
+    bracket = _bracket(rows, own, model.classes)
     _write(out, rows, bracket)
+    save_model(out / "model.npz", model)
     return bracket
 
 
 def _measured(
-    net: TwoLayerNet, x: Tensor, y: Tensor, batch: Batch, _seed: int, context: Context
+    model: Classifier, x: Tensor, own: Tensor, batch: Batch, _seed: int, context: Context
 ) -> list[Row]:
-    """One row for each point of a batch."""
+    """One row for each point of a batch, and one with their proofs."""
     part = slice(batch.first, batch.first + batch.size)
-    bracket = robust_radius(
-        net,
-        x[part],
-        y[part],
-        norm=batch.norm,
-        gap=batch.gap,
-        seconds_per_point=batch.seconds_per_point,
-        progress=context.progress,
-    )
+    effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells)
+    bracket = bracket_classifier(model, x[part], own[part], effort, progress=context.progress)
     if INTERRUPTED in bracket.method:
         raise KeyboardInterrupt
     assert bracket.witness is not None
-    return [
+    assert bracket.predicted is not None
+    assert bracket.rival is not None
+    shares = {name: getattr(bracket, name) for name in SHARES}
+    rows: list[Row] = [
         {
             "kind": "bracket",
             "index": batch.first + i,
+            "predicted": int(bracket.predicted[i]),
+            "rival": int(bracket.rival[i]),
             "certified": float(bracket.certified[i]),
             "attacked": float(bracket.attacked[i]),
             "method": bracket.method[i],
-            "seconds": bracket.seconds,
-            "zero_gradient_share": bracket.zero_gradient_share,
-            "blind_share": bracket.blind_share,
             "witness": packed(bracket.witness[i].numpy()),
+            **shares,
         }
         for i in range(batch.size)
     ]
+    return [*rows, {"kind": "proofs", "first": batch.first, "content": _as_text(bracket.proofs())}]
 
 
-def _bracket(rows: Rows) -> RadiusBracket:
+def _as_text(proofs: list[Proof]) -> str:
+    """Proofs as text that a row can hold."""
+    content = BytesIO()
+    np.savez_compressed(content, **as_arrays(proofs))  # pyright: ignore[reportArgumentType]
+    return base64.b64encode(content.getvalue()).decode()
+
+
+def _from_text(text: str) -> list[Proof]:
+    with np.load(BytesIO(base64.b64decode(text)), allow_pickle=False) as arrays:
+        return from_arrays(dict(arrays))
+
+
+def _bracket(rows: Rows, own: Tensor, classes: np.ndarray | None) -> RadiusBracket:
     """The rows of all batches as one bracket."""
-    certified, attacked = (torch.from_numpy(rows.column(side)) for side in ("certified", "attacked"))
-    shares = (float(rows.column(name).mean()) for name in ("zero_gradient_share", "blind_share", "seconds"))
-    witness = torch.from_numpy(np.stack([unpacked(row["witness"]) for row in rows]))
-    return RadiusBracket(certified, attacked, tuple(row["method"] for row in rows), witness, (), *shares)
+    points = rows.of("bracket")
+    certificates: list[dict[int, Certificate]] = [{} for _ in points]
+    for row in rows.of("proofs"):
+        for proof in _from_text(row["content"]):
+            certificates[row["first"] + proof.point][proof.rival] = proof.certificate
+    certified, attacked = (torch.from_numpy(points.column(side)) for side in ("certified", "attacked"))
+    predicted, rival = (torch.tensor([row[name] for row in points]) for name in ("predicted", "rival"))
+    witness = torch.from_numpy(np.stack([unpacked(row["witness"]) for row in points]))
+    return RadiusBracket(
+        certified,
+        attacked,
+        tuple(row["method"] for row in points),
+        witness,
+        tuple(certificates),
+        *(float(points.column(name).mean()) for name in SHARES),
+        label=own,
+        predicted=predicted,
+        rival=rival,
+        classes=classes,
+    )
 
 
-def _digest(net: TwoLayerNet, x: Tensor, y: Tensor) -> str:
-    """A hash of network and points."""
-    digest = hashlib.sha256(f"{net.activation}".encode())
-    for tensor in (*net.parameters(), x, y):
+def _digest(model: Classifier, x: Tensor, own: Tensor) -> str:
+    """A hash of model and points."""
+    words: Any = getattr(model.net, "activation", type(model.net).__name__)
+    digest = hashlib.sha256(f"{words}".encode())
+    for tensor in (*model.net.parameters(), *model.net.buffers(), x, own):
         digest.update(tensor.detach().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
 def _write(out: Path, rows: Rows, bracket: RadiusBracket) -> None:
     """For people and programs."""
-    table, witnesses = StringIO(), BytesIO()
-    csv.writer(table, lineterminator="\n").writerows([COLUMNS, *([row[c] for c in COLUMNS] for row in rows)])
+    table, witnesses, columns = StringIO(), BytesIO(), bracket.columns()
+    columns["seconds"] = np.array([row["seconds"] for row in rows.of("bracket")])
+    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+    csv.writer(table, lineterminator="\n").writerows([list(columns), *lines])
     assert bracket.witness is not None
     np.savez(witnesses, delta=bracket.witness.numpy())
     write_whole(out / "brackets.csv", table.getvalue())
     write_whole(out / "witnesses.npz", witnesses.getvalue())
+    save_proofs(out / "proofs.npz", bracket.proofs(), bracket.certified.numpy())

@@ -5,5 +5,6 @@ from featureprism.networks.reading.classifier import Classifier
 from featureprism.networks.reading.door import read_model
 from featureprism.networks.reading.ours import input_dim
 from featureprism.networks.reading.points import as_points
+from featureprism.networks.reading.saving import save_model
 
-__all__ = ["CalledScores", "Classifier", "as_points", "input_dim", "read_model"]
+__all__ = ["CalledScores", "Classifier", "as_points", "input_dim", "read_model", "save_model"]

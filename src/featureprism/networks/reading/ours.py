@@ -51,8 +51,8 @@ def input_dim(net: nn.Module) -> int:
     match net:
         case LinearScores():
             return net.V.shape[1]
-        case ScoreNet():
-            return net.W.shape[1]
+        case ScoreNet() | TwoLayerNet():
+            return net.W.shape[-1]
         case LayeredScores():
             return net.weights[0].shape[1]
         case _:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from featureprism.attacks import pgd, self_test, structured_starts
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.rungs import crown_radius
 from featureprism.context import Context, part
@@ -56,7 +56,7 @@ def measure(s: Averaging, seed: int, context: Context) -> list[Row]:
     net, clusters, test = s.trained(seed)
     context.progress(0.2)
     x, y = test.x, test.y
-    bracket = robust_radius(
+    bracket = margin_radius(
         net,
         x,
         y,
@@ -67,7 +67,7 @@ def measure(s: Averaging, seed: int, context: Context) -> list[Row]:
     )
     form = power_form(net)
     assert form is not None
-    crown = crown_radius(form, x, y, 2, bracket.attacked)
+    crown = crown_radius(form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, 2, bracket.attacked)
     eps = BEYOND * float(bracket.attacked.max())
     plain = pgd(net, x, y, LpBall(2, eps), steps=50)
     radius = torch.where(plain.flipped, plain.delta.norm(dim=1), torch.full_like(y, inf))

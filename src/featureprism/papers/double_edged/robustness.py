@@ -5,7 +5,7 @@ from math import inf, isnan, sqrt
 import torch
 
 from featureprism.attacks import flip_rate, flipping_norm, self_test
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, silent
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
@@ -34,7 +34,7 @@ def robust_bracket(s: Bracketed, data: Problem, gap: float, progress: Progress =
     """Radii of test points for the network that Theorem 4.1 constructs."""
     net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
     x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
-    return robust_radius(net, x, y, gap=gap, seconds_per_point=inf, max_cells=CELLS, progress=progress)
+    return margin_radius(net, x, y, gap=gap, seconds_per_point=inf, max_cells=CELLS, progress=progress)
 
 
 def proven_at_promise(bracket: RadiusBracket, dim: int) -> float:

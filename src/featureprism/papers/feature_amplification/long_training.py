@@ -7,7 +7,7 @@ from math import inf, sqrt
 import numpy as np
 
 from featureprism.attacks import self_test
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.experiment import (
     Bound,
@@ -55,7 +55,7 @@ def measure_robustness(s: Bracketed, seed: int, context: Context) -> list[Row]:
     x, y = data.test.data.x[: s.radius_points], data.test.clean[: s.radius_points]
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):
-        bracket = robust_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=s.max_cells, upper=3.0)
+        bracket = margin_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=s.max_cells, upper=3.0)
         rows.append(
             {
                 "kind": "radius",

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, above, at_most
@@ -62,7 +62,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(net: nn.Module, **more: Any) -> Fitted:
-    """A torch function whose sign is the decision as a head; `more` is told to `certificates.robust_radius`."""
+    """A torch function whose sign is the decision as a head; `more` is told to `certificates.margin_radius`."""
 
     def predict(x: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -70,7 +70,7 @@ def fitted(net: nn.Module, **more: Any) -> Fitted:
 
     def radius(x: np.ndarray, y: np.ndarray) -> RadiusBracket:
         effort = {"seconds_per_point": inf, "max_cells": 1, **more}
-        return robust_radius(net, torch.as_tensor(x), torch.as_tensor(y).double(), **effort)
+        return margin_radius(net, torch.as_tensor(x), torch.as_tensor(y).double(), **effort)
 
     return Fitted(predict, radius)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import self_test
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
 from featureprism.experiment import SCALES, Claim, Rows, Values
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
@@ -96,7 +96,7 @@ def train_k_class(s: Setting, data: Dataset, seed: int) -> GroupedNet:
 
 def bracket(net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3) -> RadiusBracket:
     """Radii of the test points, certificates limited by cells."""
-    return robust_radius(net, test.x, test.y, gap=gap, seconds_per_point=inf, max_cells=CELLS)
+    return margin_radius(net, test.x, test.y, gap=gap, seconds_per_point=inf, max_cells=CELLS)
 
 
 def attack_facts(radii: RadiusBracket) -> Row:

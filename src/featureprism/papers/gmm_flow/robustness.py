@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from featureprism.attacks import self_test, structured_starts
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, below, between
 from featureprism.networks import (
@@ -124,7 +124,7 @@ def measure(s: Curve, seed: int, context: Context) -> list[Row]:
     with torch.no_grad():
         fitted = float((data.train.y * net(data.train.x) > 0).double().mean())
         clean = float((y * net(x) > 0).double().mean())
-    bracket = robust_radius(
+    bracket = margin_radius(
         net,
         x,
         y,

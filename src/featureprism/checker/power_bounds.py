@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featureprism.certificates.enclosed import Enclosed, U, down, enclosed, power, up, where
+from featureprism.checker.enclosed import Enclosed, U, down, enclosed, power, up, where
 
 
 def line_below(slope: np.ndarray, p: float) -> tuple[Enclosed, Enclosed]:

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.certificates.enclosed import Enclosed, down, enclosed, outward, up, where
-from featureprism.certificates.power_bounds import line_below, quadratic_above
-from featureprism.certificates.scaled import Problem, is_array, refuse_unless
+from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up, where
+from featureprism.checker.power_bounds import line_below, quadratic_above
+from featureprism.checker.scaled import Problem, is_array, refuse_unless
 
 PARAMETERS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
 MOST_CUTS, DEEPEST = 100_000, 5_000  # of a tree: a cut inside itself would never end

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from featureprism.certificates.enclosed import LIBRARY, Enclosed, down, enclosed, outward, up, where
-from featureprism.certificates.power_bounds import line_above, line_below
-from featureprism.certificates.scaled import Problem, is_array, refuse_unless, scaled_by
+from featureprism.checker.enclosed import LIBRARY, Enclosed, down, enclosed, outward, up, where
+from featureprism.checker.power_bounds import line_above, line_below
+from featureprism.checker.scaled import Problem, is_array, refuse_unless, scaled_by
 
 
 def lipschitz_radius(problem: Problem) -> float:

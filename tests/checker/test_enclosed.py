@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from featureprism.certificates.enclosed import Enclosed, power
+from featureprism.checker.enclosed import Enclosed, power
 
 RNG_SEED = 5
 

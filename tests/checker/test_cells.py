@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import exact_networks as exact
-from featureprism.certificates import Certificate, check, robust_radius
+from featureprism.certificates import Certificate, check, margin_radius
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.checker import DEEPEST, PARAMETERS
 from featureprism.certificates.record import proven, tree_of
-from featureprism.certificates.scaled import Network, posed
 from featureprism.certificates.search import prove
+from featureprism.checker.cells import DEEPEST, PARAMETERS
+from featureprism.checker.scaled import Network, posed
 from featureprism.networks import (
     LinearClassifier,
     NearestCluster,
@@ -75,7 +75,7 @@ def planted(seed: int) -> Planted | None:
     problem = Problem(
         form.gram,
         (form.W @ point + form.b).unsqueeze(0),
-        form.weight.abs(),
+        form.weight.abs().unsqueeze(0),
         (label * form.weight > 0).unsqueeze(0),
         torch.tensor([reach]).double(),
         form.p,
@@ -205,7 +205,7 @@ def test_brackets_hold_at_other_scales_and_far_away(seed):
     ):
         y = -1.0 if exact.flips_exactly(home, point, 1.0, 0 * point) else 1.0
         points, labels = torch.from_numpy(point).unsqueeze(0), torch.tensor([y]).double()
-        bracket = robust_radius(
+        bracket = margin_radius(
             network(home), points, labels, seconds_per_point=math.inf, max_cells=2, upper=REACH * length
         )
         certified = float(bracket.certified)
@@ -246,7 +246,7 @@ def test_closed_forms_count_the_rounding_of_far_points(offset):
     ):
         with torch.no_grad():
             y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-        bracket = robust_radius(net, x, y)
+        bracket = margin_radius(net, x, y)
         for point, label, certified in zip(x, y.tolist(), bracket.certified.tolist(), strict=True):
             margin = int(label) * sum(u * v for u, v in zip(exact.rationals(point), w, strict=True))
             assert certified == 0 or margin > 0

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.certificates.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, power, up
+from featureprism.checker.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, power, up
 
 LEAST_EXPONENT = -3000  # below every float: such a weight is 0, up to its rounding
 
@@ -41,14 +41,52 @@ def is_array(value: object, shape: tuple[int, ...]) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
+class Neurons:
+    """The rows of a first layer with powers of two divided out; what the margins of many classes share."""
+
+    W: np.ndarray  # (h, d)
+
+    @cached_property
+    def row(self) -> np.ndarray:
+        """(h,) The exponents of the largest entries."""
+        return np.frexp(np.abs(self.W).max(axis=1, initial=0.0))[1]
+
+    @cached_property
+    def scaled(self) -> np.ndarray:
+        """(h, d) The neurons with their largest entry in [½, 1)."""
+        return scaled_by(self.W, -self.row[:, None])
+
+    @cached_property
+    def squares(self) -> Enclosed:
+        """(h,) ‖w_j‖²."""
+        value = np.einsum("hd,hd->h", self.scaled, self.scaled)
+        return Enclosed(value, outward(gamma(self.W.shape[1]) * value))
+
+    @cached_property
+    def norm(self) -> np.ndarray:
+        """(h,) Floats above ‖w_j‖."""
+        return up(np.sqrt(self.squares.high))
+
+    @cached_property
+    def gram(self) -> Enclosed:
+        """(h, h) ⟨w_i, w_j⟩, off by at most γ_d Σ_k |w_ik w_jk| ≤ γ_d ‖w_i‖‖w_j‖."""
+        radius = gamma(self.W.shape[1]) * self.norm[:, None] * self.norm
+        return Enclosed(self.scaled @ self.scaled.T, outward(radius))
+
+
+@dataclass(frozen=True, eq=False)
 class Network:
-    """A two-layer network as its owner wrote it; neurons that add nothing are left out by `useful`."""
+    """A two-layer network as its owner wrote it; neurons that add nothing are left out by `useful`.
+
+    A weight a_j may be the rounded difference of two floats: one unit in the last place is granted to each.
+    """
 
     W: np.ndarray  # (h, d)
     a: np.ndarray  # (h,)
     b: np.ndarray  # (h,)
     p: float
     normalised: bool
+    shared: Neurons | None = None  # of W, where other networks use the same
 
     def __post_init__(self) -> None:
         refuse_unless(isinstance(self.W, np.ndarray) and self.W.ndim == 2, "weights W (h, d)")
@@ -63,31 +101,33 @@ class Network:
         return (self.a != 0) & (self.W.any(axis=1) | (not self.normalised))
 
     @cached_property
+    def _all(self) -> Neurons:
+        return self.shared or Neurons(self.W)
+
+    @cached_property
     def row(self) -> np.ndarray:
         """(h,) The exponents of the useful neurons' largest entries."""
-        return np.frexp(np.abs(self.W[self.useful]).max(axis=1, initial=0.0))[1]
+        return self._all.row[self.useful]
 
     @cached_property
     def neurons(self) -> np.ndarray:
         """(h, d) The useful neurons with their largest entry in [½, 1)."""
-        return scaled_by(self.W[self.useful], -self.row[:, None])
+        return self._all.scaled[self.useful]
 
     @cached_property
     def squares(self) -> Enclosed:
         """(h,) ‖w_j‖²."""
-        value = np.einsum("hd,hd->h", self.neurons, self.neurons)
-        return Enclosed(value, outward(gamma(self.W.shape[1]) * value))
+        return self._all.squares[self.useful]
 
     @cached_property
     def norm(self) -> np.ndarray:
         """(h,) Floats above ‖w_j‖."""
-        return up(np.sqrt(self.squares.high))
+        return self._all.norm[self.useful]
 
     @cached_property
     def gram(self) -> Enclosed:
-        """(h, h) ⟨w_i, w_j⟩, off by at most γ_d Σ_k |w_ik w_jk| ≤ γ_d ‖w_i‖‖w_j‖."""
-        radius = gamma(self.W.shape[1]) * self.norm[:, None] * self.norm
-        return Enclosed(self.neurons @ self.neurons.T, outward(radius))
+        """(h, h) ⟨w_i, w_j⟩."""
+        return self._all.gram[np.ix_(self.useful, self.useful)]
 
     @cached_property
     def weight(self) -> Enclosed:
@@ -96,7 +136,7 @@ class Network:
         exponent = exponent + (1.0 if self.normalised else self.p) * self.row
         exponent = exponent - exponent.max(initial=-np.inf)
         whole = np.floor(exponent)
-        size = enclosed(digits)
+        size = Enclosed(digits, U * digits)
         if (whole < exponent).any():  # real powers alone: three roundings of exponents, then the C library
             slip = 8 * U * (2048 + np.abs(self.p * self.row).max())
             size = size * Enclosed(np.exp2(exponent - whole), 2 * (LIBRARY + slip))

@@ -1,0 +1,353 @@
+"""Brackets of classifiers with many scores: every rival of every point, attacked and proven together.
+
+The radius of a point is the least over its rivals r of that of the margin f_y - f_r. Rivals need no attack of their own once they are
+proven to be farther than the shortest witness: all proofs of a point speak of perturbations up to that one.
+"""
+
+import time
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from featureprism.attacks import Start, minimal_radius
+from featureprism.attacks.gradient import margin_gradient
+from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
+from featureprism.certificates.bracket import INTERRUPTED, check_request
+from featureprism.certificates.canonical import PowerForm
+from featureprism.certificates.cells import Problem
+from featureprism.certificates.record import cells_certificate, proven
+from featureprism.certificates.rungs import crown_radius
+from featureprism.certificates.search import prove
+from featureprism.checker import linear as checker
+from featureprism.checker.certificate import Certificate
+from featureprism.checker.models import Scores
+from featureprism.networks import LayeredScores, LinearScores, ScoreNet, Tanh
+from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.threads import one_thread
+
+BATCH = 32  # points that are attacked and proven together
+TRIED = 3  # rivals of each point that are attacked before anything is proven: those nearest by a first-order estimate
+KNOWN = 1000  # points that may serve as targets of rays
+JUST_BEFORE = 0.999  # share of the witness at which tangents are taken
+ROUNDING = 1e-9  # relative, taken off bounds before the checker sees them, and off closed forms
+SHARES = (1.0, 1 - 1e-6, 0.999, 0.9, 0.5)  # of a CROWN bound, until the checker grants one
+
+
+@dataclass(frozen=True)
+class Effort:
+    """When a bracket is closed, and when to give up."""
+
+    norm: float = 2
+    gap: float = 0.01
+    seconds_per_point: float = 1.0
+    max_cells: int = 500
+    upper: float | None = None
+
+    def __post_init__(self) -> None:
+        check_request(self.norm, self.gap, self.seconds_per_point)
+        if self.upper is not None and not 0 < self.upper < inf:
+            raise ValueError(
+                f"upper must be positive and finite, got {self.upper}; leave it out where it is not known."
+            )
+
+
+@dataclass
+class _Pairs:
+    """What is known of some points and their rivals: one row for each pair, filled in as attacks and proofs go on."""
+
+    net: Any
+    x: Float[Tensor, "n d"]
+    own: Int[Tensor, " n"]
+    point: Int[Tensor, " m"]
+    rival: Int[Tensor, " m"]
+    delta: Float[Tensor, "m d"]  # the shortest flip of each pair, 0 where none is known
+    length: Float[Tensor, " m"]  # its norm, inf where none is known
+    certificates: list[Certificate]
+
+    @classmethod
+    def of(cls, net: Any, x: Tensor, own: Tensor, norm: float) -> "_Pairs":
+        every = torch.ones(len(x), net.num_classes, dtype=torch.bool)
+        every[torch.arange(len(x)), own] = False
+        point, rival = torch.nonzero(every, as_tuple=True)
+        m = len(point)
+        nothing = [Certificate(0.0, "not certified", norm)] * m
+        return cls(net, x, own, point, rival, x.new_zeros(m, x.shape[1]), x.new_full((m,), inf), nothing)
+
+    def margins(self, rows: Tensor) -> nn.Module:
+        """The margins of some pairs."""
+        return pair_margins(self.net, self.own[self.point[rows]], self.rival[rows])
+
+    def shortest(self) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+        """For each point the norm of its shortest flip, and the pair that it belongs to."""
+        table = self.length.reshape(len(self.x), -1)
+        least, column = table.min(dim=1)
+        return least, torch.arange(len(self.x)) * table.shape[1] + column
+
+    def bounds(self) -> Float[Tensor, " m"]:
+        """What is proven of each pair."""
+        return torch.tensor([c.radius for c in self.certificates], dtype=torch.float64)
+
+
+@torch.no_grad()
+@one_thread()
+def class_radius(
+    net: Any,
+    x: Float[Tensor, "n d"],
+    own: Int[Tensor, " n"],
+    effort: Effort,
+    *,
+    progress: Progress = silent,
+) -> RadiusBracket:
+    """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
+
+    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear: closed forms;
+    other networks of layers: attacks and the product of norms; any other module: attacks.
+    """
+    x = x.double()
+    scores = net(x)
+    if wild := int((~torch.isfinite(scores)).any(dim=1).sum()):
+        raise ValueError(
+            f"The model gives NaN or infinite scores on {wild} of {len(x)} points; scale its weights or the points down."
+        )
+    ahead = scores.gather(1, own.unsqueeze(1)).squeeze(1)
+    others = scores.scatter(1, own.unsqueeze(1), -inf)
+    second = others.argmax(dim=1)
+    right = ahead > others.amax(dim=1)
+    known = x[:KNOWN], scores[:KNOWN].argmax(dim=1)
+    n = len(x)
+    result = _Result.empty(x, second, ["misclassified" if not r else INTERRUPTED for r in right])
+    result.attacked[~right] = 0.0
+    left = torch.nonzero(right)[:, 0]
+    progress((n - len(left)) / n)
+    try:
+        for first in range(0, len(left), BATCH):
+            index = left[first : first + BATCH]
+            result.put(index, _bracketed(net, x[index], own[index], effort, known))
+            progress((n - len(left) + first + len(index)) / n)
+    except KeyboardInterrupt:
+        pass  # what is done stays; the rest says so
+    return replace(result.bracket(), label=own, predicted=torch.where(right, own, second))
+
+
+@dataclass
+class _Result:
+    certified: Tensor
+    attacked: Tensor
+    witness: Tensor
+    rival: Tensor
+    method: list[str]
+    certificates: list[dict[int, Certificate]]
+
+    @classmethod
+    def empty(cls, x: Tensor, rival: Tensor, method: list[str]) -> "_Result":
+        zero = x.new_zeros(len(x))
+        return cls(
+            zero, torch.full_like(zero, inf), torch.zeros_like(x), rival.clone(), method, [{} for _ in x]
+        )
+
+    def put(self, index: Tensor, pairs: _Pairs) -> None:
+        """Take over what is known of some points."""
+        attacked, best = pairs.shortest()
+        bounds = pairs.bounds().reshape(len(index), -1)
+        least, weakest = bounds.min(dim=1)
+        self.certified[index], self.attacked[index] = torch.minimum(least, attacked), attacked
+        self.witness[index], self.rival[index] = pairs.delta[best], pairs.rival[best]
+        for row, i in enumerate(index.tolist()):
+            of_point = range(row * bounds.shape[1], (row + 1) * bounds.shape[1])
+            self.certificates[i] = {int(pairs.rival[j]): pairs.certificates[j] for j in of_point}
+            self.method[i] = pairs.certificates[of_point[int(weakest[row])]].kind
+
+    def bracket(self) -> RadiusBracket:
+        """The same as a bracket."""
+        return RadiusBracket(
+            self.certified,
+            self.attacked,
+            tuple(self.method),
+            self.witness,
+            tuple(self.certificates),
+            rival=self.rival,
+        )
+
+
+def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Tensor, Tensor]) -> _Pairs:
+    """A batch of points that are classified correctly."""
+    pairs = _Pairs.of(net, x, own, effort.norm)
+    if isinstance(net, LinearScores):
+        return _closed_forms(pairs, effort.norm)
+    estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
+    rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
+    _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
+    _, best = pairs.shortest()
+    _attack(pairs, best, effort, known, rounds=8)
+    form = _form(net)
+    if form is None:
+        _norm_products(pairs, effort.norm)
+        return pairs
+    deadline = time.perf_counter() + effort.seconds_per_point * len(x)
+    _crown(pairs, form, effort.norm)
+    if effort.norm == 2:
+        _cells(pairs, form, effort, deadline)
+        untried = _still_open(pairs, effort.gap)[rank[_still_open(pairs, effort.gap)] >= TRIED]
+        if len(untried):  # a proof that fails may do so because there is a shorter witness
+            before, _ = pairs.shortest()
+            _attack(pairs, untried, effort, known, rounds=0)
+            if bool((pairs.shortest()[0] < before).any()):
+                _cells(pairs, form, effort, deadline)
+    return pairs
+
+
+def _first_order(pairs: _Pairs, norm: float) -> Float[Tensor, " m"]:
+    """margin/‖∇margin‖ of every pair, in the dual norm."""
+    every = torch.arange(len(pairs.point))
+    margin, gradient = margin_gradient(
+        pairs.margins(every), pairs.x[pairs.point], torch.ones(len(every)).double()
+    )
+    return margin / torch.linalg.vector_norm(gradient, ord=2 if norm == 2 else 1, dim=1).clamp_min(1e-300)
+
+
+def _attack(
+    pairs: _Pairs,
+    rows: Tensor,
+    effort: Effort,
+    known: tuple[Tensor, Tensor],
+    rounds: int,
+) -> None:
+    """Look for shorter flips of some pairs; those of the pair itself are starts too."""
+    if not len(rows):
+        return
+    net, x = pairs.margins(rows), pairs.x[pairs.point[rows]]
+    own_starts: list[Start] = [
+        towards_rivals(x, pairs.rival[rows], *known),
+        AlongEach(pairs.delta[rows].unsqueeze(0)),
+    ]
+    if isinstance(net, NeuronMargins):
+        own_starts.append(AlongEach(net.strong_directions()))
+    reach = effort.upper or 4 * float(
+        torch.linalg.vector_norm(x, ord=effort.norm, dim=1).max().clamp_min(1e-3)
+    )
+    found = minimal_radius(
+        net,
+        x,
+        torch.ones(len(x)).double(),
+        starts=own_starts,
+        upper=reach,
+        norm=effort.norm,
+        rounds=rounds,
+    )
+    shorter = found.radius < pairs.length[rows]
+    pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = found.radius[shorter], found.delta[shorter]
+
+
+def _form(net: Any) -> PowerForm | None:
+    """The neurons of all margins, for networks that certificates speak of; the weights are those of each pair."""
+    if not isinstance(net, ScoreNet) or isinstance(net.activation, Tanh):
+        return None
+    W, V, b = net.with_bias_neuron()
+    p = float(net.activation.p)
+    given, offsets, votes, shifts = (t.detach().numpy().copy() for t in (net.W, net.b, net.V, net.c))
+    scores = Scores(given, offsets, votes, shifts, p)
+    return PowerForm(W, b, V.new_zeros(len(W)), p, scores.margin(0, 1)[0], scores)
+
+
+def _votes(pairs: _Pairs, rows: Tensor) -> Float[Tensor, "m h"]:
+    votes = pairs.margins(rows)
+    assert isinstance(votes, NeuronMargins)
+    return votes.votes
+
+
+def _crown(pairs: _Pairs, form: PowerForm, norm: float) -> None:
+    """CROWN for every pair, as the checker grants it, no farther than the shortest flip of the point."""
+    attacked = pairs.shortest()[0][pairs.point]
+    reach = torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
+    every = torch.arange(len(pairs.point))
+    t = pairs.x[pairs.point] @ form.W.T + form.b
+    bounds = crown_radius(form, t, _votes(pairs, every), norm, reach) * (1 - ROUNDING)
+    for j, bound in enumerate(bounds.tolist()):
+        own = int(pairs.own[pairs.point[j]])
+        for share in SHARES if bound > 0 else ():
+            claim = Certificate(share * bound, "crown", norm)
+            if proven(claim, form.of_pair(own, int(pairs.rival[j])), pairs.x[pairs.point[j]], 1.0) > 0:
+                pairs.certificates[j] = claim
+                break
+
+
+def _still_open(pairs: _Pairs, gap: float) -> Int[Tensor, " o"]:
+    """The pairs that are not proven to be as far as the shortest flip of their point, up to the gap."""
+    attacked = pairs.shortest()[0]
+    goal = ((1 - gap) * attacked)[pairs.point]
+    return torch.nonzero((pairs.bounds() < goal) & torch.isfinite(goal))[:, 0]
+
+
+def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> None:
+    """Branch and bound on every open pair, about perturbations up to the shortest flip of its point."""
+    rows = _still_open(pairs, effort.gap)
+    if not len(rows):
+        return
+    shortest, best = pairs.shortest()
+    reach = shortest[pairs.point[rows]]
+    x, votes = pairs.x[pairs.point[rows]], _votes(pairs, rows)
+    of_pair = torch.isfinite(pairs.length[rows]).unsqueeze(1)
+    delta = torch.where(of_pair, pairs.delta[rows], pairs.delta[best][pairs.point[rows]])
+    delta = JUST_BEFORE * delta * (reach / torch.linalg.vector_norm(delta, dim=1)).clamp_max(1).unsqueeze(1)
+    _, gradient = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
+    tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
+    problem = Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
+    # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
+    goal = (1 - effort.gap) * reach * (1 + 1e-6)
+    at_witness = (x + delta) @ form.W.T + form.b
+    trees = prove(problem, at_witness, tau, goal, max_cells=effort.max_cells, deadline=deadline)
+    for j, tree, limit in zip(rows.tolist(), trees, reach.tolist(), strict=True):
+        own, i = int(pairs.own[pairs.point[j]]), pairs.point[j]
+        found = cells_certificate(tree, form.of_pair(own, int(pairs.rival[j])), limit, pairs.x[i], 1.0)
+        if found.radius > pairs.certificates[j].radius:
+            pairs.certificates[j] = found
+
+
+def _closed_forms(pairs: _Pairs, norm: float) -> _Pairs:
+    """Linear scores: the margin over the dual norm of its gradient, as the checker grants it, and the witness just beyond."""
+    net = pairs.net
+    V, c = net.V.detach(), net.c.detach()
+    checked = checker.LinearScores(V.numpy(), c.numpy())
+    own, x = pairs.own[pairs.point], pairs.x[pairs.point]
+    v = V[own] - V[pairs.rival]
+    terms = torch.cat([v * x, (c[own] - c[pairs.rival]).unsqueeze(1)], dim=1)
+    # sums of floats of these sizes may be off by this; a witness goes farther
+    slack = 4 * (x.shape[1] + 4) * torch.finfo(torch.float64).eps * terms.abs().sum(dim=1)
+    dual = torch.linalg.vector_norm(v, ord=2 if norm == 2 else 1, dim=1)
+    length = (terms.sum(dim=1) + slack) / dual * (1 + ROUNDING)
+    step = -v / dual.unsqueeze(1) if norm == 2 else -torch.sign(v)
+    pairs.length = torch.where(dual > 0, length, torch.full_like(length, inf))
+    pairs.delta = torch.where((dual > 0).unsqueeze(1), length.unsqueeze(1) * step, torch.zeros_like(step))
+    pairs.certificates = [
+        Certificate(checked.radius(point.numpy(), int(o), int(r), norm), "closed form", norm)
+        for point, o, r in zip(x, own, pairs.rival, strict=True)
+    ]
+    return pairs
+
+
+def _norm_products(pairs: _Pairs, norm: float) -> None:
+    """margin/L with L = ‖v_y - v_r‖ Π‖W_l‖ for layers of slope at most 1; nothing for other modules."""
+    net = pairs.net
+    if isinstance(net, ScoreNet) and isinstance(net.activation, Tanh):
+        inner, V = [net.W.detach()], net.V.detach().T
+    elif isinstance(net, LayeredScores):
+        inner, V = [W.detach() for W in list(net.weights)[:-1]], list(net.weights)[-1].detach()
+    else:
+        return
+    L = torch.linalg.vector_norm(V[pairs.own[pairs.point]] - V[pairs.rival], dim=1)
+    for W in inner:
+        L = L * torch.linalg.matrix_norm(W, 2)
+    stretch = 1.0 if norm == 2 else pairs.x.shape[1] ** 0.5  # ‖δ‖₂ ≤ √d ‖δ‖_∞
+    margin = pairs.margins(torch.arange(len(pairs.point)))(pairs.x[pairs.point])
+    # far more than float products of these sizes are off by
+    bound = (
+        (margin * (1 - ROUNDING) - ROUNDING * margin.abs().max()).clamp_min(0)
+        / (L * stretch)
+        * (1 - ROUNDING)
+    )
+    bound = torch.where(L > 0, bound, torch.full_like(bound, inf))
+    pairs.certificates = [Certificate(float(r), "norm product", norm) for r in bound]

@@ -1,0 +1,47 @@
+"""A certificate: a small plain record that anyone can check, and what the checker grants it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from featureprism.checker.cells import proven_radius
+from featureprism.checker.cheap import crown_proves, lipschitz_radius
+from featureprism.checker.scaled import Network, Problem, posed
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """No perturbation below `radius` flips the point: which bound, and its parameters.
+
+    kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
+    the units of the scaled problem (see scaled.py); "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN
+    only).
+    """
+
+    radius: float
+    kind: str
+    norm: float = 2
+    reach: float = 0.0
+    tree: dict[str, Any] = field(default_factory=dict)
+
+
+def granted(certificate: Certificate, network: Network, x: np.ndarray, y: float) -> float:
+    """The radius the checker grants: 0 for malformed certificates, and where a computation fails."""
+    question = certificate.reach if certificate.kind == "cells" else certificate.radius
+    with np.errstate(all="ignore"):
+        try:
+            problem = posed(network, x, float(y), question)
+            return problem.unscaled(_in_its_units(certificate, problem))
+        except ValueError:
+            return 0.0
+
+
+def _in_its_units(certificate: Certificate, problem: Problem) -> float:
+    if certificate.kind == "crown" and certificate.norm in (2, np.inf):
+        return problem.radius if crown_proves(problem, certificate.norm) else 0.0
+    if certificate.kind == "lipschitz" and certificate.norm == 2:
+        return lipschitz_radius(problem)
+    if certificate.kind == "cells" and certificate.norm == 2:
+        return proven_radius(certificate.tree, problem)
+    raise ValueError(f"No certificate of kind {certificate.kind} is known for the norm {certificate.norm}.")

@@ -1,0 +1,48 @@
+"""A bracket drawn: robust accuracy against radius, with the truth in the band."""
+
+from io import StringIO
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import torch
+from matplotlib.figure import Figure
+
+from featureprism.brackets import RadiusBracket
+from featureprism.report.style import COLOURS, SETTINGS, panels
+
+POINTS = 200  # of the curve
+
+
+def curve(bracket: RadiusBracket) -> Figure:
+    """Proven and attacked robust accuracy, up to a little beyond the largest radius."""
+    finite = bracket.attacked[torch.isfinite(bracket.attacked)]
+    largest = 1.1 * float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
+    radii = torch.linspace(0, largest, POINTS, dtype=torch.float64)
+    low, high = bracket.accuracy(radii)
+    with plt.rc_context(SETTINGS):
+        figure, (axes,) = panels(1, width=4.6, height=3.0)
+        axes.fill_between(radii, low, high, color=COLOURS[0], alpha=0.3, linewidth=0)
+        axes.plot(radii, high, color=COLOURS[0], label="attacked")
+        axes.plot(radii, low, color=COLOURS[1], linestyle=(0, (4, 2)), label="proven")
+        axes.set(xlabel="radius", ylabel="robust accuracy", ylim=(0, 1.03))
+        axes.legend()
+    return figure
+
+
+def curve_as_svg(bracket: RadiusBracket) -> str:
+    """The same as text that a page can hold."""
+    figure, text = curve(bracket), StringIO()
+    with plt.rc_context(SETTINGS):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    drawing = text.getvalue()
+    return drawing[drawing.index("<svg") :]
+
+
+def save_curve(bracket: RadiusBracket, folder: Path) -> None:
+    """curve.png and curve.svg."""
+    figure = curve(bracket)
+    with plt.rc_context(SETTINGS):
+        figure.savefig(folder / "curve.png")
+        figure.savefig(folder / "curve.svg", metadata={"Date": None})
+    plt.close(figure)

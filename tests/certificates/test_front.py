@@ -1,0 +1,191 @@
+"""The front door: one bracket through every route, labels of all kinds, and an answer that prints, saves and loads."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import featureprism as fp
+from featureprism.certificates.classes import Effort, class_radius
+from featureprism.networks import ReLU, ScoreNet
+
+CELLS = {"seconds_per_point": math.inf, "max_cells": 40}
+
+
+@pytest.fixture(scope="module")
+def task():
+    """A ten-class network whose weights are all float32 numbers, so that every format holds them exactly."""
+    rng = np.random.default_rng(0)
+    W, b, V, c = (
+        rng.normal(size=s).astype(np.float32).astype(np.float64) for s in ((16, 8), 16, (16, 10), 10)
+    )
+    x = rng.normal(size=(12, 8))
+    y = (np.maximum(x @ W.T + b, 0) @ V + c).argmax(axis=1)
+    return W, b, V, c, x, y
+
+
+@pytest.fixture(scope="module")
+def direct(task):
+    W, b, V, c, x, y = task
+    net = ScoreNet(*(torch.from_numpy(a) for a in (W, V, b, c)), activation=ReLU())
+    effort = Effort(seconds_per_point=math.inf, max_cells=40)
+    return class_radius(net, torch.from_numpy(x), torch.from_numpy(y), effort)
+
+
+def in_torch(W, b, V, c, dtype):
+    module = nn.Sequential(nn.Flatten(), nn.Linear(8, 16), nn.Dropout(), nn.ReLU(), nn.Linear(16, 10)).to(
+        dtype
+    )
+    with torch.no_grad():
+        for parameter, value in zip(module.parameters(), (W, b, V.T, c), strict=True):
+            parameter.copy_(torch.from_numpy(value))
+    return module
+
+
+def in_sklearn(W, b, V, c, x, y):
+    from sklearn.neural_network import MLPClassifier
+
+    with np.testing.suppress_warnings() as quiet:
+        quiet.filter(UserWarning)
+        model = MLPClassifier((16,), max_iter=1, random_state=0)
+        every = np.concatenate([x, x[:10]])
+        model.partial_fit(every, np.concatenate([y, np.arange(10)]), classes=np.arange(10))
+    model.coefs_, model.intercepts_ = [W.T, V], [b, c]
+    return model
+
+
+def in_onnx(W, b, V, c, path):
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    arrays = {"W": W.T, "b": b, "V": V, "c": c}
+    initial = [numpy_helper.from_array(a.astype(np.float32), name) for name, a in arrays.items()]
+    nodes = [
+        helper.make_node("Gemm", ["x", "W", "b"], ["z"]),
+        helper.make_node("Relu", ["z"], ["r"]),
+        helper.make_node("MatMul", ["r", "V"], ["s"]),
+        helper.make_node("Add", ["s", "c"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["out"], axis=1),
+    ]
+    real = TensorProto.FLOAT
+    points, out = (helper.make_tensor_value_info(n, real, ["n", d]) for n, d in (("x", 8), ("out", 10)))
+    model = helper.make_model(
+        helper.make_graph(nodes, "net", [points], [out], initial),
+        opset_imports=[helper.make_opsetid("", 17)],
+        ir_version=9,
+    )
+    onnx.save(model, str(path))
+    return path
+
+
+@pytest.mark.parametrize("route", ["float32 module", "float64 module", "sklearn", "onnx", "npz"])
+def test_every_route_gives_the_same_bracket(route, task, direct, tmp_path):
+    W, b, V, c, x, y = task
+    if route == "npz":
+        model = tmp_path / "model.npz"
+        np.savez(model, W=W, b=b, V=V, c=c, activation="relu")
+    elif route == "onnx":
+        model = in_onnx(W, b, V, c, tmp_path / "model.onnx")
+    elif route == "sklearn":
+        model = in_sklearn(*task)
+    else:
+        model = in_torch(W, b, V, c, torch.float32 if route == "float32 module" else torch.float64)
+    bracket = fp.robust_radius(model, x, y, **CELLS)
+    torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=1e-9, atol=0)
+    torch.testing.assert_close(bracket.certified, direct.certified, rtol=1e-9, atol=0)
+
+
+def test_a_loop_over_rivals_gives_the_same_bracket(task, direct):
+    W, b, V, c, x, y = task
+    net = ScoreNet(*(torch.from_numpy(a) for a in (W, V, b, c)), activation=ReLU())
+    for i in (0, 5):
+        point, one = torch.from_numpy(x[i : i + 1]), torch.ones(1).double()
+        loop = [fp.robust_radius(net.margin(y[i], r), point, one, **CELLS) for r in range(10) if r != y[i]]
+        assert min(float(a.attacked) for a in loop) == pytest.approx(float(direct.attacked[i]), rel=1e-6)
+        assert min(float(a.certified) for a in loop) == pytest.approx(float(direct.certified[i]), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (["no", "yes", "yes", "no"], ["no", "yes"]),
+        ([0, 1, 1, 0], None),
+        ([-1, 1, 1, -1], None),
+        ([False, True, True, False], None),
+        (torch.tensor([0, 1, 1, 0]), None),
+    ],
+)
+def test_labels_as_people_write_them(y, classes):
+    model = nn.Sequential(nn.Linear(2, 1), nn.Flatten(0)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
+        model[0].bias.zero_()
+    X = [[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
+    bracket = fp.robust_radius(model, X, y, classes=classes)
+    assert bracket.attacked.tolist() == pytest.approx([0.6, 0.6, 0.8, 0.8], rel=1e-6)
+    assert bracket.certified.tolist() == pytest.approx([0.6, 0.6, 0.8, 0.8], rel=1e-6)
+
+
+def test_a_pipeline_has_its_radius_in_the_space_of_its_input():
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, -1.0]
+    y = np.where(X.mean(axis=0) @ [1.0, 0.1, 3.0] < X @ [1.0, 0.1, 3.0], "up", "down")
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    bracket = fp.robust_radius(model, X, y)
+    w = model[-1].coef_[0] / model[0].scale_
+    truth = np.abs(model.decision_function(X)) / np.linalg.norm(w)
+    right = model.predict(X) == y
+    np.testing.assert_allclose(bracket.certified.numpy()[right], truth[right], rtol=1e-8)
+    assert (bracket.attacked.numpy()[~right] == 0).all()
+    assert set(bracket.to_frame()["rival"]) == {"up", "down"}
+
+
+def test_deeper_networks_get_the_attack_and_what_norms_prove():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)).double()
+    x = torch.randn(8, 4, dtype=torch.float64)
+    with torch.no_grad():
+        y = model(x).argmax(dim=1)
+    bracket = fp.robust_radius(model, x, y)
+    assert bool((bracket.certified > 0).all())
+    assert set(bracket.method) == {"norm product"}
+    flipped = torch.isfinite(bracket.attacked)
+    with torch.no_grad():
+        scores = model(x + bracket.witness)[flipped]
+    rows = torch.arange(len(scores))
+    assert bool((scores[rows, y[flipped]] <= scores[rows, bracket.rival[flipped]]).all())
+
+
+def test_modules_that_cannot_be_read_are_attacked():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)
+    )
+    x = torch.randn(4, 16)
+    with torch.no_grad():
+        y = model(x).argmax(dim=1)
+    bracket = fp.robust_radius(model, x, y)
+    assert set(bracket.method) == {"not certified"}
+    assert not bool(bracket.certified.any())
+    assert bool(torch.isfinite(bracket.attacked).any())
+
+
+def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
+    line = repr(direct)
+    assert "\n" not in line
+    assert f"{float(direct.certified.median()):.4g} (proven)" in line
+    assert "nearest to breaking" in line
+    assert "<svg" in direct._repr_html_()
+    direct.save(tmp_path / "bracket.npz")
+    again = fp.RadiusBracket.load(tmp_path / "bracket.npz")
+    assert repr(again) == line
+    assert list(again.to_frame()["rival"]) == direct.rival.tolist()
+    torch.testing.assert_close(again.witness, direct.witness)
+    assert len(again.proofs()) == len(direct.proofs())
+    assert direct.plot().axes
