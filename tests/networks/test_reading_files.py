@@ -8,7 +8,7 @@ from torch import nn
 
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.networks import LayeredScores, LinearScores, PowerReLU, ScoreNet, TwoLayerNet, load_net
-from featureprism.networks.reading import operators, read_model
+from featureprism.networks.reading import operators, read_model, save_model
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -164,6 +164,11 @@ def test_files_as_skl2onnx_writes_them_give_their_labels(name, tmp_path):
     assert scores.argmax(dim=1).tolist() == found.indices(label).tolist()
     if name in ("relu", "sigmoid", "identity", "pipeline"):
         np.testing.assert_allclose(scores.softmax(dim=1).numpy(), second, atol=1e-5)
+
+
+def test_classes_that_only_count_are_named(tmp_path):
+    path = write(tmp_path / "model.onnx", *perceptron("Relu", "Softmax", [0, 1, 2]))
+    assert read_model(path, ["cat", "dog", "eel"]).classes.tolist() == ["cat", "dog", "eel"]
 
 
 @pytest.mark.parametrize("name", ["relu", "two classes", "pipeline", "ranges"])
@@ -428,6 +433,18 @@ def test_linear_models_as_arrays(c, tmp_path):
     np.savez(path, V=arrays()["W"], activation=np.array("linear"), **({} if c is None else {"c": c}))
     scores = read_model(path, probe=POINTS).net(torch.as_tensor(POINTS).double()).numpy()
     np.testing.assert_allclose(scores, POINTS @ arrays()["W"].T + (0 if c is None else c), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "module", [nn.Linear(DIM, 3), nn.Sequential(nn.Linear(DIM, 5), nn.Tanh(), nn.Linear(5, 3))]
+)
+def test_what_was_read_is_saved_and_read_again(module, tmp_path):
+    found = read_model(module, ["a", "b", "c"])
+    assert save_model(tmp_path / "model.npz", found)
+    again = read_model(tmp_path / "model.npz")
+    assert again.classes.tolist() == ["a", "b", "c"]
+    for name, weights in found.net.state_dict().items():
+        assert torch.equal(again.net.state_dict()[name], weights)
 
 
 def test_a_zero_neuron_of_a_prelu_network_is_silent(tmp_path):

@@ -35,15 +35,16 @@ ROWS = 256  # points that a network is compared on
 def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Classifier:
     """The model as a network with its labels; compared with the model itself on the points `probe`, and refused where they disagree.
 
-    `classes` names the labels in the order of the scores where the model does not. Without `probe` the comparison is on points
-    drawn from N(0, I). The model itself is never changed.
+    `classes` names the labels in the order of the scores where the model does not, or only counts them from 0. Without `probe` the
+    comparison is on points drawn from N(0, I). The model itself is never changed.
     """
     found = _read(model, _Probe.of(probe))
     if classes is None:
         return found
     named = np.array(np.asarray(classes).tolist())
-    if found.classes is not None and found.classes.tolist() != named.tolist():
-        raise ValueError(f"The model's classes are {found.classes.tolist()[:20]}, not {named.tolist()[:20]}.")
+    known = None if found.classes is None else found.classes.tolist()
+    if known is not None and known not in (named.tolist(), list(range(len(known)))):
+        raise ValueError(f"The model's classes are {known[:20]}, not {named.tolist()[:20]}.")
     return Classifier(found.net, named, found.reason)
 
 
