@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -342,7 +341,6 @@ X, Y = torch.eye(3).double(), torch.ones(3).double()
         (lambda: kkt_audit(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
         (lambda: kkt_audit(small_net(), X[:0], Y[:0]), "at least 1 point"),
         (lambda: Request(seconds_per_point=-1), "0 or more"),
-        (lambda: bracket_points(small_net(), X[:0], Y[:0], Request(), Path("radii")), "at least 1 point"),
         (lambda: small_net(X * 1j), "W must hold real floating-point numbers, got torch.complex128"),
         (lambda: small_net(X.long()), "W must hold real floating-point numbers, got torch.int64"),
         (lambda: small_net(X[:0]), "at least one neuron"),
