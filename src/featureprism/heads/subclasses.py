@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -53,6 +52,8 @@ def discovered_subclasses(
     x: Float[Tensor, "n d"], y: Int[Tensor, " n"], num_classes: int, num_subclasses: int | None, seed: int
 ) -> Subclasses:
     """`num_subclasses` clusters of every class by k-means; None: one for every 10 points of the smallest class, at most 100."""
+    from sklearn.cluster import KMeans  # takes a second
+
     smallest = int(torch.bincount(y, minlength=num_classes).min())
     num = num_subclasses or max(1, min(MOST, smallest // POINTS_EACH))
     if num > smallest:

@@ -15,7 +15,6 @@ from featureprism.certificates import robust_radius
 from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, above, at_most
-from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.heads.compare import Task
 from featureprism.heads.compare import drawn as drawn_points
 from featureprism.heads.network import MergedHead
@@ -99,6 +98,8 @@ def _signs() -> Float[Tensor, " c"]:
 
 def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[float], Fitted], bool]]:
     """Name, training for a weight decay, and whether that has a decay to choose. All heads of one training have one width."""
+    from featureprism.heads import DecoupledHead, PReLUHead  # scikit-learn takes a second
+
     width, common = s.width, {"epochs": s.epochs, "random_state": seed}
     clusters, classes = found_labels(task, seed), task.fine
     assert classes is not None
