@@ -22,6 +22,7 @@ NOISY, NOISE = (
     "ReLU, trained with noise",
     4.0,
 )  # of the largest radius of adversarial training: random directions hurt less
+LEAST_STEPS = 500  # of training, on small sets too
 OURS = ("pReLU", "given", "discovered")
 
 
@@ -72,12 +73,29 @@ class Measured(NamedTuple):
     bracket: RadiusBracket
 
 
+def trained_alike(epochs: int, num_points: int, seed: int) -> dict[str, Any]:
+    """What all heads of a comparison share: so many passes, more on small sets; one unit for all features, and no bias.
+
+    Embeddings have one unit, and their classes lie in directions from the mean.
+    """
+    batch_size = 256
+    per_epoch = max(1, num_points // min(batch_size, num_points))
+    return {
+        "epochs": max(epochs, LEAST_STEPS / per_epoch),
+        "batch_size": batch_size,
+        "weight_decay": 1e-5,
+        "scaling": "points",
+        "fit_intercept": False,
+        "random_state": seed,
+    }
+
+
 def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
     """ReLU, pReLU, given and discovered sub-classes; for two classes also adversarial training and what people use instead."""
     from featureprism.heads import DecoupledHead, PReLUHead  # scikit-learn takes a second
     from featureprism.heads import baselines as rivals
 
-    width, common = plan.width, {"epochs": plan.epochs, "random_state": seed}
+    width, common = plan.width, trained_alike(plan.epochs, len(task.x), seed)
     yield Candidate("ReLU", "ReLU", lambda: chosen_relu(plan, task, seed))
     for p in (2.0, 3.0):
         yield Candidate(f"pReLU, p = {p:g}", "pReLU", partial(PReLUHead, p, width, **common))
@@ -90,11 +108,12 @@ def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
         yield Candidate(f"sub-classes found, p = {p:g}", "discovered", found)
     if not task.is_binary:
         return
+    brief = {"epochs": common["epochs"], "random_state": seed}
     for eps in plan.attack_radii:
-        hardened = partial(rivals.AdversarialHead, eps, width=width, **common)
+        hardened = partial(rivals.AdversarialHead, eps, width=width, **brief)
         yield Candidate(f"ReLU, trained on attacks of {eps:g}", "adversarial", hardened)
     noise = NOISE * max(plan.attack_radii)
-    yield Candidate(NOISY, "other", partial(rivals.NoisyHead, noise, width=width, **common))
+    yield Candidate(NOISY, "other", partial(rivals.NoisyHead, noise, width=width, **brief))
     most = plan.kernel_points
     for kind in ("logistic regression", "linear SVM"):
         yield Candidate(kind, "other", partial(rivals.LinearHead, kind, seed))
@@ -111,7 +130,8 @@ def chosen_relu(plan: Plan, task: Task, seed: int) -> "PReLUHead":
     from featureprism.heads import PReLUHead
 
     def head(decay: float) -> PReLUHead:
-        return PReLUHead(1.0, plan.width, weight_decay=decay, epochs=plan.epochs, random_state=seed)
+        common = trained_alike(plan.epochs, len(task.x), seed)
+        return PReLUHead(1.0, plan.width, **{**common, "weight_decay": decay})
 
     return head(
         max(DECAYS, key=lambda decay: head(decay).fit(task.x, task.y).score(task.x_held, task.y_held))
