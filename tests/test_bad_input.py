@@ -17,7 +17,6 @@ import torch
 
 from featureprism import cli
 from featureprism.certificates import robust_radius
-from featureprism.data import images
 from featureprism.data.images import fetch_images, load_images
 from featureprism.files import read_arrays
 from featureprism.heads import load_head
@@ -468,7 +467,7 @@ def test_fetching_without_a_network_says_what_to_do(capsys, monkeypatch):
             "HTTPSConnectionPool(host='...'): Max retries exceeded\nwith url"
         )
 
-    monkeypatch.setattr(images.pooch, "retrieve", retrieve)
+    monkeypatch.setattr("pooch.retrieve", retrieve)
     refused(
         capsys, ["fetch", "mnist"], "Cannot fetch train-images-idx3-ubyte.gz", "is there a network?", "--data"
     )

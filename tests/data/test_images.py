@@ -173,7 +173,7 @@ def test_fetching_checks_the_sums(tmp_path, monkeypatch):
         path.mkdir(parents=True, exist_ok=True)
         (path / fname).write_bytes((tmp_path / "server" / fname).read_bytes())
 
-    monkeypatch.setattr(images.pooch, "retrieve", retrieve)
+    monkeypatch.setattr("pooch.retrieve", retrieve)
     folder = fetch_images("mnist", progress=False)
     assert folder == tmp_path / "cache" / "mnist"
     assert all(known.startswith("md5:") for _, known, _ in asked)

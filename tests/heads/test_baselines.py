@@ -86,7 +86,10 @@ def test_adversarial_training_makes_the_radius_larger():
     X, y = load_digits(return_X_y=True)
     X, y = normalize(X)[:300], np.where(y[:300] >= 5, 1, -1)
     plain, hard = (
-        AdversarialHead(eps, width=10, random_state=0).fit(X, y).robust_radius(X[:8], y[:8]).attacked
+        AdversarialHead(eps, width=10, epochs=200, random_state=0)
+        .fit(X, y)
+        .robust_radius(X[:8], y[:8])
+        .attacked
         for eps in (1e-9, 0.15)
     )
     assert hard.median() > 1.1 * plain.median()

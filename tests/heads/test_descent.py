@@ -2,8 +2,7 @@
 
 import torch
 
-from featureprism.heads import descent
-from featureprism.heads.descent import Neurons, Recipe, levels, loss_slopes, train
+from featureprism.heads.descent import Learned, Neurons, Recipe, levels, loss_slopes, mean_loss, train
 
 
 def loss_by_autograd(W, x, subclass, neurons, recipe):
@@ -41,11 +40,10 @@ def test_the_slopes_are_those_of_autograd(generator):
         torch.testing.assert_close(G * norms, wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_training_takes_the_steps_of_adam_on_the_loss(generator, monkeypatch):
-    monkeypatch.setattr(descent, "MIN_STEPS", 4)
+def test_training_takes_the_steps_of_adam_on_the_loss(generator):
     neurons, W, x, subclass = setting(generator)
-    recipe = Recipe(3.0, 1, 30, 0.1, 0.01, 0.3)  # one batch holds everything: the order does not matter
-    found = train(W, neurons, x, subclass, recipe, generator=generator)
+    recipe = Recipe(3.0, 4, 30, 0.1, 0.01, 0.3)  # one batch holds everything: the order does not matter
+    found = train(W, neurons, Learned(x, subclass), recipe, generator=generator).W
     twin = W.clone().requires_grad_()
     adam = torch.optim.Adam([twin], lr=0.1, weight_decay=0.01)
     for step in range(4):
@@ -54,3 +52,25 @@ def test_training_takes_the_steps_of_adam_on_the_loss(generator, monkeypatch):
         loss_by_autograd(twin, x, subclass, neurons, recipe).backward()
         adam.step()
     torch.testing.assert_close(found, twin.detach(), rtol=1e-3, atol=1e-4)
+
+
+def test_the_loss_that_is_watched_is_the_one_that_is_lowered(generator):
+    neurons, W, x, subclass = setting(generator)
+    recipe = Recipe(3.0, 1, 30, 0.1, 0.02, 0.3)
+    wanted = float(loss_by_autograd(W, x, subclass, neurons, recipe)) + 0.01 * float(W.square().sum())
+    assert abs(mean_loss(W, neurons, Learned(x, subclass), recipe) - wanted) < 1e-5
+    index = torch.arange(30).repeat_interleave(torch.arange(30) % 3)  # a point of weight 2 is two points
+    copies = mean_loss(W, neurons, Learned(x, subclass).rows(index), recipe)
+    weighted = mean_loss(W, neurons, Learned(x, subclass, (torch.arange(30) % 3).float()), recipe)
+    assert abs(copies - weighted) < 1e-5
+
+
+def test_a_weight_of_two_pulls_like_two_points(generator):
+    neurons, W, x, subclass = setting(generator)
+    recipe = Recipe(3.0, 3, 60, 0.1, 0.0, 0.3)
+    weight = torch.arange(30).double() % 3
+    index = torch.arange(30).repeat_interleave(weight.long())
+    W, x = W.double(), x.double()
+    copies = train(W, neurons, Learned(x[index], subclass[index]), recipe, generator=generator).W
+    weighted = Learned(x, subclass, weight / weight.mean())
+    torch.testing.assert_close(train(W, neurons, weighted, recipe, generator=generator).W, copies)

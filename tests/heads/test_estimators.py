@@ -32,8 +32,8 @@ def accepted(heads, steps):
     """Whether check_estimator passes, in a process without type checks: it hands over wrong types on purpose."""
     code = f"""
 from sklearn.utils.estimator_checks import check_estimator
-from featureprism.heads import DecoupledHead, PReLUHead, descent
-descent.MIN_STEPS = {steps}
+from featureprism.heads import DecoupledHead, PReLUHead, pace
+pace.MOST_STEPS = {steps}
 for head in {heads}:
     check_estimator(head, on_skip=None)
 """
@@ -42,7 +42,9 @@ for head in {heads}:
 
 
 def test_scikit_learn_accepts_the_heads():
-    passed, words = accepted("[PReLUHead(width=8), DecoupledHead(num_subclasses=2)]", steps=150)
+    passed, words = accepted(
+        "[PReLUHead(width=8), DecoupledHead(num_subclasses=2, scaling='features')]", steps=150
+    )
     assert passed, words
 
 
@@ -52,7 +54,7 @@ def test_scikit_learn_accepts_the_heads():
     ["PReLUHead()", "PReLUHead(p=1)", "DecoupledHead()", "DecoupledHead(num_subclasses=1, width=3)"],
 )
 def test_scikit_learn_accepts_other_heads(head):
-    passed, words = accepted(f"[{head}]", steps=500)
+    passed, words = accepted(f"[{head}]", steps=1500)
     assert passed, words
 
 

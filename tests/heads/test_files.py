@@ -3,6 +3,7 @@
 import builtins
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.datasets import make_blobs
@@ -65,3 +66,65 @@ def test_a_missing_onnx_package_is_a_sentence(tmp_path, monkeypatch):
     head = PReLUHead(width=2, random_state=0).fit(np.eye(4), np.arange(4) % 2)
     with pytest.raises(ValueError, match=r"pip install 'featureprism\[onnx\]'"):
         head.to_onnx(tmp_path / "head.onnx")
+
+
+LABELS = {
+    "objects": np.array(["ant", "bee", "cat"], dtype=object),
+    "strings": pd.array(["ant", "bee", "cat"], dtype="string"),
+    "categories": pd.Categorical(["ant", "bee", "cat"]),
+    "bools": np.array([False, True, True]),
+    "floats": np.array([-1.0, 1.0, 1.0]),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_labels_of_every_kind_survive(labels, tmp_path):
+    X, y = make_blobs(60, n_features=4, centers=3, cluster_std=0.3, random_state=0)
+    frame = pd.DataFrame(X, columns=["a", "b", "ç", "d"])
+    head = PReLUHead(width=4, random_state=0).fit(frame, pd.Series(labels[y]))
+    head.save(tmp_path / "head.npz")
+    back = load_head(tmp_path / "head.npz")
+    assert back.classes_.dtype == head.classes_.dtype
+    np.testing.assert_array_equal(back.predict(frame), head.predict(frame))
+    np.testing.assert_array_equal(back.feature_names_in_, frame.columns)
+    first = frame[:1], pd.Series(labels[y[:1]])
+    torch.testing.assert_close(back.robust_radius(*first).attacked, head.robust_radius(*first).attacked)
+    with pytest.raises(ValueError, match="feature names"):
+        back.predict(frame.rename(columns={"a": "z"}))
+
+
+def test_parameters_come_back_as_they_were(tmp_path):
+    X, y = make_blobs(40, n_features=4, centers=2, random_state=0)
+    weights = {0: 2.0, 1: np.float64(0.5)}
+    head = PReLUHead(class_weight=weights, random_state=7).set_params(width=np.int64(3)).fit(X, y)
+    head.save(tmp_path / "head.npz")
+    back = load_head(tmp_path / "head.npz")
+    assert back.get_params() == {**head.get_params(), "width": 3}
+    np.testing.assert_array_equal(back.fit(X, y).decision_function(X), head.decision_function(X))
+    generator = np.random.RandomState(3)
+    head.set_params(random_state=generator).fit(X, y).save(tmp_path / "head.npz")
+    assert load_head(tmp_path / "head.npz").random_state.randint(10**6) == generator.randint(10**6)
+
+
+@pytest.mark.parametrize("write", ["save", "to_onnx"])
+def test_a_write_that_fails_leaves_the_old_file(write, tmp_path, monkeypatch):
+    pytest.importorskip("onnx")
+    X, y = make_blobs(40, n_features=4, centers=2, random_state=0)
+    head = PReLUHead(width=3, random_state=0).fit(X, y)
+    getattr(head, write)(tmp_path / "head")
+    before = (tmp_path / "head").read_bytes()
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(OSError, match="No space"):
+        getattr(head.set_params(width=5).fit(X, y), write)(tmp_path / "head")
+    assert (tmp_path / "head").read_bytes() == before
+
+
+def test_labels_that_only_a_pickle_could_hold_are_refused(tmp_path):
+    head = PReLUHead(width=3, random_state=0).fit(np.eye(4), np.arange(4) % 2)
+    head.classes_ = np.array([(1, 2), None], dtype=object)
+    with pytest.raises(ValueError, match="without pickling"):
+        head.save(tmp_path / "head.npz")

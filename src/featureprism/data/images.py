@@ -14,10 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-import pooch
 import torch
 from jaxtyping import Float, Int
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from featureprism.context import is_data
@@ -120,6 +118,8 @@ def draw_images(whole: ImageSet, num_train: int, num_test: int, *, seed: int) ->
 
 def fetch_images(name: str, progress: bool = True) -> Path:
     """Download the official archives of one data set into the cache, checked against their MD5 sums; returns the folder."""
+    import pooch
+
     if name not in ARCHIVES:
         raise ValueError(f"Cannot fetch {name!r}; choose one of {', '.join(ARCHIVES)}.")
     address, files = ARCHIVES[name]
@@ -141,6 +141,8 @@ def fetch_images(name: str, progress: bool = True) -> Path:
 
 def cache_folder() -> Path:
     """Where fetched archives are kept."""
+    import pooch
+
     return Path(pooch.os_cache("featureprism"))
 
 
@@ -228,6 +230,8 @@ def _in_unit_box(pixels: np.ndarray, source: str) -> Float[Tensor, "n c h w"]:
 
 def _digits() -> ImageSet:
     """1797 digits of 8 × 8 pixels, a third for testing."""
+    from sklearn.datasets import load_digits  # takes a second
+
     pixels, labels = (np.asarray(part) for part in load_digits(return_X_y=True))
     order = np.random.default_rng(0).permutation(len(labels))
     x = torch.from_numpy(pixels[order]).float().reshape(-1, 1, 8, 8) / 16

@@ -50,7 +50,7 @@ class AdversarialHead(PReLUHead):
         width: int = 100,
         init_scale: float = 1.0,
         *,
-        epochs: int = 6,
+        epochs: float = 6,
         batch_size: int = 256,
         step_size: float = 0.01,
         weight_decay: float = 1e-5,
@@ -64,6 +64,8 @@ class AdversarialHead(PReLUHead):
             batch_size=batch_size,
             step_size=step_size,
             weight_decay=weight_decay,
+            scaling="points",  # the ball of the perturbations is round in the units of the data
+            fit_intercept=False,
             random_state=random_state,
         )
         self.eps = eps

@@ -5,15 +5,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from featureprism.heads.baselines import AdversarialHead, KernelHead, LinearHead, NeighbourHead, NoisyHead
-from featureprism.heads.estimators import DecoupledHead, Head, PReLUHead
 from featureprism.records import RadiusBracket, Row
 from featureprism.seeds import generator_for
+
+if TYPE_CHECKING:
+    from featureprism.heads.estimators import PReLUHead
 
 CHOSEN_ON = 24  # validation points whose radius a choice is made with
 DISAGREE = 0.06  # share of points on which exactly one of two such heads is right
@@ -21,6 +22,7 @@ NOISY, NOISE = (
     "ReLU, trained with noise",
     4.0,
 )  # of the largest radius of adversarial training: random directions hurt less
+LEAST_STEPS = 500  # of training, on small sets too
 OURS = ("pReLU", "given", "discovered")
 
 
@@ -71,9 +73,29 @@ class Measured(NamedTuple):
     bracket: RadiusBracket
 
 
+def trained_alike(epochs: int, num_points: int, seed: int) -> dict[str, Any]:
+    """What all heads of a comparison share: so many passes, more on small sets; one unit for all features, and no bias.
+
+    Embeddings have one unit, and their classes lie in directions from the mean.
+    """
+    batch_size = 256
+    per_epoch = max(1, num_points // min(batch_size, num_points))
+    return {
+        "epochs": max(epochs, LEAST_STEPS / per_epoch),
+        "batch_size": batch_size,
+        "weight_decay": 1e-5,
+        "scaling": "points",
+        "fit_intercept": False,
+        "random_state": seed,
+    }
+
+
 def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
     """ReLU, pReLU, given and discovered sub-classes; for two classes also adversarial training and what people use instead."""
-    width, common = plan.width, {"epochs": plan.epochs, "random_state": seed}
+    from featureprism.heads import DecoupledHead, PReLUHead  # scikit-learn takes a second
+    from featureprism.heads import baselines as rivals
+
+    width, common = plan.width, trained_alike(plan.epochs, len(task.x), seed)
     yield Candidate("ReLU", "ReLU", lambda: chosen_relu(plan, task, seed))
     for p in (2.0, 3.0):
         yield Candidate(f"pReLU, p = {p:g}", "pReLU", partial(PReLUHead, p, width, **common))
@@ -86,26 +108,30 @@ def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
         yield Candidate(f"sub-classes found, p = {p:g}", "discovered", found)
     if not task.is_binary:
         return
+    brief = {"epochs": common["epochs"], "random_state": seed}
     for eps in plan.attack_radii:
-        hardened = partial(AdversarialHead, eps, width=width, **common)
+        hardened = partial(rivals.AdversarialHead, eps, width=width, **brief)
         yield Candidate(f"ReLU, trained on attacks of {eps:g}", "adversarial", hardened)
     noise = NOISE * max(plan.attack_radii)
-    yield Candidate(NOISY, "other", partial(NoisyHead, noise, width=width, **common))
+    yield Candidate(NOISY, "other", partial(rivals.NoisyHead, noise, width=width, **brief))
     most = plan.kernel_points
     for kind in ("logistic regression", "linear SVM"):
-        yield Candidate(kind, "other", partial(LinearHead, kind, seed))
-    yield Candidate(f"RBF SVM (at most {most} points)", "other", KernelHead, most)
-    yield Candidate(f"1-nearest neighbour (at most {most} points)", "other", NeighbourHead, most)
+        yield Candidate(kind, "other", partial(rivals.LinearHead, kind, seed))
+    yield Candidate(f"RBF SVM (at most {most} points)", "other", rivals.KernelHead, most)
+    yield Candidate(f"1-nearest neighbour (at most {most} points)", "other", rivals.NeighbourHead, most)
 
 
 DECAYS = (1e-5, 1e-4, 1e-3)  # the ReLU head that the others are compared with has the best of these
 
 
-def chosen_relu(plan: Plan, task: Task, seed: int) -> PReLUHead:
+def chosen_relu(plan: Plan, task: Task, seed: int) -> "PReLUHead":
     """The ReLU head, unfitted, with the weight decay that is most accurate on validation points."""
 
+    from featureprism.heads import PReLUHead
+
     def head(decay: float) -> PReLUHead:
-        return PReLUHead(1.0, plan.width, weight_decay=decay, epochs=plan.epochs, random_state=seed)
+        common = trained_alike(plan.epochs, len(task.x), seed)
+        return PReLUHead(1.0, plan.width, **{**common, "weight_decay": decay})
 
     return head(
         max(DECAYS, key=lambda decay: head(decay).fit(task.x, task.y).score(task.x_held, task.y_held))
@@ -146,6 +172,8 @@ def drawn(task: Task, num: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _effort(head: Any, plan: Plan) -> dict[str, Any]:
+    from featureprism.heads.estimators import Head
+
     return {"max_cells": plan.max_cells} if isinstance(head, Head) else {}
 
 

@@ -1,22 +1,24 @@
 """Robust heads as scikit-learn estimators: PReLUHead and DecoupledHead."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from featureprism.geometry import unit_rows
-from featureprism.heads.descent import Neurons, Perturb, Recipe, train
-from featureprism.heads.files import load_arrays, save_arrays, write_onnx
+from featureprism.heads.descent import Learned, Neurons, Perturb, Points, Recipe, train
+from featureprism.heads.files import KINDS, documentation, load_arrays, save_arrays, write_onnx
 from featureprism.heads.network import HeadNet
 from featureprism.heads.radius import head_radius
+from featureprism.heads.scaling import CHUNK, SCALINGS, fitted_scaling, is_sparse
 from featureprism.heads.subclasses import Subclasses, classes_alone, discovered_subclasses, given_subclasses
+from featureprism.heads.targets import Targets, split, targets
 from featureprism.records import Progress, RadiusBracket, silent
 
 LARGEST_SEED = 2**31 - 1
@@ -25,32 +27,57 @@ LARGEST_SEED = 2**31 - 1
 class Head(ClassifierMixin, BaseEstimator):
     """What both heads share; abstract.
 
-    Points are centred at their mean m and divided by their root-mean-square distance s from it before training. Both are absorbed
-    into the network, ⟨w, (x - m)/s⟩ = ⟨w/s, x⟩ - ⟨w, m⟩/s, so that shifting or scaling the data shifts or scales the radii with it.
+    Points are centred at their mean m and divided by their spread s before training: one for all ("points", their root-mean-square
+    distance from m), one for each feature ("features"), or ("auto") the second where the units of the features differ by much. A
+    constant 1 behind them carries the bias. All is absorbed into the network, ⟨w, (x - m)/s⟩ + β = ⟨w/s, x⟩ + β - ⟨w, m/s⟩, so that
+    radii are in the units of the points as they came. Up to `batch_size` points the order of the rows decides nothing, and k copies
+    of a point are a point of sample_weight k.
+
+    `epochs`: so many passes, whole or not; None: until the loss no longer falls by `tol`. `validation_fraction`: a share of the
+    points whose loss is watched instead, and the best neurons are kept. `weight_decay` None: 1/(sum of weights), the ridge of
+    logistic regression with C = 1. `class_weight`: None, "balanced" or a mapping, as everywhere in scikit-learn.
     """
 
     net_: HeadNet
     classes_: np.ndarray
     n_features_in_: int
+    feature_names_in_: np.ndarray
+    n_iter_: int  # gradient steps made
+    ended_: str  # and why no more
+    _doc_link_module = (
+        "featureprism"  # whose documentation notebooks link to from the picture of an estimator
+    )
+    _doc_link_template = documentation()  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     # fields of the subclasses, named here for the type checker
     p: float
     width: int
     init_scale: float
-    epochs: int
+    epochs: float | None
     batch_size: int
     step_size: float
-    weight_decay: float
+    weight_decay: float | None
+    tol: float
+    validation_fraction: float
+    scaling: str
+    fit_intercept: bool
+    class_weight: Any
     random_state: Any
 
-    def _subclasses(self, x: Tensor, y: Tensor, num_classes: int, fine: Any, seed: int) -> Subclasses:
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _subclasses(self, task: Targets, x: Points, seed: int) -> Subclasses:
         raise NotImplementedError
 
     def _start(self, found: Subclasses, neurons: Neurons, generator: torch.Generator) -> Tensor:
         raise NotImplementedError
 
-    def _recipe(self) -> Recipe:
-        return Recipe(self.p, self.epochs, self.batch_size, self.step_size, self.weight_decay)
+    def _recipe(self, task: Targets) -> Recipe:
+        decay = 1 / task.total if self.weight_decay is None else self.weight_decay
+        return Recipe(self.p, self.epochs, self.batch_size, self.step_size, decay, tol=self.tol)
 
     def _perturb(self, scale: float) -> Perturb | None:
         return None
@@ -58,51 +85,70 @@ class Head(ClassifierMixin, BaseEstimator):
     def _check(self) -> None:
         if not self.p >= 1:
             raise ValueError(f"The power p must be at least 1, got {self.p}.")
-        for name in ("width", "epochs", "batch_size", "step_size", "init_scale"):
+        for name in ("width", "batch_size", "step_size", "init_scale"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}.")
-        if not self.weight_decay >= 0:
-            raise ValueError(f"weight_decay must be at least 0, got {self.weight_decay}.")
+        if self.epochs is not None and not 0 < self.epochs < np.inf:
+            raise ValueError(f"epochs must be positive, or None to stop by itself, got {self.epochs}.")
+        for name in ("weight_decay", "tol"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise ValueError(f"{name} must be at least 0, got {value}.")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(
+                f"validation_fraction must be from 0 to below 1, got {self.validation_fraction}."
+            )
+        if self.scaling not in SCALINGS:
+            raise ValueError(f"scaling must be one of {', '.join(SCALINGS)}, got {self.scaling!r}.")
 
-    def _fit(self, X: Any, y: Any, fine: Any, progress: Progress) -> None:
+    def _fit(self, X: Any, y: Any, fine: Any, sample_weight: Any, progress: Progress) -> None:
         self._check()
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C")
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", accept_sparse="csr")
         check_classification_targets(y)
-        self.classes_, indices = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(f"A head needs at least two classes, got one class: {self.classes_[0]!r}.")
-        centre = X.mean(axis=0)
-        scale = float(np.sqrt(((X - centre) ** 2).sum(axis=1).mean()))
-        if not scale > 0:
-            raise ValueError(f"All {len(X)} points are the same: constant features tell no classes apart.")
-        x = torch.as_tensor(((X - centre) / scale).astype(np.float32))
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        task = targets(X, y, fine, sample_weight, self.class_weight, self.batch_size)
+        self.classes_ = task.classes
+        scaling = fitted_scaling(task.X, task.weight, self.scaling, bool(self.fit_intercept))
         seed = int(check_random_state(self.random_state).randint(LARGEST_SEED))
-        found = self._subclasses(x, torch.as_tensor(indices), len(self.classes_), fine, seed)
+        x = scaling.points(task.X, torch.float64 if task.is_whole else torch.float32)
+        found = self._subclasses(task, x, seed)
         subclass = torch.arange(len(found.parent)).repeat_interleave(self.width)
         neurons = Neurons(subclass, found.parent, len(self.classes_))
         generator = torch.Generator().manual_seed(seed)
-        W = train(
-            self._start(found, neurons, generator),
+        W = self._start(found, neurons, generator).to(found.centre.dtype)
+        learned = Learned(x, found.label, task.mean_weight(found.centre.dtype))
+        seen, held = split(learned, task, self.validation_fraction, generator)
+        trained = train(
+            W,
             neurons,
-            x,
-            found.label,
-            self._recipe(),
+            seen,
+            self._recipe(task),
             generator=generator,
-            perturb=self._perturb(scale),
+            held=held,
+            perturb=self._perturb(float(scaling.scale.max())),
             progress=progress,
         )
-        self.net_ = _absorbed(W, neurons, torch.as_tensor(centre), scale, self.p)
+        self.n_iter_, self.ended_ = trained.steps, trained.ended
+        self.net_ = scaling.absorbed(trained.W, neurons, self.p)
 
     def _points(self, X: Any) -> Tensor:
-        """Checked points as a tensor of its own: torch warns of arrays that it may not write to."""
+        """Checked points as a dense tensor of its own: torch warns of arrays that it may not write to."""
+        X = self._checked(X)
+        return torch.tensor(X.toarray() if is_sparse(X) else X)
+
+    def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        return torch.tensor(validate_data(self, X, dtype=np.float64, order="C", reset=False))
+        return validate_data(self, X, dtype=np.float64, order="C", reset=False, accept_sparse="csr")
 
     def scores(self, X: Any) -> Tensor:
         """The score of every class, as a tensor (n, C)."""
-        x = self._points(X)
+        X = self._checked(X)
         with torch.no_grad():
-            return self.net_(x)
+            if not is_sparse(X):
+                return self.net_(torch.tensor(X))
+            parts = (X[start : start + CHUNK].toarray() for start in range(0, X.shape[0], CHUNK))
+            return torch.cat([self.net_(torch.tensor(part)) for part in parts])
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n, C), or for two classes the second score minus the first (n,)."""
@@ -146,21 +192,14 @@ class Head(ClassifierMixin, BaseEstimator):
     def save(self, path: Path | str) -> None:
         """Write an .npz file that `load_head` reads; of two classes, `load_net` and `featureprism radius` read it too."""
         check_is_fitted(self)
-        parameters = {k: v for k, v in self.get_params().items() if k != "random_state"}
-        save_arrays(Path(path), self.net_, self.classes_, type(self).__name__, parameters)
+        names = getattr(self, "feature_names_in_", None)
+        kind = next(base.__name__ for base in type(self).__mro__ if base.__name__ in KINDS)
+        save_arrays(Path(path), self.net_, self.classes_, kind, self.get_params(), names)
 
     def to_onnx(self, path: Path | str) -> None:
         """Write an ONNX model x ↦ (label index, probabilities, scores); needs the extra `featureprism[onnx]`."""
         check_is_fitted(self)
         write_onnx(self.net_, Path(path))
-
-
-def _absorbed(W: Tensor, neurons: Neurons, centre: Tensor, scale: float, p: float) -> HeadNet:
-    """‖w_j‖ [⟨w_j/‖w_j‖, (x - m)/s⟩]₊^p as a function of x, in float64."""
-    W = W.double()
-    U = unit_rows(W) / scale
-    norms = torch.linalg.vector_norm(W, dim=1)
-    return HeadNet(U, -U @ centre, norms, neurons.owner, neurons.num_classes, p)
 
 
 class PReLUHead(Head):
@@ -176,10 +215,15 @@ class PReLUHead(Head):
         width: int = 100,
         init_scale: float = 1.0,
         *,
-        epochs: int = 6,
+        epochs: float | None = None,
         batch_size: int = 256,
         step_size: float = 0.01,
-        weight_decay: float = 1e-5,
+        weight_decay: float | None = None,
+        tol: float = 1e-3,
+        validation_fraction: float = 0.0,
+        scaling: str = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
         self.p = p
@@ -189,18 +233,23 @@ class PReLUHead(Head):
         self.batch_size = batch_size
         self.step_size = step_size
         self.weight_decay = weight_decay
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.scaling = scaling
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
         self.random_state = random_state
 
-    def _subclasses(self, x: Tensor, y: Tensor, num_classes: int, fine: Any, seed: int) -> Subclasses:
-        return classes_alone(x, y, num_classes)
+    def _subclasses(self, task: Targets, x: Points, seed: int) -> Subclasses:
+        return classes_alone(x, task.y, len(task.classes))
 
     def _start(self, found: Subclasses, neurons: Neurons, generator: torch.Generator) -> Tensor:
         shape = len(neurons.subclass), found.centre.shape[1]
         return self.init_scale * torch.randn(shape, generator=generator) / shape[1] ** 0.5
 
-    def fit(self, X: Any, y: Any, *, progress: Progress = silent) -> "PReLUHead":
-        """Train the head on points X (n, d) and labels y (n,)."""
-        self._fit(X, y, None, progress)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, progress: Progress = silent) -> "PReLUHead":
+        """Train the head on points X (n, d), dense or sparse, and labels y (n,)."""
+        self._fit(X, y, None, sample_weight, progress)
         return self
 
 
@@ -221,10 +270,15 @@ class DecoupledHead(Head):
         init_scale: float = 0.1,
         *,
         fine_weight: float = 0.3,
-        epochs: int = 6,
+        epochs: float | None = None,
         batch_size: int = 256,
         step_size: float = 0.01,
-        weight_decay: float = 1e-5,
+        weight_decay: float | None = None,
+        tol: float = 1e-3,
+        validation_fraction: float = 0.0,
+        scaling: str = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
         random_state: Any = None,
     ) -> None:
         self.labels = labels
@@ -237,6 +291,11 @@ class DecoupledHead(Head):
         self.batch_size = batch_size
         self.step_size = step_size
         self.weight_decay = weight_decay
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.scaling = scaling
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
         self.random_state = random_state
 
     def _check(self) -> None:
@@ -248,37 +307,47 @@ class DecoupledHead(Head):
         if self.num_subclasses is not None and self.num_subclasses < 1:
             raise ValueError(f"num_subclasses must be at least 1, got {self.num_subclasses}.")
 
-    def _recipe(self) -> Recipe:
-        return Recipe(
-            self.p, self.epochs, self.batch_size, self.step_size, self.weight_decay, self.fine_weight
-        )
+    def _recipe(self, task: Targets) -> Recipe:
+        return replace(super()._recipe(task), fine_weight=self.fine_weight)
 
-    def _subclasses(self, x: Tensor, y: Tensor, num_classes: int, fine: Any, seed: int) -> Subclasses:
+    def _subclasses(self, task: Targets, x: Points, seed: int) -> Subclasses:
+        num_classes = len(task.classes)
         if self.labels == "discovered":
-            if fine is not None:
+            if task.fine is not None:
                 raise ValueError(
                     "fine_labels came with labels='discovered'; use labels='given' to learn them."
                 )
-            return discovered_subclasses(x, y, num_classes, self.num_subclasses, seed)
-        if fine is None:
+            counts = None if task.weight is None else torch.as_tensor(task.weight)
+            return discovered_subclasses(x, task.y, num_classes, self.num_subclasses, seed, counts)
+        if task.fine is None:
             raise ValueError("labels='given' needs fit(X, y, fine_labels=...); or use labels='discovered'.")
-        return given_subclasses(x, y, num_classes, np.asarray(fine))
+        return given_subclasses(x, task.y, num_classes, task.fine)
 
     def _start(self, found: Subclasses, neurons: Neurons, generator: torch.Generator) -> Tensor:
         centres = found.centre[neurons.subclass]
         noise = torch.randn(centres.shape, generator=generator) / centres.shape[1] ** 0.5
         return centres + self.init_scale * noise
 
-    def fit(self, X: Any, y: Any, fine_labels: Any = None, *, progress: Progress = silent) -> "DecoupledHead":
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        fine_labels: Any = None,
+        sample_weight: Any = None,
+        *,
+        progress: Progress = silent,
+    ) -> "DecoupledHead":
         """Train the head on points X (n, d), labels y (n,) and, with labels="given", finer labels (n,)."""
-        self._fit(X, y, fine_labels, progress)
+        self._fit(X, y, fine_labels, sample_weight, progress)
         return self
 
 
 def load_head(path: Path | str) -> PReLUHead | DecoupledHead:
     """A fitted head from a file that `save` wrote."""
-    net, classes, kind, parameters = load_arrays(Path(path))
-    head = {"PReLUHead": PReLUHead, "DecoupledHead": DecoupledHead}[kind]()
-    head.set_params(**{k: v for k, v in parameters.items() if k in head.get_params()})
-    head.net_, head.classes_, head.n_features_in_ = net, classes, net.W.shape[1]
+    saved = load_arrays(Path(path))
+    head = {"PReLUHead": PReLUHead, "DecoupledHead": DecoupledHead}[saved.kind]()
+    head.set_params(**{k: v for k, v in saved.parameters.items() if k in head.get_params()})
+    head.net_, head.classes_, head.n_features_in_ = saved.net, saved.classes, saved.net.W.shape[1]
+    if saved.feature_names is not None:
+        head.feature_names_in_ = saved.feature_names
     return head

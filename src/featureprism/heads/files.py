@@ -1,32 +1,67 @@
 """Heads as files: .npz for us, ONNX for everyone else."""
 
+import io
 import json
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from featureprism.files import read_arrays, real_number, real_numbers
+from featureprism.files import read_arrays, real_number, real_numbers, write_whole
 from featureprism.heads.network import HeadNet
 
 NEEDED = ("W", "b", "votes", "owner", "classes", "p", "kind", "parameters")
 KINDS = ("PReLUHead", "DecoupledHead")
+STATE, PAIRS = "RandomState", "pairs"  # how JSON holds a generator, and a mapping whose keys are not words
 
 
-def save_arrays(path: Path, net: HeadNet, classes: np.ndarray, kind: str, parameters: dict[str, Any]) -> None:
+class Saved(NamedTuple):
+    """A fitted head as a file holds it; the names of the features where they have some."""
+
+    net: HeadNet
+    classes: np.ndarray
+    kind: str
+    parameters: dict[str, Any]
+    feature_names: np.ndarray | None = None
+
+
+def save_arrays(
+    path: Path,
+    net: HeadNet,
+    classes: np.ndarray,
+    kind: str,
+    parameters: dict[str, Any],
+    feature_names: np.ndarray | None = None,
+) -> None:
     """W, b, votes, owner, classes, p and the parameters; of two classes also `a`, the signed votes, as `load_net` wants them."""
     arrays = {name: getattr(net, name).detach().numpy() for name in ("W", "b", "owner")}
     votes = net.a.detach().numpy()
     if net.num_classes == 2:
         arrays["a"] = np.where(arrays["owner"] == 1, votes, -votes)
-    words = {"activation": "polynomial", "kind": kind, "parameters": json.dumps(parameters)}
-    with path.open("wb") as file:  # a handle keeps numpy from adding a second suffix
-        np.savez(file, **arrays, votes=votes, classes=classes, p=net.p, **words)  # pyright: ignore[reportArgumentType]
+    if feature_names is not None:
+        arrays["feature_names"] = np.array([str(name) for name in feature_names])
+    has_objects = classes.dtype == object
+    if has_objects and not all(isinstance(label, str) for label in classes):
+        raise ValueError(
+            f"Labels such as {classes[0]!r} cannot be saved without pickling; use words or numbers."
+        )
+    plain = classes.astype(str) if has_objects else classes
+    words = {
+        "activation": "polynomial",
+        "kind": kind,
+        "parameters": json.dumps({name: _as_json(value) for name, value in parameters.items()}),
+        "labels": "objects" if has_objects else "values",
+    }
+    file = io.BytesIO()
+    np.savez(file, **arrays, votes=votes, classes=plain, p=net.p, **words)  # pyright: ignore[reportArgumentType]
+    write_whole(path, file.getvalue())
 
 
-def load_arrays(path: Path) -> tuple[HeadNet, np.ndarray, str, dict[str, Any]]:
-    """The network, classes, kind and parameters of a saved head."""
+def load_arrays(path: Path) -> Saved:
+    """A saved head."""
     found = read_arrays(path)
     if missing := [name for name in NEEDED if name not in found]:
         raise ValueError(f"{path} is not a saved head: it lacks {', '.join(missing)}.")
@@ -35,9 +70,46 @@ def load_arrays(path: Path) -> tuple[HeadNet, np.ndarray, str, dict[str, Any]]:
         W, b, votes = (torch.as_tensor(found[name]) for name in ("W", "b", "votes"))
         owner, classes = torch.as_tensor(found["owner"]).long(), found["classes"]
         net = HeadNet(W, b, votes, owner, len(classes), real_number(found["p"], "p"))
-        return net, classes, str(found["kind"]), json.loads(str(found["parameters"]))
-    except (ValueError, TypeError) as error:  # torch says TypeError to types of numbers it does not know
+        parameters = {k: _from_json(v) for k, v in json.loads(str(found["parameters"])).items()}
+    except (ValueError, TypeError, KeyError) as error:  # torch says TypeError to numbers it does not know
         raise ValueError(f"{path} is not a head as save writes it: {error}") from error
+    if str(found.get("labels")) == "objects":
+        classes = classes.astype(object)
+    names = found["feature_names"].astype(object) if "feature_names" in found else None
+    return Saved(net, classes, str(found["kind"]), parameters, names)
+
+
+def _as_json(value: Any) -> Any:
+    """A parameter as JSON can hold it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.random.RandomState):
+        state = value.get_state(legacy=False)
+        return {STATE: {**state, "state": {k: np.asarray(v).tolist() for k, v in state["state"].items()}}}
+    if isinstance(value, Mapping):
+        return {PAIRS: [[_as_json(key), _as_json(item)] for key, item in value.items()]}
+    return value
+
+
+def _from_json(value: Any) -> Any:
+    """The parameter again; a generator goes on where it was."""
+    if not isinstance(value, dict):
+        return value
+    if PAIRS in value:
+        return dict(value[PAIRS])
+    generator = np.random.RandomState()
+    generator.set_state(value[STATE])
+    return generator
+
+
+def documentation() -> str:
+    """The address of the documentation that the installed package names; none where it names none."""
+    try:
+        named = metadata("featureprism").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    addresses = dict(entry.split(", ", 1) for entry in named)
+    return addresses.get("Documentation", "")
 
 
 def _check(found: dict[str, np.ndarray]) -> None:
@@ -93,4 +165,4 @@ def write_onnx(net: HeadNet, path: Path) -> None:
     graph = helper.make_graph(nodes, "head", [points], outputs, initial)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     onnx.checker.check_model(model)
-    onnx.save(model, str(path))
+    write_whole(path, model.SerializeToString())

@@ -8,7 +8,6 @@ classifiers: a primal-dual perspective".
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 FEASIBLE = 1e-9  # relative to the squared distances: a violation below this is rounding
 CUTS = 60  # half-spaces added one by one before a programme is given up and its bound from below is kept
@@ -38,6 +37,8 @@ def _to_cell(
     own: NDArray[np.float64], own_square: NDArray, stranger: NDArray, strange_square: float, best: float
 ) -> tuple[float, float]:
     """(upper, lower) bound of min ‖δ‖ s.t. Aδ ≥ c, A_i = 2(x_j - x_i), c_i = ‖x_j - x‖² - ‖x_i - x‖²; the worst cut joins in turn."""
+    from scipy.optimize import nnls  # takes half a second
+
     A, c = 2 * (stranger - own), strange_square - own_square
     chosen = [int((c / np.linalg.norm(A, axis=1).clip(1e-300)).argmax())]
     low = 0.0

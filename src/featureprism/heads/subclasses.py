@@ -5,11 +5,13 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
+from featureprism.heads.descent import Points
+
 CLUSTERED = 10_000  # points of a class that k-means sees; the others join the nearest centre
+NUMBERS = 10**8  # coordinates that are dense at a time
 POINTS_EACH = 10  # points a sub-class has at least on average when their number is left open
 MOST = 100  # and the largest number then
 
@@ -22,19 +24,25 @@ class Subclasses(NamedTuple):
     centre: Float[Tensor, "s d"]
 
 
-def _centres(x: Tensor, label: Tensor, num: int) -> Float[Tensor, "s d"]:
-    sums = torch.zeros(num, x.shape[1], dtype=x.dtype).index_add_(0, label, x)
-    return sums / torch.bincount(label, minlength=num).clamp_min(1).unsqueeze(1).to(x.dtype)
+def at_a_time(x: Points) -> int:
+    """How many rows may be dense together."""
+    return max(1, min(CLUSTERED, NUMBERS // x[torch.zeros(1, dtype=torch.long)].shape[1]))
 
 
-def classes_alone(x: Float[Tensor, "n d"], y: Int[Tensor, " n"], num_classes: int) -> Subclasses:
+def _centres(x: Points, label: Tensor, num: int) -> Float[Tensor, "s d"]:
+    """The mean of every sub-class."""
+    sums = torch.zeros_like(x[torch.zeros(1, dtype=torch.long)]).repeat(num, 1)
+    for rows in torch.arange(len(x)).split(at_a_time(x)):
+        sums.index_add_(0, label[rows], x[rows])
+    return sums / torch.bincount(label, minlength=num).clamp_min(1).unsqueeze(1).to(sums.dtype)
+
+
+def classes_alone(x: Points, y: Int[Tensor, " n"], num_classes: int) -> Subclasses:
     """Each class as its only sub-class."""
     return Subclasses(y, torch.arange(num_classes), _centres(x, y, num_classes))
 
 
-def given_subclasses(
-    x: Float[Tensor, "n d"], y: Int[Tensor, " n"], num_classes: int, fine: np.ndarray
-) -> Subclasses:
+def given_subclasses(x: Points, y: Int[Tensor, " n"], num_classes: int, fine: np.ndarray) -> Subclasses:
     """Sub-classes from the user's finer labels; each must lie within one class."""
     if fine.shape != (len(x),):
         raise ValueError(f"Need one fine label per point: {len(x)} points, fine labels {fine.shape}.")
@@ -50,23 +58,37 @@ def given_subclasses(
 
 
 def discovered_subclasses(
-    x: Float[Tensor, "n d"], y: Int[Tensor, " n"], num_classes: int, num_subclasses: int | None, seed: int
+    x: Points,
+    y: Int[Tensor, " n"],
+    num_classes: int,
+    num_subclasses: int | None,
+    seed: int,
+    weight: Float[Tensor, " n"] | None = None,
 ) -> Subclasses:
-    """`num_subclasses` clusters of every class by k-means; None: one for every 10 points of the smallest class, at most 100."""
-    smallest = int(torch.bincount(y, minlength=num_classes).min())
-    num = num_subclasses or max(1, min(MOST, smallest // POINTS_EACH))
-    if num > smallest:
+    """`num_subclasses` clusters of every class by k-means, one for each point of a class that has fewer.
+
+    None: one for every 10 points of the smallest class, at most 100.
+    """
+    from sklearn.cluster import KMeans  # takes a second
+
+    sizes, at_once = torch.bincount(y, minlength=num_classes), at_a_time(x)
+    num = num_subclasses or max(1, min(MOST, int(sizes.min()) // POINTS_EACH))
+    if num > int(sizes.max()):
         raise ValueError(
-            f"Cannot split a class of {smallest} points into {num} sub-classes; lower num_subclasses or give more points."
+            f"Cannot split classes of at most {int(sizes.max())} points into {num} sub-classes; "
+            "lower num_subclasses or give more points."
         )
-    label, centres = torch.zeros_like(y), []
-    for c in range(num_classes):
-        rows = torch.nonzero(y == c)[:, 0]
-        points = x[rows].numpy()
-        step = -(-len(rows) // max(CLUSTERED, num))
+    label, centres, parent = torch.zeros_like(y), [], []
+    for c, size in enumerate(sizes.tolist()):
+        rows, own, first = torch.nonzero(y == c)[:, 0], min(num, size), len(parent)
+        step = -(-size // max(at_once, num))
+        counts = None if weight is None else weight[rows[::step]].numpy()
         with threadpool_limits(1):  # waiting for each other costs threads more than they gain here
-            means = KMeans(num, n_init="auto", random_state=seed).fit(points[::step])
-        label[rows] = torch.as_tensor(means.predict(points)).to(label.dtype) + c * num
+            means = KMeans(own, n_init="auto", random_state=seed).fit(
+                x[rows[::step]].numpy(), sample_weight=counts
+            )
+            for part in rows.split(at_once):
+                label[part] = torch.as_tensor(means.predict(x[part].numpy())).to(label.dtype) + first
         centres.append(torch.as_tensor(means.cluster_centers_))
-    parent = torch.arange(num_classes).repeat_interleave(num)
-    return Subclasses(label, parent, torch.cat(centres).to(x.dtype))
+        parent += [c] * own
+    return Subclasses(label, torch.tensor(parent), torch.cat(centres))

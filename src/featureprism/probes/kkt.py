@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import nnls
 from torch import Tensor
 
 from featureprism.geometry import row_norms
@@ -169,6 +168,8 @@ class _Gradients:
 
     def fit(self) -> tuple[Tensor, Tensor]:
         """Non-negative least squares through the Gram matrix, then refined on its support against the true residual."""
+        from scipy.optimize import nnls  # takes half a second
+
         mixed = self.kink.any(dim=1)
         index = torch.cat([torch.arange(len(self.y)), torch.nonzero(mixed)[:, 0]])
         pattern = torch.cat([self.above, (self.above + self.kink)[mixed]])

@@ -4,12 +4,14 @@ A `Segment` is one accepted step with its interpolant, so that recording never c
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from scipy.integrate import DOP853
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from scipy.integrate import DOP853
 
 Field = Callable[[Tensor], Tensor]  # autonomous: state ↦ velocity
 
@@ -31,6 +33,8 @@ def adaptive_segments(
 ) -> Iterator[Segment]:
     """Dormand-Prince 8(5,3) with error control (scipy's DOP853), for smooth fields; float64."""
 
+    from scipy.integrate import DOP853  # takes half a second
+
     def velocity(_t: float, flat: np.ndarray) -> np.ndarray:
         return field(torch.from_numpy(flat)).numpy()
 
@@ -43,7 +47,7 @@ def adaptive_segments(
         yield Segment(before, float(solver.t), _dense(solver))
 
 
-def _dense(solver: DOP853) -> Callable[[float], Tensor]:
+def _dense(solver: "DOP853") -> Callable[[float], Tensor]:
     """The interpolant of the last step, built only if it is asked for between the ends."""
     final, t_final = torch.from_numpy(solver.y.copy()), float(solver.t)
     interpolants = []

@@ -10,7 +10,6 @@ from math import log
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.optimize import minimize
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
@@ -113,6 +112,8 @@ def margin_ascent(
     q_i = y_i N(x_i); γ is the least q_i/‖θ‖² at the start of each stage, so β counts in units of the margin. The maximum over all θ as
     β → ∞ is a KKT point. Returns the network scaled to least margin 1. Source: double-edged, Theorem 2.1.
     """
+    from scipy.optimize import minimize  # takes half a second
+
     check_points(x, y)
     x, y = x.double(), y.double()
     span = span_coordinates(x, net.W.detach().double())

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.optimize import nnls
 from torch import Tensor
 
 from featureprism.networks.activations import ReLU
@@ -102,6 +101,8 @@ def _least_norm(rows: np.ndarray, num_points: int) -> tuple[np.ndarray, np.ndarr
     stacked = np.vstack([rows.T / size, np.ones(len(rows))])
     target = np.zeros(len(stacked))
     target[-1] = 1
+    from scipy.optimize import nnls  # takes half a second
+
     weights, _ = nnls(stacked, target, maxiter=50 * len(rows))
     left = 1 - weights.sum()
     combination = rows.T @ weights

@@ -15,8 +15,7 @@ from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, above, at_most
-from featureprism.heads import DecoupledHead, PReLUHead
-from featureprism.heads.compare import Task
+from featureprism.heads.compare import Task, trained_alike
 from featureprism.heads.compare import drawn as drawn_points
 from featureprism.heads.network import MergedHead
 from featureprism.heads.subclasses import discovered_subclasses
@@ -99,21 +98,23 @@ def _signs() -> Float[Tensor, " c"]:
 
 def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[float], Fitted], bool]]:
     """Name, training for a weight decay, and whether that has a decay to choose. All heads of one training have one width."""
-    width, common = s.width, {"epochs": s.epochs, "random_state": seed}
+    from featureprism.heads import DecoupledHead, PReLUHead  # scikit-learn takes a second
+
+    width, common = s.width, trained_alike(s.epochs, len(task.x), seed)
     clusters, classes = found_labels(task, seed), task.fine
     assert classes is not None
 
     def two(p: float, decay: float) -> Fitted:
-        head = PReLUHead(p, width, weight_decay=decay, **common).fit(task.x, task.y)
+        head = PReLUHead(p, width, **{**common, "weight_decay": decay}).fit(task.x, task.y)
         return Fitted(head.predict, head.robust_radius)
 
     def merged(fine: np.ndarray, decay: float) -> Fitted:
-        head = PReLUHead(1.0, width // FOUND, weight_decay=decay, **common).fit(task.x, fine)
+        head = PReLUHead(1.0, width // FOUND, **{**common, "weight_decay": decay}).fit(task.x, fine)
         net = MergedHead(head.to_torch(), _signs())
         return fitted(net, lipschitz=net.lipschitz())
 
     def added(labels: str, p: float, decay: float) -> Fitted:
-        head = DecoupledHead(labels, FOUND, p, width // FOUND, weight_decay=decay, **common)
+        head = DecoupledHead(labels, FOUND, p, width // FOUND, **{**common, "weight_decay": decay})
         head.fit(task.x, task.y, fine_labels=classes if labels == "given" else None)
         return Fitted(head.predict, head.robust_radius)
 

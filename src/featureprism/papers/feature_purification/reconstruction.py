@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from sklearn.linear_model import Lasso
 from torch import Tensor
 
 from featureprism.context import Context
@@ -40,6 +39,8 @@ class Reconstruction(Setting):
 
 def lasso_codes(atoms: Tensor, targets: Tensor, penalty: float) -> Tensor:
     """argmin_c ½‖Σ_i c_i a_i - t‖² + λ‖c‖_1 for every target: atoms (h, d), targets (n, d), codes (n, h)."""
+    from sklearn.linear_model import Lasso  # takes a second
+
     model = Lasso(
         alpha=penalty / atoms.shape[1], fit_intercept=False, precompute=True, max_iter=20000, tol=1e-3
     )
