@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from featureprism.papers.gmm_flow import PAPER
+from featureprism.papers.gmm_flow.window import Window, window_settings
 
 
 def _tiny(item, **changes):
@@ -41,7 +42,12 @@ TINY = {
         for setting in _tiny(
             "theorem-1", dim=40, positive=2, negative=2, per_cluster=20, num_times=3, test_points=2
         )
-        if setting.series == "masses" or setting.alpha >= 0.1
+        if not isinstance(setting, Window) and (setting.series == "masses" or setting.alpha >= 0.1)
+    ]
+    + [
+        replace(setting, dim=20, per_cluster=10, alpha=3 * setting.alpha, num_times=3)
+        for setting in window_settings(3)
+        if setting.p != 2.5 and setting.alpha != 0.05
     ],
     "gmm-flow/propositions": [
         replace(
