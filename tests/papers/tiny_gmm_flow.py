@@ -6,9 +6,11 @@ from featureprism.papers.gmm_flow import PAPER
 from featureprism.papers.gmm_flow.window import Window, window_settings
 
 
+_QUICK = {e.item: e.settings("quick") for e in PAPER.experiments}
+
+
 def _tiny(item, **changes):
-    experiment = next(e for e in PAPER.experiments if e.item == item)
-    return [replace(setting, **changes) for setting in experiment.settings("quick")]
+    return [replace(setting, **changes) for setting in _QUICK[item]]
 
 
 _MODEL = {
@@ -38,16 +40,25 @@ TINY = {
     "gmm-flow/figure-6": _tiny("figure-6", **_DESCENT),
     "gmm-flow/figure-7": _tiny("figure-7", max_cells=1, **_MODEL),
     "gmm-flow/theorem-1": [
-        setting
-        for setting in _tiny(
-            "theorem-1", dim=40, positive=2, negative=2, per_cluster=20, num_times=3, test_points=2
-        )
-        if not isinstance(setting, Window) and (setting.series == "masses" or setting.alpha >= 0.1)
-    ]
-    + [
-        replace(setting, dim=20, per_cluster=10, alpha=3 * setting.alpha, num_times=3)
-        for setting in window_settings(3)
-        if setting.p != 2.5 and setting.alpha != 0.05
+        *(
+            replace(
+                setting,
+                dim=40,
+                positive=2,
+                negative=2,
+                per_cluster=20,
+                num_times=3,
+                test_points=1,
+                max_cells=1,
+            )
+            for setting in _QUICK["theorem-1"]
+            if not isinstance(setting, Window) and (setting.series == "masses" or setting.alpha >= 0.1)
+        ),
+        *(
+            replace(setting, dim=20, per_cluster=10, alpha=3 * setting.alpha, num_times=3)
+            for setting in window_settings(3)
+            if (setting.series, setting.p) in (("window", 3.0), ("fixed D", 4.0)) and setting.alpha != 0.05
+        ),
     ],
     "gmm-flow/propositions": [
         replace(
