@@ -5,7 +5,6 @@ from dataclasses import replace
 from featureprism.papers.gmm_flow import PAPER
 from featureprism.papers.gmm_flow.window import Window, window_settings
 
-
 _QUICK = {e.item: e.settings("quick") for e in PAPER.experiments}
 
 
@@ -59,6 +58,11 @@ TINY = {
             for setting in window_settings(3)
             if (setting.series, setting.p) in (("window", 3.0), ("fixed D", 4.0)) and setting.alpha != 0.05
         ),
+    ],
+    "gmm-flow/alignment": [
+        replace(setting, dim=30, per_cluster=20, alpha=setting.alpha / 2)
+        for setting in _QUICK["alignment"]
+        if setting.whole or (setting.series == "alpha" and setting.alpha in (0.2, 0.07))
     ],
     "gmm-flow/propositions": [
         replace(

@@ -125,6 +125,25 @@ def theorem_1(rows: Rows) -> Figure:
     return figure
 
 
+def alignment(rows: Rows) -> Figure:
+    """Cosines of one neuron of each kind at the largest α, and t₁ against α with its law."""
+    figure, (left, right) = panels(2, width=3.9, height=3.0)
+    phases = rows.of("phase")
+    first = rows.of("track", series="alpha", alpha=max(r["alpha"] for r in phases), seed=rows.seeds[0])
+    for colour, (kind, own) in zip(COLOURS, first.groups("neuron").items(), strict=False):
+        left.plot(own.column("time"), own.column("own"), color=colour, label=f"{kind}: own centre")
+        left.plot(own.column("time"), own.column("other"), color=colour, linestyle=":", linewidth=1)
+    left.set(xlabel="time", ylabel="cosine", xlim=(0, 3), title="(a) dotted: a centre of the other class")
+    left.legend(loc="center right")
+    for colour, (p, own) in zip(COLOURS, phases.groups("p").items(), strict=False):
+        x, low, mean, high = over_seeds(own, "alpha", "t1")
+        right.errorbar(x, mean, [mean - low, high - mean], fmt="o", color=colour, label=f"p = {p:g}")
+        right.plot(*over_seeds(own, "alpha", "predicted_t1")[::2], color=colour, linestyle="--", linewidth=1)
+    right.set(xscale="log", xlabel="α", ylabel="t₁", title="(b) time to align; dashed: nominal")
+    right.legend()
+    return figure
+
+
 def propositions(rows: Rows) -> Figure:
     """Robust error of every classifier at √2/2, and the exact radii of Bayes and F^(p)."""
     figure, (left, right) = panels(2, width=3.9, height=3.0)
@@ -158,5 +177,6 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "gmm-flow/figure-6": descent,
     "gmm-flow/figure-7": robust_accuracy,
     "gmm-flow/theorem-1": theorem_1,
+    "gmm-flow/alignment": alignment,
     "gmm-flow/propositions": propositions,
 }

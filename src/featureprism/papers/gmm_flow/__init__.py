@@ -1,11 +1,14 @@
 """Min & Vidal, "Gradient Flow Provably Learns Robust Classifiers for Orthonormal GMMs", ICML 2025 (PMLR 267)."""
 
 from featureprism.experiment import Paper
+from featureprism.papers.gmm_flow.alignment import ALIGNMENT
 from featureprism.papers.gmm_flow.dynamics import FIGURE_4, FIGURE_5, FIGURE_6
 from featureprism.papers.gmm_flow.propositions import PROPOSITIONS
 from featureprism.papers.gmm_flow.robustness import FIGURE_2, FIGURE_7
 from featureprism.papers.gmm_flow.theorem import THEOREM_1
 
 PAPER = Paper(
-    "gmm-flow", str(__doc__), (FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, THEOREM_1, PROPOSITIONS)
+    "gmm-flow",
+    str(__doc__),
+    (FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, THEOREM_1, ALIGNMENT, PROPOSITIONS),
 )

@@ -1,0 +1,110 @@
+"""The alignment phase of gmm-flow in sharp laws, the constants its lemmas print, and the growth under other losses.
+
+Times are on the clock of the per-cluster loss, while f ≈ 0 and without noise unless said otherwise. Source: Min & Vidal, ICML 2025,
+Section 3.2.3 and Appendices A, F and G; the laws are their nominal equations, solved.
+"""
+
+import math
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from featureprism.theory.gmm_flow import Setting, nominal_alignment_field
+
+STEPS = 1000  # of the fourth-order integration of the nominal equations; 1e-8 over the times in use
+
+
+class Nominal(NamedTuple):
+    """Cosines (times, h, k) and growth of the log-norms (times, h) along the nominal alignment."""
+
+    times: Float[Tensor, " t"]
+    cosines: Float[Tensor, "t h k"]
+    growth: Float[Tensor, "t h"]
+
+
+def nominal_alignment(
+    c: Float[Tensor, "h k"],
+    signs: Float[Tensor, " h"],
+    labels: Float[Tensor, " k"],
+    p: float,
+    t_end: float,
+) -> Nominal:
+    """The nominal equation of (13) with all clusters, and ρ' = s Σ_l y_l [c_l]₊^p, by Runge-Kutta of order 4."""
+    step = t_end / STEPS
+
+    def field(state: Tensor) -> Tensor:
+        now = state[:, :-1]
+        grows = signs * ((now.clamp_min(0) ** p) @ labels)
+        return torch.cat([nominal_alignment_field(now, signs, labels, p), grows.unsqueeze(1)], dim=1)
+
+    state = torch.cat([c, torch.zeros_like(c[:, :1])], dim=1)
+    states = [state]
+    for _ in range(STEPS):
+        k1 = field(state)
+        k2 = field(state + step / 2 * k1)
+        k3 = field(state + step / 2 * k2)
+        state = state + step / 6 * (k1 + 2 * k2 + 2 * k3 + field(state + step * k3))
+        states.append(state)
+    every = torch.stack(states)
+    return Nominal(torch.arange(STEPS + 1).double() * step, every[..., :-1], every[..., -1])
+
+
+def aligning_time(start: float, end: float, p: float) -> float:
+    """Time of dc/dt = p c^(p-1)(1-c²) from one cosine to another: ∫ dξ/(p tanh^(p-1) ξ), c = tanh ξ.
+
+    Towards 1 it grows like ln(1/(1-c))/(2p), so t₁ like ln(1/α)/p.
+    """
+    xi = torch.linspace(math.atanh(start), math.atanh(end), 4001, dtype=torch.float64)
+    return float(torch.trapezoid(torch.tanh(xi) ** (1 - p), xi)) / p
+
+
+def mass_gain(start: float, end: float, p: float) -> float:
+    """S at cosine `end` ÷ S at cosine `start` while f ≈ 0: ((1-c₀²)/(1-c²))^(1/p), as d ln S/dc = 2c/(p(1-c²)).
+
+    The law behind Lemma 14. For a void neuron, repelled by one centre of the other class from c₀ to 0, it is (1-c₀²)^(1/p) < 1: behind
+    Lemma 16.
+    """
+    return ((1 - start**2) / (1 - end**2)) ** (1 / p)
+
+
+def lemma_5(gap: float, p: float) -> tuple[float, float]:
+    """(Δ̃₁, Δ̃₂) as printed: √((1/(1-Δ)² - 1)/2) and 1 - (1 - √(2Δ))^(p-2).
+
+    The first is no lower bound of c_k(0) for Δ > 1 - 1/√2; the sharp one is √(2Δ - Δ²) (corrected).
+    """
+    return math.sqrt(((1 - gap) ** -2 - 1) / 2), 1 - (1 - math.sqrt(2 * gap)) ** (p - 2)
+
+
+def alignment_end(s: Setting, width: int, log_eps: float) -> float:
+    """t₂ as printed in the proof of Proposition 4 and in Lemma 8: ln(1/(2^(p-1)√h ε))/(2^(p+2)K).
+
+    At ε = α^(8K) it is below 2^(1-p) ln(1/α), while t₁ grows like ln(1/α)/p, and 2^(1-p) < 1/p for every p > 2: [t₁, t₂] is empty
+    for small α. It takes ε ≤ α^(2^(p+2)K/p). Sharp: S grows like e^(2t), so f is small until about ln(1/ε).
+    """
+    return -((s.p - 1) * math.log(2) + 0.5 * math.log(width) + log_eps) / (2 ** (s.p + 2) * s.num_clusters)
+
+
+def travel_time_9(rate: float, start: float, p: float) -> float:
+    """Lemma 9: from z' ≥ C z^(p-1), T ≤ 1/((p-2) C z₀^(p-2))."""
+    return 1 / ((p - 2) * rate * start ** (p - 2))
+
+
+def travel_time_10(rate: float, end: float) -> float:
+    """Lemma 10: from z' ≥ C(1-z), T ≤ ln(1/(1-z₁))/C."""
+    return math.log(1 / (1 - end)) / rate
+
+
+def travel_time_15(start: float, end: float, gap: float) -> float:
+    """Lemma 15: from z' ≥ (1-z-Δ)z, T ≤ 2(ln 1/(1-z₁-Δ) + ln 1/z₀), for Δ < ¼ and z₀ ≤ ¼."""
+    return 2 * (math.log(1 / (1 - end - gap)) + math.log(1 / start))
+
+
+def second_leg(alpha: float, p: float) -> tuple[float, float]:
+    """(printed, corrected) bound on the time from c = √(4/5) to 1 - α², second term of t̄₁.
+
+    Printed: rate p(2^(p-1) - 2), which is no lower bound of p c^(p-1)(1 - 2^(2-p)); corrected: p(4/5)^((p-1)/2)(1 - 2^(2-p)).
+    """
+    right = p * 0.8 ** ((p - 1) / 2) * (1 - 2 ** (2 - p))
+    return travel_time_10(p * (2 ** (p - 1) - 2) / 2, 1 - alpha**2), travel_time_10(right / 2, 1 - alpha**2)

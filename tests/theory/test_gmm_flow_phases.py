@@ -1,0 +1,87 @@
+"""The laws of the alignment phase against their equations, and the printed constants against brute force."""
+
+import math
+
+import pytest
+import torch
+
+from featureprism.probes import cosines, nondegeneracy_gap, nondegeneracy_margin
+from featureprism.theory import gmm_flow_phases as phases
+from featureprism.theory.gmm_flow import Setting
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
+def test_one_centre_alone_has_closed_forms(p):
+    c = torch.tensor([[0.4]]).double()
+    law = phases.nominal_alignment(c, torch.ones(1).double(), torch.ones(1).double(), p, 3.0)
+    end = float(law.cosines[-1])
+    assert phases.aligning_time(0.4, end, p) == pytest.approx(3.0, rel=1e-5)
+    assert math.exp(2 * float(law.growth[-1])) == pytest.approx(phases.mass_gain(0.4, end, p), rel=1e-5)
+    # t₁ grows like ln(1/α)/p
+    slower = phases.aligning_time(0.4, 1 - 1e-6, p) - phases.aligning_time(0.4, 1 - 1e-4, p)
+    assert slower == pytest.approx(math.log(10) / p, rel=1e-3)
+
+
+def test_a_void_neuron_is_repelled_and_shrinks():
+    c = torch.tensor([[-0.3, 0.5]]).double()
+    labels = torch.tensor([1.0, -1.0]).double()
+    law = phases.nominal_alignment(c, torch.ones(1).double(), labels, 3.0, 400.0)
+    assert float(law.cosines[-1, 0, 1]) < 0.01
+    assert float(law.cosines[-1, 0, 0]) < -0.3
+    assert math.exp(2 * float(law.growth[-1])) == pytest.approx(phases.mass_gain(0.5, 0.0, 3.0), rel=1e-3)
+
+
+def test_a_centre_of_the_other_class_speeds_the_own_one_up():
+    """Lemmas 6 and 7 ask for |c_l| < c_k for these centres too, without need."""
+    signs, labels = torch.ones(2).double(), torch.tensor([1.0, -1.0]).double()
+    c = torch.tensor([[0.4, 0.0], [0.4, 0.7]]).double()
+    law = phases.nominal_alignment(c, signs, labels, 3.0, 0.2)
+    assert float(law.cosines[-1, 1, 0]) > float(law.cosines[-1, 0, 0]) > 0.4
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
+def test_travel_times_bound_their_equations(p):
+    """Lemmas 9, 10 and 15, by stepping through the equation with equality."""
+
+    def travel(speed, start, end, step=1e-3):
+        z, t = start, 0.0
+        while z < end:
+            z, t = z + step * speed(z + step / 2 * speed(z)), t + step
+        return t
+
+    assert travel(lambda z: 2 * z ** (p - 1), 0.3, 0.9) <= phases.travel_time_9(2, 0.3, p) + 2e-3
+    assert travel(lambda z: 2 * (1 - z), 0.3, 0.99) <= phases.travel_time_10(2, 0.99) + 2e-3
+    assert travel(lambda z: (0.8 - z) * z, 0.01, 0.79) <= phases.travel_time_15(0.01, 0.79, 0.2)
+    # sharp enough to be missed: from nearer to 0 the first and the third double and grow
+    assert travel(lambda z: 2 * z ** (p - 1), 0.02, 0.9) > 0.5 * phases.travel_time_9(2, 0.02, p)
+
+
+def test_lemma_5_holds_up_to_its_gap_and_fails_above(generator):
+    w = torch.randn(20_000, 3, generator=generator).double()
+    centres, labels, signs = torch.eye(3).double()[:2], torch.ones(2).double(), torch.ones(len(w)).double()
+    c = cosines(w, centres)
+    inside = c.amax(dim=1) > 0
+    gap = nondegeneracy_gap(nondegeneracy_margin(w, signs, centres, labels))[inside]
+    nearest, second = c[inside].amax(dim=1), c[inside].amin(dim=1)
+    printed = torch.tensor([phases.lemma_5(float(g), 3.0)[0] for g in gap]).double()
+    small = gap <= 1 - 2**-0.5
+    assert bool((nearest >= printed - 1e-9)[small].all())
+    assert not bool((nearest >= printed)[~small].all())
+    assert bool((nearest >= (2 * gap - gap**2).sqrt() - 1e-9).all())  # corrected
+    ratio = torch.where(second > 0, second / nearest, torch.zeros_like(second))
+    assert bool((ratio <= 1 - (2 * gap).sqrt() + 1e-9)[second > 0].all())  # (F.2)
+
+
+def test_the_printed_second_leg_is_too_short_for_p_4_and_small_noise():
+    for p, alpha in ((3.0, 0.01), (4.0, 0.01)):
+        leg = phases.aligning_time(math.sqrt(0.8), 1 - alpha**2, p)
+        printed, corrected = phases.second_leg(alpha, p)
+        assert leg <= corrected
+        assert (leg <= printed) == (p == 3.0)
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
+def test_the_printed_end_of_the_phase_comes_before_its_beginning(p):
+    for alpha in (1e-2, 1e-4, 1e-6):
+        s = Setting(dim=100, positive=2, negative=2, alpha=alpha, per_cluster=100, p=p)
+        assert phases.alignment_end(s, 1, s.log_epsilon) < phases.aligning_time(0.7, 1 - alpha**2, p)
