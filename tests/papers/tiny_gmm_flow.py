@@ -64,6 +64,7 @@ TINY = {
         for setting in _QUICK["alignment"]
         if setting.whole or (setting.series == "alpha" and setting.alpha in (0.2, 0.07))
     ],
+    "gmm-flow/losses": _tiny("losses", dim=30, per_cluster=20, after=20.0, num_times=3),
     "gmm-flow/propositions": [
         replace(
             setting, alpha=0.01 if setting.classifier == "flow" else 0.1

@@ -7,7 +7,7 @@ import torch
 
 from featureprism.probes import cosines, nondegeneracy_gap, nondegeneracy_margin
 from featureprism.theory import gmm_flow_phases as phases
-from featureprism.theory.gmm_flow import Setting
+from featureprism.theory.gmm_flow import Setting, nominal_mass
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
@@ -85,3 +85,27 @@ def test_the_printed_end_of_the_phase_comes_before_its_beginning(p):
     for alpha in (1e-2, 1e-4, 1e-6):
         s = Setting(dim=100, positive=2, negative=2, alpha=alpha, per_cluster=100, p=p)
         assert phases.alignment_end(s, 1, s.log_epsilon) < phases.aligning_time(0.7, 1 - alpha**2, p)
+
+
+def test_masses_under_each_loss_solve_their_equations():
+    times = torch.tensor([0.0, 1.0, 2.0, 4.0]).double()
+    logistic_curve = [nominal_mass(0.01, float(t)) for t in times]
+    assert phases.mass_under("square", 0.01, times).tolist() == pytest.approx(logistic_curve, rel=1e-4)
+    for kind in ("exponential", "logistic"):
+        near = torch.tensor([9.99, 10.0, 10.01]).double()
+        low, mass, high = phases.mass_under(kind, 0.01, near).tolist()
+        pull = float(phases.PULLS[kind](torch.tensor(mass).double()))
+        assert (high - low) / 0.02 == pytest.approx(2 * mass * pull, rel=1e-3)
+    late = float(phases.mass_under("exponential", 0.5, torch.tensor([1e6]).double()))
+    assert late == pytest.approx(math.log(2e6 * math.log(2e6)), rel=0.02)
+
+
+def test_the_tilt_under_the_exponential_loss_solves_its_equation():
+    """δ' = -(p/2S)(δ + (pS - p + 1)) in units of Ĉμ, from S near 0 to 8, by small steps."""
+    p, mass, departure, step = 3.0, 0.01, 2.0, 1e-4
+    while mass < 8:
+        departure -= step * p / (2 * mass) * (departure + p * mass - p + 1)
+        mass += step
+    s = Setting(dim=400, positive=1, negative=1, alpha=0.1, per_cluster=100, p=p)
+    tilt = math.hypot(0.01, departure * 0.01 / 200)
+    assert phases.tilt_under_margin_loss(s, 8.0) == pytest.approx(tilt, rel=1e-4)

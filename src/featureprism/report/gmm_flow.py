@@ -144,6 +144,21 @@ def alignment(rows: Rows) -> Figure:
     return figure
 
 
+def losses(rows: Rows) -> Figure:
+    """Best-scale distance and mean mass under each loss, against the time since learning."""
+    figure, (left, right) = panels(2, width=3.9, height=3.0)
+    clean = rows.of("time", series="clean").where(lambda row: row["after"] >= 1)
+    for colour, (loss, own) in zip(COLOURS, clean.groups("loss").items(), strict=False):
+        band(left, *over_seeds(own, "after", "over_tilt_law"), colour, loss)
+        band(right, *over_seeds(own, "after", "mass"), colour, loss)
+    guide(left, 1.0, "κ α/√N", along="y")
+    left.set(xscale="log", yscale="log", xlabel="time since learning", ylabel="least sup |c f - F| ÷ κ α/√N")
+    left.set_title("(a) only the square loss drifts away")
+    right.set(xscale="log", xlabel="time since learning", ylabel="mean cluster mass", title="(b) growth")
+    left.legend()
+    return figure
+
+
 def propositions(rows: Rows) -> Figure:
     """Robust error of every classifier at √2/2, and the exact radii of Bayes and F^(p)."""
     figure, (left, right) = panels(2, width=3.9, height=3.0)
@@ -178,5 +193,6 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "gmm-flow/figure-7": robust_accuracy,
     "gmm-flow/theorem-1": theorem_1,
     "gmm-flow/alignment": alignment,
+    "gmm-flow/losses": losses,
     "gmm-flow/propositions": propositions,
 }

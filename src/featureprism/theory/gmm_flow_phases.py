@@ -108,3 +108,39 @@ def second_leg(alpha: float, p: float) -> tuple[float, float]:
     """
     right = p * 0.8 ** ((p - 1) / 2) * (1 - 2 ** (2 - p))
     return travel_time_10(p * (2 ** (p - 1) - 2) / 2, 1 - alpha**2), travel_time_10(right / 2, 1 - alpha**2)
+
+
+PULLS = {
+    "square": lambda S: 1 - S,
+    "exponential": lambda S: torch.exp(-S),
+    "logistic": lambda S: torch.sigmoid(-S),
+}  # -∂ℓ/∂f at margin S, y = 1
+
+
+def mass_under(kind: str, start: float, times: Float[Tensor, " t"]) -> Float[Tensor, " t"]:
+    """S(t) of dS/dt = 2 S·(-∂ℓ/∂f)(S) from S(0) = start, for t ≥ 0: the nominal growth of a cluster mass under a loss.
+
+    Appendix A prints z' = e^(-z) z for the exponential loss, without the factor 2 of the 1/N clock; it ends like ln(2t ln 2t). By
+    inverting t(S) = ∫ dS/(2S·pull), on a grid of ln S that is dense near 1, where the square loss ends.
+    """
+    low, high = math.log(start), math.log(1 - 1e-12) if kind == "square" else math.log(60.0)
+    share = torch.linspace(0, 1, 200_001, dtype=torch.float64)
+    log_mass = high - (high - low) * (1 - share) ** 4  # never quite `high` twice
+    log_mass = log_mass[log_mass.diff(prepend=log_mass[:1] - 1) > 0]
+    speed = 2 * PULLS[kind](log_mass.exp())
+    passed = torch.cumulative_trapezoid(1 / speed, log_mass)
+    passed = torch.cat([torch.zeros(1, dtype=torch.float64), passed])
+    index = torch.searchsorted(passed, times).clamp(1, len(passed) - 1)
+    part = (times - passed[index - 1]) / (passed[index] - passed[index - 1])
+    return (log_mass[index - 1] + part.clamp_max(1) * (log_mass[index] - log_mass[index - 1])).exp()
+
+
+def tilt_under_margin_loss(s: Setting, mass: float) -> float:
+    """Expected tilt of a neuron whose cluster has this mass, under the exponential loss (and the logistic one for large masses).
+
+    Points weigh e^(-S z^p), so u' = p e^(-S)(ε̄ - τ - (pS - p + 1)Ĉμ) while S' = 2S e^(-S): in the time ln S the tilt follows
+    ε̄ - (p²S/(p+2) - p + 1)Ĉμ. As S grows like ln t, the drift that is linear in t under the square loss is logarithmic here. Not in
+    the paper, which leaves classification losses open (Appendix A).
+    """
+    drifted = (s.p**2 * mass / (s.p + 2) - s.p + 1) * s.alpha**2 / math.sqrt(s.dim * s.per_cluster)
+    return math.hypot(s.alpha / math.sqrt(s.per_cluster), drifted)

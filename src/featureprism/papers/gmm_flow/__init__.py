@@ -3,6 +3,7 @@
 from featureprism.experiment import Paper
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT
 from featureprism.papers.gmm_flow.dynamics import FIGURE_4, FIGURE_5, FIGURE_6
+from featureprism.papers.gmm_flow.losses import LOSSES
 from featureprism.papers.gmm_flow.propositions import PROPOSITIONS
 from featureprism.papers.gmm_flow.robustness import FIGURE_2, FIGURE_7
 from featureprism.papers.gmm_flow.theorem import THEOREM_1
@@ -10,5 +11,5 @@ from featureprism.papers.gmm_flow.theorem import THEOREM_1
 PAPER = Paper(
     "gmm-flow",
     str(__doc__),
-    (FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, THEOREM_1, ALIGNMENT, PROPOSITIONS),
+    (FIGURE_2, FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, THEOREM_1, ALIGNMENT, LOSSES, PROPOSITIONS),
 )
