@@ -32,6 +32,8 @@ _DESCENT = {
 }
 TINY = {
     "gmm-flow/figure-2": _tiny("figure-2", max_cells=1, **_MODEL),
+    "gmm-flow/figure-2-one-start": _tiny("figure-2-one-start", max_cells=1, **_MODEL | {"width": 8}),
+    "gmm-flow/figure-7-recipes": _tiny("figure-7-recipes", **_MODEL)[:2],
     "gmm-flow/figure-4": _tiny(
         "figure-4", dim=40, per_cluster=5, positive=2, negative=2, width=8, num_times=5
     ),
@@ -65,6 +67,7 @@ TINY = {
         if setting.whole or (setting.series == "alpha" and setting.alpha in (0.2, 0.07))
     ],
     "gmm-flow/losses": _tiny("losses", dim=30, per_cluster=20, after=20.0, num_times=3),
+    "gmm-flow/metrics": _tiny("metrics", dim=40, test_points=5),
     "gmm-flow/propositions": [
         replace(
             setting, alpha=0.01 if setting.classifier == "flow" else 0.1

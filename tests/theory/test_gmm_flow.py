@@ -173,3 +173,11 @@ def test_distances_of_a_tilt_and_of_a_mass():
     assert theory.window_length(setting(p=3.0)) == pytest.approx(10)
     later = theory.drift_rate(s, 10 + theory.drift_delay(3.0))
     assert later == pytest.approx(81 * 1e-4 * 10 / 1e4)
+
+
+def test_the_best_radius_in_other_metrics():
+    difference = torch.tensor([3.0, -4.0]).double()
+    assert [theory.largest_radius(difference, q) for q in (1, 2, math.inf)] == pytest.approx([3.5, 2.5, 2.0])
+    g = torch.randn(200, 2000, generator=generator_for("metric", 0)).double()
+    shares = 2 * (g**2).sum(dim=1) / 2 / (g.abs().sum(dim=1) * g.abs().amax(dim=1))
+    assert theory.metric_share(2000) == pytest.approx(float(shares.mean()), rel=0.03)

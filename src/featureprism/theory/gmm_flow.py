@@ -58,6 +58,22 @@ def proposition_1(s: Setting) -> float:
     return min(s.positive, s.negative) / s.num_clusters
 
 
+def largest_radius(difference: Float[Tensor, " d"], norm: float) -> float:
+    """Proposition 1 in another metric: ½‖μ_k - μ_l‖_q, because its midpoints are midpoints in every norm."""
+    return float(torch.linalg.vector_norm(difference, norm)) / 2
+
+
+def metric_share(dim: int) -> float:
+    """What the Bayes rule reaches of ½‖μ_k - μ_l‖ in ℓ1 and in ℓ∞ for centres in general position: 2/(‖δ‖₁‖δ‖_∞) of a Gaussian δ.
+
+    The rule is linear between two centres, so its ℓq radius is 1/‖δ‖_q' with the dual q'; both metrics give the same product. It is 1
+    in ℓ2. With ‖δ‖₁ = D√(2/π) and the largest of D entries at their quantile 1 - e^(-γ)/D: about √(π/(4 ln 2D)).
+    """
+    normal = torch.distributions.Normal(torch.tensor(0.0).double(), torch.tensor(1.0).double())
+    largest = float(normal.icdf(torch.tensor(1 - math.exp(-EULER) / (2 * dim)).double()))
+    return math.sqrt(math.pi / 2) / largest
+
+
 def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
     """Rows with an entry ≤ 0 plus columns with an entry ≥ 0; at least min(rows, columns) for every matrix.
 
