@@ -33,7 +33,7 @@ _DESCENT = {
 TINY = {
     "gmm-flow/figure-2": _tiny("figure-2", max_cells=1, **_MODEL),
     "gmm-flow/figure-2-one-start": _tiny("figure-2-one-start", max_cells=1, **_MODEL | {"width": 8}),
-    "gmm-flow/figure-7-recipes": _tiny("figure-7-recipes", **_MODEL)[:2],
+    "gmm-flow/figure-7-recipes": _tiny("figure-7-recipes", **_MODEL | {"width": 8})[1:2],
     "gmm-flow/figure-4": _tiny(
         "figure-4", dim=40, per_cluster=5, positive=2, negative=2, width=8, num_times=5
     ),
@@ -73,7 +73,7 @@ TINY = {
             setting, alpha=0.01 if setting.classifier == "flow" else 0.1
         )  # where the bounds say something
         for setting in _tiny(
-            "propositions", dim=60, per_cluster=20, exact_points=20, noise_draws=1, test_points=3
+            "propositions", dim=60, per_cluster=20, exact_points=20, noise_draws=1, test_points=1, max_cells=1
         )
     ],
 }

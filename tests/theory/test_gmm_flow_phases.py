@@ -109,3 +109,25 @@ def test_the_tilt_under_the_exponential_loss_solves_its_equation():
     s = Setting(dim=400, positive=1, negative=1, alpha=0.1, per_cluster=100, p=p)
     tilt = math.hypot(0.01, departure * 0.01 / 200)
     assert phases.tilt_under_margin_loss(s, 8.0) == pytest.approx(tilt, rel=1e-4)
+
+
+def test_the_critical_power_is_where_the_mean_of_a_class_stops_being_a_maximum():
+    """By brute force: the height Σ_own c^p - Σ_other c^p falls on every side of the mean below it, and rises somewhere above."""
+    for cosine in (0.0, 0.3, 0.6):
+        gram = torch.full((6, 6), cosine).double().fill_diagonal_(1)
+        values, vectors = torch.linalg.eigh(gram)
+        mu = vectors @ torch.diag(values.clamp_min(0).sqrt()) @ vectors.T
+        mean = mu[:3].sum(dim=0) / torch.linalg.vector_norm(mu[:3].sum(dim=0))
+        step = 1e-2 * (mu[0] - mu[1]) / torch.linalg.vector_norm(mu[0] - mu[1])
+        near = (mean + step) / torch.linalg.vector_norm(mean + step)
+
+        def height(u, p, mu=mu):
+            powers = (mu @ u).clamp_min(0) ** p
+            return float(powers[:3].sum() - powers[3:].sum())
+
+        critical = phases.critical_power(cosine, 3, 3)
+        assert height(near, 0.97 * critical) < height(mean, 0.97 * critical)
+        assert height(near, 1.03 * critical) > height(mean, 1.03 * critical)
+    assert phases.critical_power(0.0, 3, 3) == pytest.approx(2.0)
+    assert phases.critical_power(0.5, 4, 0) == pytest.approx(2 + 4 * 0.5 / 0.5)
+    assert phases.averaged_radius(0.2, 4) == pytest.approx(math.sqrt(0.1))

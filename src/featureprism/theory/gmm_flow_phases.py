@@ -144,3 +144,33 @@ def tilt_under_margin_loss(s: Setting, mass: float) -> float:
     """
     drifted = (s.p**2 * mass / (s.p + 2) - s.p + 1) * s.alpha**2 / math.sqrt(s.dim * s.per_cluster)
     return math.hypot(s.alpha / math.sqrt(s.per_cluster), drifted)
+
+
+def critical_power(cosine: float, positive: int, negative: int) -> float:
+    """The power p above which neurons of the positive class leave the mean of its centres for single centres, all cosines equal.
+
+    While f ≈ 0 a direction climbs Σ_own c^p - Σ_other c^p on the sphere. Along a difference of own centres the mean m of K₁ centres is
+    a maximum unless (p-1)(1-ρ)c^(p-2) > K₁c^p - K₂c'^p, with c = cos(m, μ_own), c' = cos(m, μ_other): p > 2 + K₁ρ/(1-ρ) if K₂ = 0, and
+    p > 2 for orthogonal centres. Not in the paper, whose centres are orthonormal.
+    """
+    own = math.sqrt((1 + (positive - 1) * cosine) / positive)
+    other = max(0.0, cosine) / own
+
+    def stays(p: float) -> bool:
+        return (p - 1) * (1 - cosine) * own ** (p - 2) <= positive * own**p - negative * other**p
+
+    low, high = 1.0, 1000.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if stays(middle) else (low, middle)
+    return high
+
+
+def best_radius(cosine: float) -> float:
+    """Half the way between two unit centres with this cosine, √((1-ρ)/2)."""
+    return math.sqrt((1 - cosine) / 2)
+
+
+def averaged_radius(cosine: float, positive: int) -> float:
+    """From a centre to the border between the means of two classes of K₁ centres each: √((1-ρ)/(2K₁)), 1/√K₁ of the best."""
+    return best_radius(cosine) / math.sqrt(positive)

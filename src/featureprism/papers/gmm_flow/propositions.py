@@ -30,7 +30,6 @@ from featureprism.theory import gmm_flow as theory
 from featureprism.training import Loss, balanced_flow
 
 QUANTILES = torch.linspace(0.005, 0.995, 100, dtype=torch.float64)
-MAX_CELLS = 16  # of the proof of a radius; cells are counted, not seconds, so that rows repeat exactly
 NEURONS_PER_CLUSTER = 3  # of the network after gradient flow
 SHARES = (0.5, 1.05, 1.25, 1.5)  # of the ν at which the bound of Proposition 2 stops being vacuous
 
@@ -42,6 +41,9 @@ class Contest(Setting):
     classifier: str
     exact_points: int
     noise_draws: int
+    max_cells: int = (
+        16  # of the proof of a radius; cells are counted, not seconds, so that rows repeat exactly
+    )
 
 
 def _flow_net(data: Mixture, s: Contest, seed: int, progress: Progress) -> TwoLayerNet:
@@ -175,7 +177,7 @@ def _proposition_3(net: TwoLayerNet, data: Mixture, s: Contest) -> list[Row]:
     test = data.test
     starts = structured_starts(net, mu, labels)
     bracket = robust_radius(
-        net, test.x, test.y, starts=starts, upper=1.0, seconds_per_point=inf, max_cells=MAX_CELLS
+        net, test.x, test.y, starts=starts, upper=1.0, seconds_per_point=inf, max_cells=s.max_cells
     )
     row = {
         "kind": "proposition-3",
