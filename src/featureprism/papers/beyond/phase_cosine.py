@@ -118,9 +118,8 @@ def _averaged(own: Rows) -> float:
 
 def _separated(own: Rows) -> float:
     """The least share in the cells well above the critical power."""
-    return (
-        own.where(lambda row: row["p"] >= ABOVE * row["critical_power"]).column("share").min(initial=np.inf)
-    )
+    cells = own.where(lambda row: row["p"] >= ABOVE * (row["critical_power"] or inf))
+    return cells.column("share").min() if len(cells) else nan
 
 
 def _place(own: Rows) -> float:
@@ -134,8 +133,9 @@ def _place(own: Rows) -> float:
 
 
 def best_power(cells: Rows) -> float:
-    """The power with the largest radius."""
-    return cells.column("p")[cells.column("share").argmax()]
+    """The power with the largest radius; NaN if one is missing."""
+    shares = cells.column("share")
+    return cells.column("p")[shares.argmax()] if np.isfinite(shares).all() else nan
 
 
 def _rise(own: Rows) -> float:
