@@ -4,9 +4,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.data import orthogonal_clusters, sample
+from featureprism.attacks import flipping_norm
+from featureprism.data import (
+    class_labels,
+    equicorrelated_centres,
+    orthogonal_centres,
+    orthogonal_clusters,
+    sample,
+    sphere_centres,
+)
 from featureprism.theory import double_edged as theory
-from featureprism.training import log_loss
+from featureprism.training import log_loss, max_margin_network
 
 
 def setting(dim, k, sigma, n=400, coherence=0.0):
@@ -36,7 +44,7 @@ def test_the_printed_perturbation_in_the_small_noise_limit():
     s = setting(10**9, 4, 1e-12)
     assert sum(theory.printed_step(s)) == pytest.approx(9 / (0.5 * 4), rel=1e-6)
     norm = sum(theory.printed_step(s)) * math.sqrt(4 * s.dim)
-    assert norm == pytest.approx(18 * theory.critical_norm(s.dim, 4), rel=1e-6)
+    assert norm == pytest.approx(18 * math.sqrt(s.dim / 4), rel=1e-6)
 
 
 def test_bounds_at_the_worst_case_of_the_assumption():
@@ -108,3 +116,49 @@ def test_size_conditions_and_probabilities():
         assert fits == [True, False]
     assert theory.failure_probability(setting(3000, 4, 0.01, 257)) < 1e-6
     assert theory.test_error_bound(setting(3000, 4, 0.01, 257)) < 1e-9
+
+
+def breaking_steps(mu, labels):
+    """k times the step along u at which each mean flips at the exact KKT point of the means themselves."""
+    net, u = max_margin_network(mu, labels).net, theory.linear_direction(mu, labels)
+    unit = theory.critical_norm(mu, labels)
+    return torch.tensor(
+        [flipping_norm(net, mu[q : q + 1], labels[q : q + 1], u) / unit for q in range(len(mu))]
+    )
+
+
+def test_the_critical_norm_of_orthogonal_and_of_correlated_means(generator):
+    labels = class_labels(3, 3)
+    mu = orthogonal_centres(6, 80, math.sqrt(80), generator=generator)
+    assert theory.critical_norm(mu, labels) == pytest.approx(math.sqrt(80 / 6))
+    mu = equicorrelated_centres(6, 80, math.sqrt(80), 0.3, generator=generator)
+    assert theory.critical_norm(mu, labels) == pytest.approx(math.sqrt(0.7 * 80 / 6))
+    assert breaking_steps(mu, labels).tolist() == pytest.approx([1.0] * 6, rel=1e-5)
+
+
+@pytest.mark.parametrize("positives", [1, 2, 4])
+def test_a_bias_adds_to_the_breaking_norm_of_unequal_classes(positives, generator):
+    """1/(k - k²(1-2c)²/(d+1)) to first order, for orthogonal means."""
+    mu, labels = orthogonal_centres(8, 400, 20.0, generator=generator), class_labels(positives, 8 - positives)
+    expected = 1 + 8 * (1 - 2 * positives / 8) ** 2 / 401
+    assert breaking_steps(mu, labels).tolist() == pytest.approx([expected] * 8, abs=5e-4)
+
+
+def test_the_mean_over_clusters_is_the_law_for_any_means(generator):
+    """Clusters break at different steps, whose mean is 1/k; means of many sizes and cosines, equal classes."""
+    mu = sphere_centres(8, 60, 1.0, generator=generator) * torch.linspace(5, 9, 8).double().unsqueeze(1)
+    steps = breaking_steps(mu, class_labels(4, 4))
+    assert float(steps.max() - steps.min()) > 0.01
+    assert float(steps.mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_the_spread_of_test_points_covers_both_kinds_of_products(generator):
+    """Lemma A.12's conditions hold with it and fail with less, by a loop over pairs."""
+    clusters = orthogonal_clusters(30, 2, 2, 0.5, generator=generator)
+    train, test = sample(clusters, 20, generator=generator), sample(clusters, 9, generator=generator)
+    spread, needed = theory.test_spread(train, test, 0.0), 0.0
+    for i in range(20):
+        for j in range(9):
+            product = float(train.x[i] @ test.x[j])
+            needed = max(needed, abs(product - 30) if train.cluster[i] == test.cluster[j] else abs(product))
+    assert spread == pytest.approx(needed)

@@ -9,6 +9,14 @@ from featureprism.experiment import Rows
 from featureprism.report.style import COLOURS, band, guide, over_seeds, panels, plain_ticks
 
 NAMES = {"usual": "orthogonal means, σ = 1", "sphere": "means on the sphere, σ = 1", "within": "σ = 1/√d"}
+FREE = {
+    "balance": "unequal classes",
+    "correlated": "correlated means",
+    "both": "both",
+    "norms": "unequal norms",
+    "noise": "other noise",
+    "loud": "σ = 2, 3",
+}
 
 
 def kkt(rows: Rows) -> Figure:
@@ -63,15 +71,22 @@ def theorem_4_1(rows: Rows) -> Figure:
 
 
 def theorem_4_2(rows: Rows) -> Figure:
-    """Flip rate against the norm of z, exact and trained."""
-    figure, (axes,) = panels(1, width=4.8, height=3.0)
+    """Flip rate against the norm of z, exact and trained; and the breaking norm over its law where parameters are free."""
+    figure, (axes, free) = panels(2, width=4.4, height=3.0)
     for colour, (case, rates) in zip(COLOURS, rows.of("rate").groups("case").items(), strict=False):
         for network, dashed in (("exact", False), ("trained", True)):
             x, low, mean, high = over_seeds(rates.having(network=network), "share", "rate")
             band(axes, x, low, mean, high, colour, f"{NAMES[case]}, {network}", dashed=dashed)
-    guide(axes, 1.0, "√(d/k)")
-    axes.set(xlabel="‖z‖ ÷ √(d/k)", ylabel="test points flipped", ylim=(-0.02, 1.04))
+    guide(axes, 1.0, "‖u‖/k")
+    axes.set(xlabel="‖z‖ ÷ (‖u‖/k)", ylabel="test points flipped", ylim=(-0.02, 1.04))
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.02))
+    others = rows.of("critical", network="exact").where(lambda row: row["case"] not in NAMES)
+    for height, (case, own) in enumerate(others.groups("case").items()):
+        values = own.column("norm")
+        free.plot(values, np.full(len(values), height), "o", color=COLOURS[height % len(COLOURS)], alpha=0.6)
+        free.text(0.74, height, FREE[case], ha="right", va="center", fontsize=8)
+    guide(free, 1.0, "‖u‖/k")
+    free.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.25), yticks=[], ylim=(5.6, -0.8))
     return figure
 
 

@@ -17,6 +17,7 @@ SHARP_ROBUST = (
     0.5  # of √d: where the network of Theorem 4.1 breaks on orthogonal means; the theorem promises 1/8
 )
 PROMISED_ROBUST = 0.125
+ROUNDING = 1e-9  # of ‖μ‖²/d in float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +34,11 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Separation(Setting):
-    """A setting with its means: p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k; and the Δ of a sample where it is measured."""
+    """A setting with its means: p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k, max |‖μ‖²/d - 1|; the Δ of a sample where measured."""
 
     coherence: float
     balance: float
+    norm_gap: float = 0.0
     measured_spread: float | None = None
 
     @property
@@ -58,7 +60,8 @@ def separation(s: Setting, mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]
     sizes = {f.name: getattr(s, f.name) for f in fields(Setting)}
     gram = (mu @ mu.T).fill_diagonal_(0)
     share = float(torch.minimum((labels > 0).sum(), (labels < 0).sum())) / len(labels)
-    return Separation(**sizes, coherence=float(gram.abs().max()), balance=share)
+    gap = float(((mu**2).sum(dim=1) / s.dim - 1).abs().max())
+    return Separation(**sizes, coherence=float(gram.abs().max()), balance=share, norm_gap=gap)
 
 
 def measured_spread(data: Dataset, coherence: float) -> float:
@@ -70,9 +73,19 @@ def measured_spread(data: Dataset, coherence: float) -> float:
     return max(across, d - float(gram[same].min()), float(gram[same].max()) - 3 * d, 0.0)
 
 
-def on_sample(s: Separation, data: Dataset) -> Separation:
-    """The same with the Δ of a sample in place of the formula."""
-    return replace(s, measured_spread=measured_spread(data, s.coherence))
+def test_spread(data: Dataset, test: Dataset, coherence: float) -> float:
+    """The least Δ with ⟨x, x_i⟩ in [d - Δ, d + Δ] within a cluster and |⟨x, x_i⟩| ≤ p + Δ across, x a test point. Lemmas A.12, D.3."""
+    gram = test.x @ data.x.T
+    same = test.cluster.unsqueeze(1) == data.cluster
+    return max(_largest((gram[same] - data.x.shape[1]).abs()), _largest(gram[~same].abs()) - coherence)
+
+
+def on_sample(s: Separation, data: Dataset, test: Dataset | None = None) -> Separation:
+    """The same with the Δ of a sample in place of the formula, and of test points beside it where they are given."""
+    spread = measured_spread(data, s.coherence)
+    if test is not None:
+        spread = max(spread, test_spread(data, test, s.coherence))
+    return replace(s, measured_spread=spread)
 
 
 def assumption_2_2(s: Separation) -> list[Premise]:
@@ -85,6 +98,7 @@ def assumption_2_2(s: Separation) -> list[Premise]:
         Premise(f"{id}.crowding", "k (p + Δ + 1)", crowd, "<=", room, source),
         Premise(f"{id}.spread", "Δ", s.spread, "<=", s.dim / 21, f"{source}, (A.9)"),
         Premise(f"{id}.sigma", "σ", s.sigma, "<=", 1.0, source),
+        Premise(f"{id}.norms", "max |‖μ‖²/d - 1|", s.norm_gap, "<=", ROUNDING, source),
     ]
 
 
@@ -224,6 +238,13 @@ def critical_step(num_clusters: int) -> float:
     return 1 / num_clusters
 
 
-def critical_norm(dim: int, num_clusters: int) -> float:
-    """√(d/k), the norm of u/k for orthogonal means."""
-    return math.sqrt(dim / num_clusters)
+def critical_norm(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> float:
+    """‖u‖/k for any means and any balance of the classes; √(d/k) only for orthogonal means of norm √d.
+
+    With two directions N = [⟨u₊, x⟩]₊ - [⟨u₋, x⟩]₊ the difference y_q ⟨u₊ - u₋, μ_q⟩ is 1 + e_q, e_q ≥ 0 how far the other direction
+    is below its kink on cluster q. Along u both are on where the output crosses 0, so cluster q breaks at the step
+    (1 + e_q)/Σ_r (1 + e_r): the mean over clusters is 1/k whatever the means, and where the e_q agree (orthogonal means, or equal
+    classes with equal cosines) all clusters break there. A bias adds k (1 - 2c)²/(d + 1) of it in unequal classes. Noise cancels:
+    n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
+    """
+    return float(torch.linalg.vector_norm(linear_direction(mu, labels))) / len(labels)
