@@ -13,6 +13,8 @@ SMALL = {
     "steps": 100,
     "radius_points": 1,
     "variants": ((20, 0.1),),
+    "ratios": (0.5, 2.0),
+    "draws": 2,
 }
 
 

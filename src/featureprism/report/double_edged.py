@@ -44,13 +44,20 @@ def kkt(rows: Rows) -> Figure:
 
 
 def theorem_3_1(rows: Rows) -> Figure:
-    """Residual and test error of every network."""
-    figure, (axes,) = panels(1, width=4.8, height=3.0)
+    """Residual and test error of every network; test error against n/k beside that of lost clusters."""
+    figure, (axes, samples) = panels(2, width=4.2, height=3.0)
     for colour, (case, own) in zip(COLOURS, rows.of("point").groups("case").items(), strict=False):
         residual = own.column("stationarity").clip(min=1e-16)
         axes.plot(residual, own.column("error"), "o", color=colour, label=NAMES[case], alpha=0.6)
     axes.set(xscale="log", xlabel="stationarity residual ÷ ‖θ‖", ylabel="test error", ylim=(-0.001, 0.02))
     axes.legend()
+    for colour, (case, own) in zip(COLOURS, rows.of("sample").groups("case").items(), strict=False):
+        x, low, mean, high = over_seeds(own, "ratio", "error")
+        samples.errorbar(x, mean, [mean - low, high - mean], fmt="o", color=colour, label=case)
+    x, _, law, _ = over_seeds(rows.of("sample"), "ratio", "law")
+    samples.plot(x, law, "--", color="0.4", label="½(1 - 1/k)^n")
+    samples.set(xlabel="training points for each cluster, n/k", ylabel="test error")
+    samples.legend()
     return figure
 
 

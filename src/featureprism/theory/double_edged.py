@@ -190,6 +190,25 @@ def test_error_bound(s: Setting) -> float:
     return 4 * s.points * s.dim ** (-math.log(s.dim) / 2)
 
 
+def lost_share(num_clusters: int, num_points: int) -> float:
+    """(1 - 1/k)^n, the mean share of clusters without a training point."""
+    return (1 - 1 / num_clusters) ** num_points
+
+
+def lost_cluster_error(num_clusters: int, num_points: int) -> float:
+    """½(1 - 1/k)^n: a lost cluster is a coin flip, with sign(0) = -1 as the paper has it (Section 2), and no other point is wrong."""
+    return lost_share(num_clusters, num_points) / 2
+
+
+def lost_cluster_strict_error(num_clusters: int, num_points: int) -> float:
+    """⅝(1 - 1/k)^n where y N(x) ≤ 0 counts as wrong, as in Theorem 3.1.
+
+    On a lost cluster the two directions of a KKT point see independent symmetric numbers (where noise is larger than the biases): both
+    are below their kinks with probability ¼, where N = 0 is wrong for either label, and the other ¾ are a coin flip.
+    """
+    return 5 / 8 * lost_share(num_clusters, num_points)
+
+
 def largest_sum(s: Separation) -> float:
     """S_q ≤ 1/((1 - 2c')(d - Δ + 1)) for every cluster and sign. Lemma A.10; NaN where c' ≥ 1/2 and the lemma says nothing."""
     return 1 / ((1 - 2 * s.crowding) * (s.dim - s.spread + 1)) if s.crowding < 0.5 else math.nan

@@ -1,6 +1,6 @@
 """What the experiments of the paper share: clusters and samples of a setting, and networks trained close to a KKT point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, log, sqrt
@@ -16,6 +16,7 @@ from featureprism.data import (
     equicorrelated_centres,
     orthogonal_centres,
     sample,
+    sample_blocks,
     sphere_centres,
 )
 from featureprism.experiment import Bound, Claim, Rows, Under, Values, under
@@ -138,12 +139,25 @@ MEANS: dict[str, Callable[[Setting, torch.Generator], torch.Tensor]] = {
 }
 
 
+def training_set(s: Setting, clusters: GaussianClusters, seed: int, which: int | str = 0) -> Dataset:
+    """A training sample; `which` names independent ones of the same clusters."""
+    return sample(
+        clusters, s.points, generator=generator_for(f"train {which}", seed), noise=NOISE_LAWS[s.noise]
+    )
+
+
+def test_blocks(s: Setting, clusters: GaussianClusters, seed: int) -> Iterator[Dataset]:
+    """The test points a block at a time: a hundred thousand of them in thousands of dimensions do not fit in memory."""
+    return sample_blocks(
+        clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise]
+    )
+
+
 def problem(s: Setting, seed: int, which: int = 0) -> Problem:
-    """Training and test samples; `which` numbers independent training sets of the same clusters."""
-    clusters, noise = clusters_of(s, seed), NOISE_LAWS[s.noise]
-    train = sample(clusters, s.points, generator=generator_for(f"train {which}", seed), noise=noise)
-    test = sample(clusters, s.test_points, generator=generator_for("test", seed), noise=noise)
-    return Problem(clusters, train, test)
+    """Training and test samples of the clusters; all of both in memory."""
+    clusters = clusters_of(s, seed)
+    test = sample(clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise])
+    return Problem(clusters, training_set(s, clusters, seed, which), test)
 
 
 def separation(s: Setting, data: Problem) -> theory.Separation:
@@ -163,7 +177,12 @@ def critical_norm(data: Problem) -> float:
 
 def premises(s: Setting, data: Problem) -> list[Row]:
     """Assumption 2.2 and the sizes that Theorems 3.1 and 4.2 ask for, as rows."""
-    return [p.as_row() for p in (*theory.assumption_2_2(separation(s, data)), *theory.size_conditions(s))]
+    return premises_of(s, separation(s, data))
+
+
+def premises_of(s: Setting, apart: theory.Separation) -> list[Row]:
+    """The same where the separation is known."""
+    return [p.as_row() for p in (*theory.assumption_2_2(apart), *theory.size_conditions(s))]
 
 
 def inside(rows: Rows) -> Rows:
