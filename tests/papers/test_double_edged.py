@@ -1,5 +1,6 @@
 """What the items of double-edged measure, against known truths."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from featureprism.context import Context
 from featureprism.experiment import Rows, fields_of
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1, Variants
+from featureprism.papers.double_edged.initialisation import passage
 from featureprism.papers.double_edged.kkt import KKT
 from featureprism.papers.double_edged.samples import Sampled, measure_samples
 from featureprism.papers.double_edged.setting import Setting, clusters_of, direction, error_of, problem
@@ -96,3 +98,8 @@ def test_the_law_of_lost_clusters_against_a_simulation(generator):
         0.5 * float((own <= other).double().mean()), abs=0.003
     )
     assert theory.lost_cluster_error(2, 1) == 0.25
+
+
+def test_the_passage_is_interpolated_in_the_logarithm():
+    assert passage([1.0, 4.0, 16.0], [3.0, 2.0, 1.0], 1.5) == pytest.approx(8.0)
+    assert math.isnan(passage([1.0, 4.0], [3.0, 2.0], 1.5))

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from featureprism.experiment import fields_of
 from featureprism.papers.double_edged import PAPER
+from featureprism.papers.double_edged.initialisation import INITIALISATION
 
 SMALL = {
     "points": 30,
@@ -25,7 +26,9 @@ def shrunk(s):
     return replace(s, dim=s.dim // 20, **small)
 
 
-TINY: dict[str, list] = {e.id: [shrunk(s) for s in e.settings("quick")] for e in PAPER.experiments}
+TINY: dict[str, list] = {
+    e.id: [shrunk(s) for s in e.settings("quick")] for e in PAPER.experiments if e is not INITIALISATION
+}
 TINY["double-edged/kkt"] = TINY["double-edged/kkt"][
     :1
 ]  # always 400 steps of three kinds; its claims want no more than the usual case
@@ -34,3 +37,8 @@ TINY["double-edged/theorem-4-2"] = [
     for s in TINY["double-edged/theorem-4-2"]
     if s.cosine in (0.0, 0.3, -0.1) and s.noise in ("gaussian", "signs") and s.sigma != 2
 ]  # one of each kind
+TINY["double-edged/initialisation"] = [
+    replace(s, dim=20, points=40, sigma=0.002, scale=0.3, shares=(1.5,), radius_points=1)
+    for s in INITIALISATION.settings("quick")[1:]
+]  # a few steps to the passage
+SLOW = frozenset({"double-edged/initialisation"})  # brackets at every time of the flow

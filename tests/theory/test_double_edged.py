@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from featureprism.attacks import flipping_norm
+from featureprism.certificates import robust_radius
 from featureprism.data import (
     class_labels,
     equicorrelated_centres,
@@ -13,8 +14,9 @@ from featureprism.data import (
     sample,
     sphere_centres,
 )
+from featureprism.networks import ReLU, TwoLayerNet, robust_margin_classifier
 from featureprism.theory import double_edged as theory
-from featureprism.training import log_loss, max_margin_network
+from featureprism.training import log_loss, margin_descent, max_margin_network
 
 
 def setting(dim, k, sigma, n=400, coherence=0.0):
@@ -162,3 +164,37 @@ def test_the_spread_of_test_points_covers_both_kinds_of_products(generator):
             product = float(train.x[i] @ test.x[j])
             needed = max(needed, abs(product - 30) if train.cluster[i] == test.cluster[j] else abs(product))
     assert spread == pytest.approx(needed)
+
+
+@pytest.mark.parametrize("mixing", [0.0, 0.2, 1 / 3, 1.0])
+def test_the_radius_of_partly_mixed_features(mixing):
+    """Six clusters on the axes, against the bracket of the network itself."""
+    labels = class_labels(3, 3)
+    same = (labels.unsqueeze(1) == labels).double()
+    net = TwoLayerNet(torch.eye(6).double() + mixing * same, labels, activation=ReLU())
+    bracket = robust_radius(net, torch.eye(6).double()[[0, 5]], labels[[0, 5]], gap=0.005, max_cells=200)
+    law = theory.mixed_radius(mixing, 6)
+    assert bool((bracket.certified <= law * 1.0001).all())
+    assert bool((bracket.attacked >= law * 0.9999).all())
+    assert float(bracket.gap.max()) < 0.01
+
+
+def test_when_the_flow_from_the_robust_network_passes(generator):
+    """Flow on the means alone, small steps: the features at the law's ln(1/L) are mixed as much as the law says."""
+    mu, labels = orthogonal_centres(8, 100, 10.0, generator=generator), class_labels(4, 4)
+    robust, scale = robust_margin_classifier(mu, labels), 0.3
+    start = TwoLayerNet(*(scale * p.detach() for p in robust.parameters()), activation=ReLU())
+    law = theory.robust_start_passage(100, 8, scale)
+    run = margin_descent(start, mu, labels, step_size=0.5, steps=round(2 * law))
+    clock = -float(log_loss(labels * run.last(mu).detach(), "exponential"))
+    inputs = (mu @ run.last.W.T).detach() / 100
+    mixing = float(inputs[1, 0] / (inputs[0, 0] - inputs[1, 0]))
+    assert clock == pytest.approx(law, rel=0.03)
+    assert theory.mixed_radius(mixing, 8) == pytest.approx(1.1 / math.sqrt(8), rel=0.02)
+
+
+def test_the_law_of_the_passage_speaks_only_where_it_can():
+    with pytest.raises(ValueError, match="equal size"):
+        theory.robust_start_passage(100, 7)
+    with pytest.raises(ValueError, match="not mixed"):
+        theory.robust_start_passage(100, 8, share=1.4)

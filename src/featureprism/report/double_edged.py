@@ -97,6 +97,26 @@ def theorem_4_2(rows: Rows) -> Figure:
     return figure
 
 
+def initialisation(rows: Rows) -> Figure:
+    """The radius along the flow from a robust network, certified and attacked, against ln(1/L) over the law's passage."""
+    figure, (axes,) = panels(1, width=5.6, height=3.2)
+    laws = {(row["case"], row["dim"], row["seed"]): row["law"] for row in rows.of("passage")}
+    flows = rows.of("flow").groups("case", "dim", "seed")
+    shown: dict[tuple, str] = {}
+    for (case, dim, seed), own in flows.items():
+        colour = shown.setdefault((case, dim), COLOURS[len(shown) % len(COLOURS)])
+        x, name = own.column("clock") / laws[case, dim, seed], f"{case}, d = {dim}"
+        axes.fill_between(x, own.column("certified"), own.column("radius"), color=colour, alpha=0.25)
+        axes.plot(x, own.column("radius"), color=colour, label=name if seed == rows.seeds[0] else None)
+    guide(axes, 1.0, "law: passes 1.1 √(d/k)")
+    guide(axes, 0.5, "√d/2, the start", along="y")
+    axes.set(
+        xscale="log", xlabel="ln(1/L) ÷ the law's passage", ylabel="median radius ÷ √d", ylim=(0.3, 0.75)
+    )
+    axes.legend()
+    return figure
+
+
 def transfer(rows: Rows) -> Figure:
     """Flip rates of one perturbation on networks that never met."""
     figure, axes = panels(2, width=4.4, height=2.6)
@@ -165,6 +185,7 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "double-edged/theorem-3-1": theorem_3_1,
     "double-edged/theorem-4-1": theorem_4_1,
     "double-edged/theorem-4-2": theorem_4_2,
+    "double-edged/initialisation": initialisation,
     "double-edged/transfer": transfer,
     "double-edged/scaling": scaling,
     "double-edged/assumption-2-2": assumption_2_2,

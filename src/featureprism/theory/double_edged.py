@@ -6,6 +6,7 @@ log is base 2 and ln natural, so its logistic loss log(1 + e^-q) has ℓ(0) = 1.
 
 import math
 from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
 
 import torch
 from jaxtyping import Float
@@ -267,3 +268,51 @@ def critical_norm(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> floa
     n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
     """
     return float(torch.linalg.vector_norm(linear_direction(mu, labels))) / len(labels)
+
+
+def mixed_radius(mixing: float, num_clusters: int) -> float:
+    """Radius ÷ √d of N = Σ_j y_j [⟨μ_j, x⟩ + ρ Σ_{l of the class of j} ⟨μ_l, x⟩]₊ at its means, κ = k/2 orthogonal ones a class.
+
+    Move the point's own coordinate, the others of its class and those of the other class by (a, e, c): the output is 0 where
+    1 - a - (κ-1)e = κc =: A, and the other neurons of the class stay on up to e = ρA. The shortest such move is
+    √(B/((1 + (κ-1)ρ)² + B)), B = (κ-1)ρ² + 1/κ; from ρ = 1/κ on it is 1/√k, that of features averaged in full.
+    """
+    half = num_clusters / 2
+    rho = min(mixing, 1 / half)
+    rest = (half - 1) * rho**2 + 1 / half
+    return math.sqrt(rest / ((1 + (half - 1) * rho) ** 2 + rest))
+
+
+def robust_start_passage(dim: int, num_clusters: int, scale: float = 1.0, share: float = 1.1) -> float:
+    """ln(1/L) at which gradient flow from `scale` times Theorem 4.1's network is robust to `share` √(d/k) only; σ → 0, equal classes.
+
+    While its bias is negative a neuron sees its own cluster alone: with input h there and vote v, h' = (d+1)v and v' = h in one clock,
+    so v² - h²/(d+1) stays and b + 2 = (h - 2)/(d+1); b = 0 at h₁ = 2d + 4. From there on all clusters of its class feed it alike: it
+    mixes ρ = G/h₁ of them in, and with M = h₁ + κG, v² - M²/(κ(d+κ)) stays. ln(1/L) = vM, about 4 d^(3/2) at b = 0, times scale².
+    """
+    if num_clusters % 2:
+        raise ValueError(f"The law is for classes of equal size, got {num_clusters} clusters.")
+    half, target = num_clusters / 2, share / math.sqrt(num_clusters)
+    if not 1 / math.sqrt(num_clusters) < target < mixed_radius(0.0, num_clusters):
+        raise ValueError(
+            f"{share:g} √(d/k) is not between √(d/k) and the radius of features that are not mixed."
+        )
+    low, high = 0.0, 1 / half
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mixed_radius(middle, num_clusters) > target else (low, middle)
+    first = 2.0 * dim + 4
+    square = 1 + (first**2 - 4) / (dim + 1)  # v² at b = 0
+    total = first * (1 + half * low)
+    square += (total**2 - first**2) / (half * (dim + half))
+    return scale**2 * total * math.sqrt(square)
+
+
+def noisy_passage_share(s: Setting) -> float:
+    """1/(1 + zσ√d)², z the normal quantile of 1 - k/n: how much earlier noise brings the passage of `robust_start_passage`.
+
+    A neuron is opened by the farthest of the n/k points of another cluster along it, at -b = zσ‖w‖ in place of b = 0; ‖w‖ is then
+    smaller by 1 + zσ√d, and with it everything after, of which ln(1/L) is the square. That one point does it is a guess that fits.
+    """
+    quantile = NormalDist().inv_cdf(1 - s.clusters / s.points)
+    return (1 + quantile * s.sigma * math.sqrt(s.dim)) ** -2

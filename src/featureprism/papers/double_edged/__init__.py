@@ -3,6 +3,7 @@
 from featureprism.experiment import Paper
 from featureprism.papers.double_edged.assumption import ASSUMPTION_2_2
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1
+from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt import KKT
 from featureprism.papers.double_edged.robustness import THEOREM_4_1, THEOREM_4_2
 from featureprism.papers.double_edged.universality import SCALING, TRANSFER
@@ -14,5 +15,5 @@ CITATION = (
 PAPER = Paper(
     "double-edged",
     CITATION,
-    (KKT, THEOREM_3_1, THEOREM_4_1, THEOREM_4_2, TRANSFER, SCALING, ASSUMPTION_2_2),
+    (KKT, THEOREM_3_1, THEOREM_4_1, THEOREM_4_2, INITIALISATION, TRANSFER, SCALING, ASSUMPTION_2_2),
 )
