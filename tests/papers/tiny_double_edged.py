@@ -5,6 +5,7 @@ from dataclasses import replace
 from featureprism.experiment import fields_of
 from featureprism.papers.double_edged import PAPER
 from featureprism.papers.double_edged.initialisation import INITIALISATION
+from featureprism.papers.double_edged.kkt_lab import KKT_LAB, alone
 
 SMALL = {
     "points": 30,
@@ -27,7 +28,9 @@ def shrunk(s):
 
 
 TINY: dict[str, list] = {
-    e.id: [shrunk(s) for s in e.settings("quick")] for e in PAPER.experiments if e is not INITIALISATION
+    e.id: [shrunk(s) for s in e.settings("quick")]
+    for e in PAPER.experiments
+    if e not in (INITIALISATION, KKT_LAB)
 }
 TINY["double-edged/kkt"] = TINY["double-edged/kkt"][
     :1
@@ -41,4 +44,8 @@ TINY["double-edged/initialisation"] = [
     replace(s, dim=20, points=40, sigma=0.002, scale=0.3, shares=(1.5,), radius_points=1)
     for s in INITIALISATION.settings("quick")[1:]
 ]  # a few steps to the passage
+TINY["double-edged/kkt-lab"] = [
+    alone(100, 6),
+    *(replace(s, dim=50, points=30) for s in KKT_LAB.settings("quick")[1:]),
+]
 SLOW = frozenset({"double-edged/initialisation"})  # brackets at every time of the flow

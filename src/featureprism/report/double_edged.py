@@ -43,6 +43,23 @@ def kkt(rows: Rows) -> Figure:
     return figure
 
 
+def kkt_lab(rows: Rows) -> Figure:
+    """ε on the points that stay, with and without the ascent step."""
+    figure, (axes,) = panels(1, width=4.8, height=2.8)
+    for place, own in enumerate(rows.of("forget").groups("case").values()):
+        for key, marker, colour in (("epsilon_before", "o", COLOURS[0]), ("epsilon_after", "D", COLOURS[1])):
+            values = own.column(key)
+            name = (
+                None if place else {"epsilon_before": "doing nothing", "epsilon_after": "after the step"}[key]
+            )
+            axes.plot(np.full(len(values), place), values, marker, color=colour, alpha=0.7, label=name)
+    cases = rows.of("forget").distinct("case")
+    axes.set_xticks(range(len(cases)), [{"alone": "orthogonal points", **NAMES}[case] for case in cases])
+    axes.set(yscale="log", ylabel="ε on the other points", xlim=(-0.5, max(len(cases), 1) - 0.5))
+    axes.legend()
+    return figure
+
+
 def theorem_3_1(rows: Rows) -> Figure:
     """Residual and test error of every network; test error against n/k beside that of lost clusters."""
     figure, (axes, samples) = panels(2, width=4.2, height=3.0)
@@ -182,6 +199,7 @@ def assumption_2_2(rows: Rows) -> Figure:
 
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "double-edged/kkt": kkt,
+    "double-edged/kkt-lab": kkt_lab,
     "double-edged/theorem-3-1": theorem_3_1,
     "double-edged/theorem-4-1": theorem_4_1,
     "double-edged/theorem-4-2": theorem_4_2,

@@ -5,6 +5,7 @@ from featureprism.papers.double_edged.assumption import ASSUMPTION_2_2
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1
 from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt import KKT
+from featureprism.papers.double_edged.kkt_lab import KKT_LAB
 from featureprism.papers.double_edged.robustness import THEOREM_4_1, THEOREM_4_2
 from featureprism.papers.double_edged.universality import SCALING, TRANSFER
 
@@ -15,5 +16,5 @@ CITATION = (
 PAPER = Paper(
     "double-edged",
     CITATION,
-    (KKT, THEOREM_3_1, THEOREM_4_1, THEOREM_4_2, INITIALISATION, TRANSFER, SCALING, ASSUMPTION_2_2),
+    (KKT, KKT_LAB, THEOREM_3_1, THEOREM_4_1, THEOREM_4_2, INITIALISATION, TRANSFER, SCALING, ASSUMPTION_2_2),
 )
