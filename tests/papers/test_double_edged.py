@@ -11,12 +11,13 @@ from featureprism.experiment import Rows, fields_of
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1, Variants
 from featureprism.papers.double_edged.initialisation import passage
 from featureprism.papers.double_edged.kkt import KKT
+from featureprism.papers.double_edged.many_clusters import crowd
 from featureprism.papers.double_edged.samples import Sampled, measure_samples
 from featureprism.papers.double_edged.setting import Setting, clusters_of, direction, error_of, problem
 from featureprism.papers.double_edged.universality import CLAIMS_SCALING, SCALING, NearestNeighbour
 from featureprism.records import Dataset
 from featureprism.theory import double_edged as theory
-from featureprism.training import max_margin_network
+from featureprism.training import NotSeparableError, max_margin_network
 
 
 def test_the_breaking_norm_follows_the_law():
@@ -103,3 +104,21 @@ def test_the_law_of_lost_clusters_against_a_simulation(generator):
 def test_the_passage_is_interpolated_in_the_logarithm():
     assert passage([1.0, 4.0, 16.0], [3.0, 2.0, 1.0], 1.5) == pytest.approx(8.0)
     assert math.isnan(passage([1.0, 4.0], [3.0, 2.0], 1.5))
+
+
+def test_four_clusters_a_dimension_are_not_separable_by_two_directions():
+    """Cover: k random points of random labels in d dimensions are separable with probability 0 for k well above 2d."""
+    data = problem(crowd(8, 40, 10, 1, per_cluster=1), 0)
+    with pytest.raises(NotSeparableError):
+        max_margin_network(data.clusters.mu, data.clusters.labels)
+
+
+def test_free_settings_have_the_classes_norms_and_cosines_they_say():
+    few = clusters_of(replace(Setting.usual(60, 8), positives=1), 0)
+    assert int((few.labels > 0).sum()) == 1
+    uneven = clusters_of(replace(Setting.usual(60, 8), norm_spread=0.3), 0)
+    norms = uneven.mu.norm(dim=1) / math.sqrt(60)
+    assert sorted(norms.tolist()) == pytest.approx(torch.linspace(0.7, 1.3, 8).tolist())
+    mixed = clusters_of(replace(Setting.usual(60, 8), means="mixed cosines"), 0)
+    cosines = (mixed.mu @ mixed.mu.T / 60)[~torch.eye(8, dtype=torch.bool)]
+    assert -0.1 <= float(cosines.min()) < 0 < 0.2 < float(cosines.max()) <= 0.3

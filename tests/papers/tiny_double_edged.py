@@ -6,6 +6,7 @@ from featureprism.experiment import fields_of
 from featureprism.papers.double_edged import PAPER
 from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt_lab import KKT_LAB, alone
+from featureprism.papers.double_edged.many_clusters import MANY_CLUSTERS, crowd
 
 SMALL = {
     "points": 30,
@@ -30,7 +31,7 @@ def shrunk(s):
 TINY: dict[str, list] = {
     e.id: [shrunk(s) for s in e.settings("quick")]
     for e in PAPER.experiments
-    if e not in (INITIALISATION, KKT_LAB)
+    if e not in (INITIALISATION, KKT_LAB, MANY_CLUSTERS)
 }
 TINY["double-edged/kkt"] = TINY["double-edged/kkt"][
     :1
@@ -48,4 +49,13 @@ TINY["double-edged/kkt-lab"] = [
     alone(100, 6),
     *(replace(s, dim=50, points=30) for s in KKT_LAB.settings("quick")[1:]),
 ]
-SLOW = frozenset({"double-edged/initialisation"})  # brackets at every time of the flow
+TINY["double-edged/many-clusters"] = [
+    replace(crowd(4, 6, 30, 5, 2), steps=100, test_points=12, radius_points=1),
+    *(
+        replace(s, dim=60, clusters=4, points=20, test_points=12, radius_points=1)
+        for s in MANY_CLUSTERS.settings("quick")[1:]
+    ),
+]
+SLOW = frozenset(
+    {"double-edged/initialisation", "double-edged/many-clusters"}
+)  # several brackets for each setting

@@ -34,6 +34,7 @@ def test_forgetting_on_orthogonal_points_is_exact():
     assert found.least == pytest.approx(1)
     assert found.share == pytest.approx(math.sqrt(2 / 8))
     assert float(found.net.W.detach()[2].norm()) == pytest.approx(0)
+    assert found.after is not None
     epsilon, delta = approximation(found.after)
     assert epsilon == pytest.approx(0, abs=1e-9)
     assert delta == pytest.approx(0, abs=1e-9)

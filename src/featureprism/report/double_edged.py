@@ -175,6 +175,28 @@ def scaling(rows: Rows) -> Figure:
     return figure
 
 
+def many_clusters(rows: Rows) -> Figure:
+    """Median radii of the network and of the nearest neighbour, in every setting."""
+    figure, (axes,) = panels(1, width=5.2, height=2.8)
+    settings = list(rows.of("neighbour").groups("case", "dim", "clusters"))
+    for height, (case, dim, k) in enumerate(settings):
+        known = {"case": case, "dim": dim, "clusters": k}
+        near = rows.of("neighbour", **known).column("certified") * np.sqrt(0.5)
+        own = rows.of("network", **known).column("radius") / np.sqrt(dim)
+        for values, marker, colour, name in (
+            (near, "D", COLOURS[1], "nearest neighbour, proven"),
+            (own, "o", COLOURS[0], "network, attacked"),
+        ):
+            label = None if height else name
+            axes.plot(values, np.full(len(values), height), marker, color=colour, alpha=0.7, label=label)
+        axes.text(
+            -0.01, height, f"{NAMES.get(case, case)}, d = {dim}, k = {k}", ha="right", va="center", fontsize=8
+        )
+    axes.set(xlabel="median radius ÷ √d", xlim=(0, 0.8), yticks=[], ylim=(len(settings) - 0.4, -0.6))
+    axes.legend()
+    return figure
+
+
 def assumption_2_2(rows: Rows) -> Figure:
     """How far inside or outside Assumption 2.2 each setting is: c' with the printed Δ and with that of the sample."""
     figure, (axes,) = panels(1, width=5.6, height=2.6)
@@ -206,5 +228,6 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "double-edged/initialisation": initialisation,
     "double-edged/transfer": transfer,
     "double-edged/scaling": scaling,
+    "double-edged/many-clusters": many_clusters,
     "double-edged/assumption-2-2": assumption_2_2,
 }
