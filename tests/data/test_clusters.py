@@ -4,12 +4,15 @@ import pytest
 import torch
 
 from featureprism.data import (
+    NOISE_LAWS,
     GaussianClusters,
+    centres_with_cosines,
     equicorrelated_centres,
     orthogonal_clusters,
     orthonormal_clusters,
     sample,
     sample_balanced,
+    sample_blocks,
     sphere_centres,
 )
 
@@ -63,3 +66,30 @@ def test_impossible_mixtures_are_refused(generator):
         GaussianClusters(torch.eye(2), torch.tensor([0.0, 1.0]), 0.1)
     with pytest.raises(ValueError, match="noise_std"):
         GaussianClusters(torch.eye(2), torch.tensor([-1.0, 1.0]), -0.1)
+
+
+def test_centres_have_the_cosines_that_are_asked_for(generator):
+    cosines = torch.tensor([[1.0, 0.3, -0.1], [0.3, 1.0, 0.0], [-0.1, 0.0, 1.0]]).double()
+    mu = centres_with_cosines(cosines, 20, 3.0, generator=generator)
+    torch.testing.assert_close(mu @ mu.T, 9 * cosines)
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        centres_with_cosines(1.9 * torch.eye(3).double() - 0.9, 20, 3.0, generator=generator)
+
+
+@pytest.mark.parametrize("num_points", [5, 64, 101])
+def test_blocks_hold_the_points_of_one_sample(num_points, clusters):
+    whole = sample(clusters, num_points, generator=torch.Generator().manual_seed(3))
+    parts = list(sample_blocks(clusters, num_points, generator=torch.Generator().manual_seed(3), block=16))
+    assert max(len(part.y) for part in parts) <= 16
+    for name in ("x", "y", "cluster"):
+        torch.testing.assert_close(
+            torch.cat([getattr(p, name) for p in parts]), getattr(whole, name), rtol=0, atol=0
+        )
+
+
+@pytest.mark.parametrize("law", NOISE_LAWS)
+def test_every_noise_has_mean_zero_and_unit_variance_on_average(law, generator):
+    noise = NOISE_LAWS[law]((400, 500), generator)
+    assert noise.shape == (400, 500)
+    assert float(noise.mean()) == pytest.approx(0, abs=0.02)
+    assert float((noise**2).mean()) == pytest.approx(1, rel=0.2 if law == "heavy" else 0.02)

@@ -2,6 +2,7 @@
 
 from featureprism.data.clusters import (
     GaussianClusters,
+    centres_with_cosines,
     class_labels,
     equicorrelated_centres,
     orthogonal_centres,
@@ -9,9 +10,11 @@ from featureprism.data.clusters import (
     orthonormal_clusters,
     sample,
     sample_balanced,
+    sample_blocks,
     sphere_centres,
     to_signs,
 )
+from featureprism.data.noise import NOISE_LAWS, Noise
 from featureprism.data.sparse_coding import (
     DICTIONARIES,
     LABEL_WEIGHTS,
@@ -42,14 +45,17 @@ __all__ = [
     "LABEL_WEIGHTS",
     "LAWS",
     "NOISES",
+    "NOISE_LAWS",
     "GaussianClusters",
     "HiddenVector",
     "LabelNoise",
+    "Noise",
     "NoisySample",
     "SparseCoding",
     "SparseSample",
     "XorClusters",
     "best_classifier",
+    "centres_with_cosines",
     "class_labels",
     "dictionary",
     "dictionary_norms",
@@ -61,6 +67,7 @@ __all__ = [
     "power_law",
     "sample",
     "sample_balanced",
+    "sample_blocks",
     "sample_sparse",
     "sample_xor",
     "sphere_centres",

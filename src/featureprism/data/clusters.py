@@ -1,5 +1,6 @@
 """Mixtures of isotropic Gaussians around any centres, split into two classes in any way."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 
@@ -7,7 +8,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.data.noise import Noise, gaussian_noise
 from featureprism.records import Dataset
+
+BLOCK = (
+    4096  # points that are in memory at a time; a multiple of 16, which keeps the numbers those of one draw
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,21 @@ def equicorrelated_centres(
     if not -1 / max(num_clusters - 1, 1) <= cosine < 1:
         raise ValueError(f"{num_clusters} vectors cannot all have cosine {cosine}.")
     gram = torch.full((num_clusters, num_clusters), float(cosine), dtype=torch.float64)
-    gram.fill_diagonal_(1)
-    values, vectors = torch.linalg.eigh(gram)
+    return centres_with_cosines(gram.fill_diagonal_(1), dim, norm, generator=generator)
+
+
+def centres_with_cosines(
+    cosines: Float[Tensor, "k k"], dim: int, norm: float, *, generator: torch.Generator
+) -> Float[Tensor, "k d"]:
+    """Centres of one norm with the given cosines, turned at random: a root of the Gram matrix times an orthonormal frame."""
+    values, vectors = torch.linalg.eigh(cosines.double())
+    if float(values.min()) < -1e-9 or not bool(torch.allclose(torch.diagonal(cosines), values.new_ones(()))):
+        raise ValueError(
+            f"No vectors have these cosines: the matrix must be 1 on its diagonal and positive semidefinite, least eigenvalue "
+            f"{float(values.min()):.3g}."
+        )
     root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
-    return norm * root @ orthogonal_centres(num_clusters, dim, 1.0, generator=generator)
+    return norm * root @ orthogonal_centres(len(cosines), dim, 1.0, generator=generator)
 
 
 def sphere_centres(
@@ -107,18 +124,40 @@ def orthogonal_clusters(
 
 
 def _around(
-    distribution: GaussianClusters, cluster: Int[Tensor, " n"], generator: torch.Generator
+    distribution: GaussianClusters,
+    cluster: Int[Tensor, " n"],
+    generator: torch.Generator,
+    noise: Noise = gaussian_noise,
 ) -> Dataset:
     shape = (len(cluster), distribution.dim)
-    noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-    x = distribution.mu[cluster] + distribution.noise_std * noise
+    x = distribution.mu[cluster] + distribution.noise_std * noise(shape, generator)
     return Dataset(x, distribution.labels[cluster], cluster, distribution.mu)
 
 
-def sample(distribution: GaussianClusters, num_points: int, *, generator: torch.Generator) -> Dataset:
-    """Independent draws: cluster sizes are random."""
+def sample(
+    distribution: GaussianClusters,
+    num_points: int,
+    *,
+    generator: torch.Generator,
+    noise: Noise = gaussian_noise,
+) -> Dataset:
+    """Independent draws: cluster sizes are random. `noise` draws ξ."""
     cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
-    return _around(distribution, cluster, generator)
+    return _around(distribution, cluster, generator, noise)
+
+
+def sample_blocks(
+    distribution: GaussianClusters,
+    num_points: int,
+    *,
+    generator: torch.Generator,
+    noise: Noise = gaussian_noise,
+    block: int = BLOCK,
+) -> Iterator[Dataset]:
+    """The points of `sample` from the same generator, a block at a time, so that any number of them fits in memory."""
+    cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
+    for part in cluster.split(block):
+        yield _around(distribution, part, generator, noise)
 
 
 def sample_balanced(

@@ -15,7 +15,7 @@ from featureprism.networks.constructions import (
     robust_margin_classifier,
     shared_features_net,
 )
-from featureprism.networks.files import load_net, load_points, save_net
+from featureprism.networks.files import load_net, load_points, save_net, save_points
 from featureprism.networks.grouped import BinaryReadout, GroupedNet
 from featureprism.networks.initial import (
     biased_start,
@@ -81,6 +81,7 @@ __all__ = [
     "random_signs",
     "robust_margin_classifier",
     "save_net",
+    "save_points",
     "scores_of",
     "shared_features_net",
     "smoothed_relu",
