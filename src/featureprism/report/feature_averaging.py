@@ -139,16 +139,6 @@ def theorem_4_5(rows: Rows) -> Figure:
     return figure
 
 
-def theorem_4_6(rows: Rows) -> Figure:
-    """The gap to f_FA against the sample size."""
-    figure, (axes,) = panels(1, width=3.8, height=2.8)
-    x, low, mean, high = over_seeds(rows.of("gap"), "num", "gap")
-    band(axes, x, low, mean, high, COLOURS[0], None)
-    axes.loglog(x, mean, "o", color=COLOURS[0])
-    axes.set(xlabel="training points n", ylabel="sup|C f_FA - f| ÷ sup|f|")
-    return figure
-
-
 def theorem_4_7(rows: Rows) -> Figure:
     """Proven and attacked 50 % radius of each seed between √d/10 and √(d/2)."""
     figure, (axes,) = panels(1, width=4.6, height=2.6)
@@ -242,7 +232,6 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-averaging/figure-3": robust_accuracy,
     **{f"feature-averaging/figure-{n}": ablation for n in range(5, 10)},
     "feature-averaging/theorem-4-5": theorem_4_5,
-    "feature-averaging/theorem-4-6": theorem_4_6,
     "feature-averaging/theorem-4-7": theorem_4_7,
     "feature-averaging/proposition-4-8": constructions,
     "feature-averaging/decomposition": decomposition,

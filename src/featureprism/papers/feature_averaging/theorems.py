@@ -1,7 +1,6 @@
-"""Theorems 4.5, 4.6 and 4.7: what descent finds with two labels and with k."""
+"""Theorems 4.5 and 4.7: what descent finds with two labels and with k."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import partial
 from math import log, sqrt
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, below, between, under
-from featureprism.networks import BinaryReadout, averaging_classifier
+from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.figures import universal_accuracy
 from featureprism.papers.feature_averaging.setting import (
     Setting,
@@ -27,19 +26,11 @@ from featureprism.papers.feature_averaging.setting import (
     train_two_class,
     two_class_start,
 )
-from featureprism.probes import sphere_distance
 from featureprism.records import Row
 from featureprism.theory import feature_averaging as theory
 
 BELOW, ABOVE = 0.8, 1.2  # of √(d/k): where points must still hold, and be broken; radii spread by 1 around it
 ASSUMPTIONS = ("assumption-3-2", "assumption-3-3", "assumption-4-3")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleSizes(Setting):
-    """Networks trained on samples of several sizes."""
-
-    sizes: tuple[int, ...]
 
 
 class FeatureFit(NamedTuple):
@@ -169,44 +160,6 @@ CLAIMS_4_5 = (
 )
 
 
-def measure_4_6(s: SampleSizes, seed: int, context: Context) -> list[Row]:
-    """inf_C sup_{‖x‖=√d} |C f_FA - f| ÷ sup|f| for several sample sizes."""
-    rows: list[Row] = []
-    for index, num in enumerate(s.sizes):
-        run = replace(s, points=num)
-        data = problem(run, seed)
-        net = train_two_class(run, data.train, seed)
-        reference = averaging_classifier(data.clusters.mu, data.clusters.labels)
-        # positive homogeneity (the biases are tiny): the unit sphere decides, and |f - C f_FA| is least in C
-        gap = sphere_distance(reference, net, best_scale=True)
-        zero = averaging_classifier(0 * data.clusters.mu, data.clusters.labels)
-        largest = sphere_distance(zero, net)
-        rows.append({"kind": "gap", "num": num, "gap": gap.value / largest.value, "scale": gap.scale * s.dim})
-        premises = theory.premises(run, data.clusters.mu) + theory.training_time(run, s.steps)
-        rows += [{"num": num, **premise.as_row()} for premise in premises]
-        context.progress((index + 1) / len(s.sizes))
-    return rows
-
-
-CLAIMS_4_6 = (
-    of_4_5(
-        "gap",
-        "Theorem 4.6",
-        "the trained network approaches f_FA: sup|C f_FA - f| ÷ sup|f| at the largest n ÷ at the smallest",
-        lambda rows: rows.of("gap").per_seed(lambda run: run.column("gap")[-1] / run.column("gap")[0]),
-        below(1.0),
-    ),
-    of_4_5(
-        "size",
-        "Theorem 4.6",
-        "the gap itself at the largest n",
-        lambda rows: rows.of("gap").per_seed(lambda run: run.column("gap")[-1]),
-        below(0.2),
-        note="the theorem gives an order only",
-    ),
-)
-
-
 def measure_4_7(s: Setting, seed: int, context: Context) -> list[Row]:
     """The trained k-class network: its weights, and the radius of its two-class read-out."""
     data = problem(s, seed)
@@ -257,19 +210,6 @@ THEOREM_4_5 = Experiment(
     measure=measure_4_5,
     claims=CLAIMS_4_5,
     about="Assumptions (constants of their orders set to 1), events of the proof and conclusions, measured on one training run.",
-)
-THEOREM_4_6 = Experiment(
-    id="feature-averaging/theorem-4-6",
-    source="Li et al. 2025, Theorem 4.6",
-    title="The trained network approaches the averaging classifier",
-    scales={
-        "quick": [SampleSizes(sizes=(1000, 2000))],
-        "standard": [SampleSizes(sizes=(1000, 4000, 10_000))],
-        "paper": [SampleSizes(sizes=(1000, 10_000, 50_000))],
-    },
-    measure=measure_4_6,
-    claims=CLAIMS_4_6,
-    about="The least sup-distance on the sphere between the trained network and a multiple of f_FA, relative to its own size.",
 )
 THEOREM_4_7 = Experiment(
     id="feature-averaging/theorem-4-7",
