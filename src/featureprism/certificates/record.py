@@ -87,7 +87,7 @@ def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         try:
-            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y))
+            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y), net.kind)
         except ValueError:
             radius = 0.0
     return Certificate(float(radius) if np.isfinite(radius) else 0.0, "readout")

@@ -236,18 +236,19 @@ def margin_spread(growth: float, num_own: int, dim: int) -> float:
     return growth * math.sqrt(num_own / dim)
 
 
-def opposite_share(num_own: int, num_clusters: int, num_points: int, dim: int) -> float:
-    """o = |λ of an opposite cluster| ÷ λ, the solution of o = Φ(-o/s) with s² = |J|(1 + k/n)/d.
+def opposite_share(num_own: int, num_clusters: int, num_points: int, dim: int, num_labels: int = 2) -> float:
+    """o = |λ of an opposite cluster| ÷ λ, the solution of (labels - 1) o = Φ(-o/s) with s² = |J|(1 + k/n)/d.
 
-    A neuron sees a point of the other class at λ(-o + s·N(0, 1)), and learns from it while that is positive: with the same residuals
-    on both sides, d|λ_opp|/dλ = Φ(-o/s), whose fixed point has |λ_opp| = oλ. So o is of order √(k/d) times √ln(d/k), not o(1) in n.
+    A neuron sees a point of another label at λ(-o + s·N(0, 1)), and learns from it while that is positive: with residuals that the
+    other labels share equally, d|λ_opp|/dλ = Φ(-o/s)/(labels - 1), whose fixed point has |λ_opp| = oλ. For two labels o is of order
+    √(k/d) times √ln(d/k), whatever n. A neuron has |J| own clusters: half of all for two labels, one for k.
     """
     spread = math.sqrt(num_own * (1 + num_clusters / num_points) / dim)
     low, high = 0.0, 0.5
     for _ in range(100):
         middle = (low + high) / 2
         active = math.erfc(middle / spread / math.sqrt(2)) / 2
-        low, high = (middle, high) if active > middle else (low, middle)
+        low, high = (middle, high) if active > (num_labels - 1) * middle else (low, middle)
     return (low + high) / 2
 
 
@@ -265,13 +266,14 @@ def approach_law(s: Setting, growth: float) -> float:
     return math.sqrt(noise + opposite_share(own, s.num_clusters, s.points, s.dim) ** 2)
 
 
-def summed_radius(dim: int, num_others: int) -> float:
-    """√(d/(1 + |J_other|)), where summed logits of decoupled features break.
+def summed_radius(dim: int, num_others: int, opposite: float = 0.0) -> float:
+    """(1 + |J_other| o)√(d/(1 + |J_other|)), where summed logits of decoupled features break; o the `opposite_share` of k labels.
 
-    Σ_own [s_j]₊ - Σ_other [s_l]₊ in scores s = ⟨x, μ⟩/√d falls by 1 for each unit of the own score and of every other score that is
-    raised at once: the gradient has length √(1 + |J_other|), and the output at a centre is √d. A maximum lets only one rival rise: √(d/2).
+    In scores s = ⟨x, μ⟩/√d the output at a centre is Σ_own [s_j]₊ - Σ_other [s_l - o√d]₊. It falls by 1 for each unit of the own score
+    and of every other score that is raised at once, beyond its threshold: the gradient has length √(1 + |J_other|), and √d and all the
+    thresholds must be covered. A maximum lets only one rival rise: √(d/2).
     """
-    return math.sqrt(dim / (1 + num_others))
+    return (1 + num_others * opposite) * math.sqrt(dim / (1 + num_others))
 
 
 def correlated_cosine(s: Setting, cosine: float) -> float:
