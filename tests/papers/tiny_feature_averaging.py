@@ -8,6 +8,7 @@ from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
 from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
+from featureprism.papers.feature_averaging.regime import REGIME, Regime
 from featureprism.papers.feature_averaging.scaling import SCALING, Split
 from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_7
 
@@ -29,6 +30,7 @@ SINGLE = (
 TINY: dict[str, list] = {
     **{e.id: [replace(e.scales["quick"][0], **SIZES, **VARIED.get(e.id, {}))] for e in SINGLE},
     THEOREM_4_6.id: [size(4, 100, 30, 2), size(4, 100, 60)],
+    REGIME.id: [Regime(**{**SIZES, "positive": 2, "negative": 1, "per_class": 2, "growth": 0.2})],
     SCALING.id: [
         Split(split=split, positive=positive, negative=negative, **SIZES)
         for split, positive, negative in (

@@ -147,3 +147,16 @@ def test_the_share_of_averaging_counts_the_start_beside_what_was_learned():
     assert theory.averaging_share(s, 100) == pytest.approx(expected, rel=2e-3)
     assert theory.averaging_share_domain(s, 100).holds
     assert not theory.averaging_share_domain(replace(s, start=1.0), 100).holds
+
+
+def test_activations_of_a_start_are_uniform_shares(generator):
+    """Proposition A.12 by simulation: the share of starts that activate every neuron on n/(3km²) points of every cluster."""
+    s = replace(BASELINE, positive=2, negative=1, per_class=3, points=3 * 10**6)
+    shares = torch.special.ndtr(torch.randn(20_000, 6 * 3, generator=generator).double())
+    happened = float((shares * s.points / 3 >= theory.needed_activations(s)).all(dim=1).double().mean())
+    assert theory.activation_chance(s) == pytest.approx(happened, abs=0.015)
+    large = replace(s, positive=500, negative=500, per_class=1000)
+    assert theory.activation_chance(large) == pytest.approx(math.exp(-2 / 3), abs=1e-3)
+    assert theory.printed_activation_chance(s) == pytest.approx(1 - 3**-0.01)
+    assert theory.start_events_chance(s) == pytest.approx(1 - 2 / 27, abs=1e-9)
+    assert theory.sample_events_chance(replace(s, dim=59049, points=2187)) > 1 - 1e-12

@@ -9,6 +9,7 @@ from featureprism.data.clusters import (
     orthonormal_clusters,
     sample,
     sample_balanced,
+    sample_in_span,
     sphere_centres,
     to_signs,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "power_law",
     "sample",
     "sample_balanced",
+    "sample_in_span",
     "sample_sparse",
     "sample_xor",
     "sphere_centres",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from featureprism.experiment import Rows
@@ -41,7 +42,29 @@ def margins(rows: Rows) -> Figure:
     return figure
 
 
+def premises(rows: Rows) -> Figure:
+    """Every premise and event as measured ÷ required, means over seeds; full where it holds in every seed."""
+    groups = rows.of("premise").groups("id")
+    figure, (axes,) = panels(1, width=4.6, height=0.7 + 0.22 * max(1, len(groups)))
+    for height, own in enumerate(groups.values()):
+        ratio = own.column("measured") / np.where(own.column("required") == 0, 1, own.column("required"))
+        holds = all(row["holds"] for row in own)
+        colour = COLOURS[2] if holds else COLOURS[1]
+        axes.plot(
+            max(abs(ratio.mean()), 1e-12), height, "o", color=colour, fillstyle="full" if holds else "none"
+        )
+        told = f"{own[0]['relation']} 1"
+        axes.annotate(
+            told, (1.0, height), xytext=(3, -3), textcoords="offset points", fontsize=6, color="0.5"
+        )
+    axes.axvline(1, color="0.7", linewidth=0.8)
+    axes.set_yticks(range(len(groups)), list(groups), fontsize=6)
+    axes.set(xscale="log", xlabel="measured ÷ required")
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-averaging/theorem-4-6": approach,
     "feature-averaging/lemma-5-3": margins,
+    "feature-averaging/regime": premises,
 }

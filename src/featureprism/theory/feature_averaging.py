@@ -89,9 +89,9 @@ def training_time(s: Setting, steps: int, theorem: str = "4.5") -> list[Premise]
     ]
 
 
-def sample_events(data: Dataset) -> list[Premise]:
-    """The events of Proposition A.6 on a sample, each as its most extreme value."""
-    n, d = data.x.shape
+def sample_events(data: Dataset, dim: int | None = None) -> list[Premise]:
+    """The events of Proposition A.6 on a sample, each as its most extreme value; `dim`: d, if the coordinates are those of a span."""
+    n, d = data.x.shape[0], dim or data.x.shape[1]
     k, delta = len(data.centres), noise_bound(d)
     noise = data.x - data.centres[data.cluster]
     lengths, norms = (torch.linalg.vector_norm(v, dim=1) for v in (noise, data.x))
@@ -125,6 +125,39 @@ def start_events(s: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) ->
         Premise("proposition-a-10.norms", "|‖w(0)‖/σ_w - √d|", worst, "<=", 2 * math.log(s.dim), source),
         Premise("proposition-a-10.biases", "|b(0)|", float(b.abs().max()), "<=", largest, source),
     ]
+
+
+def sample_events_chance(s: Setting) -> float:
+    """1 - 8n² d^(-ln d/2) - 2k (n/k)^(-ln(n/k)), the probability that Proposition A.6 gives its events."""
+    ratio = math.log(s.points / s.num_clusters)
+    pairs = 8 * s.points**2 * math.exp(-(math.log(s.dim) ** 2) / 2)
+    return 1 - pairs - 2 * s.num_clusters * math.exp(-(ratio**2))
+
+
+def start_events_chance(s: Setting) -> float:
+    """1 - 4m d^(-ln d) - 2m⁻³, the probability that Proposition A.10 gives its events."""
+    return 1 - 4 * s.per_class * math.exp(-(math.log(s.dim) ** 2)) - 2 / s.per_class**3
+
+
+def needed_activations(s: Setting) -> float:
+    """n/(3km²), how many points of each cluster Proposition A.12 has activate each neuron at the start."""
+    return s.points / (3 * s.num_clusters * s.per_class**2)
+
+
+def printed_activation_chance(s: Setting) -> float:
+    """1 - m^(-1/100) - 2mk exp(-n/(9km²)), the probability that Proposition A.12 prints: ½ from m = 2¹⁰⁰ on."""
+    m, k = s.per_class, s.num_clusters
+    return 1 - m**-0.01 - 2 * m * k * math.exp(-s.points / (9 * k * m**2))
+
+
+def activation_chance(s: Setting) -> float:
+    """(1 - 1/(3m²))^(2mk), the probability of the event of Proposition A.12; it tends to e^(-2/3) = 0.51 for m = k, not to 1.
+
+    A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m neurons and k
+    clusters, each below 1/(3m²) with that probability. The proof takes the least ⟨w, μ_j⟩ over neurons for one cluster, not for all.
+    """
+    m, k = s.per_class, s.num_clusters
+    return (1 - 1 / (3 * m**2)) ** (2 * m * k)
 
 
 def epsilon(s: Setting) -> float:

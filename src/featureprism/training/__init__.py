@@ -3,7 +3,7 @@
 from featureprism.training.adversarial import logistic_descent
 from featureprism.training.any_scale import balanced_flow
 from featureprism.training.descent import gradient_descent, stochastic_descent
-from featureprism.training.first_layer import first_layer_descent
+from featureprism.training.first_layer import first_layer_descent, growing_lumps
 from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss
 from featureprism.training.margins import log_loss, margin_ascent, margin_descent, point_weights
@@ -21,6 +21,7 @@ __all__ = [
     "fresh",
     "from_pool",
     "gradient_descent",
+    "growing_lumps",
     "gradient_flow",
     "log_loss",
     "logistic_descent",

@@ -35,6 +35,7 @@ def first_layer_descent(
     steps: int,
     record: Sequence[int] = (),
     representation: str = "auto",
+    lumps: Sequence[int] | None = None,
     watch: Callable[[Tensor], Any] | None = None,
     progress: Progress = silent,
 ) -> Trajectory[Any]:
@@ -42,7 +43,8 @@ def first_layer_descent(
 
     A stack of networks may share x (n, d) or have its own (s, n, d), and its own step sizes. `representation`: "direct", "gram", or
     "auto" (gram if n < d). Recorded probes: `slopes`, the summed A (s, n, H), and `pre_activations` Z; `watch(Z)` is called at every
-    step, its answers are the probe `watched`. The second layer stays. φ'(0) = 1, as feature-averaging has it (Section 3).
+    step, its answers are the probe `watched`. `lumps`: how many steps each step stands for, taken as one where that changes little
+    (see `growing_lumps`). The second layer stays. φ'(0) = 1, as feature-averaging has it (Section 3).
     """
     if representation not in ("auto", "direct", "gram"):
         raise ValueError(f"Unknown representation {representation!r}; use auto, direct or gram.")
@@ -51,6 +53,8 @@ def first_layer_descent(
     layer, many = _layer(net)
     x = x.to(layer.W.dtype)
     rate = torch.as_tensor(step_size, dtype=x.dtype).reshape(-1, 1, 1)
+    if lumps is not None and len(lumps) != steps:
+        raise ValueError(f"Need a lump for each of {steps} steps, got {len(lumps)}.")
     if steps < 0 or not bool((rate > 0).all()):
         raise ValueError(f"Need steps ≥ 0 and positive step sizes, got {steps} and {step_size}.")
     gram = representation == "gram" or (representation == "auto" and x.shape[-2] < x.shape[-1])
@@ -67,11 +71,24 @@ def first_layer_descent(
             probes["pre_activations"].append(moving.z.clone())
         if step < steps:
             slopes = _slopes(net, moving.z, targets)
+            slopes = slopes if lumps is None else lumps[step] * slopes
             total += slopes
             moving.step(slopes)
             progress((step + 1) / steps)
     ended = Ended.TIME_REACHED if bool(torch.isfinite(moving.z).all()) else Ended.DIVERGED
     return Trajectory(times, nets, ended, probes, steps)
+
+
+def growing_lumps(steps: int, growth: float) -> list[int]:
+    """Numbers of steps that add up to `steps`: one by one at first, then this share of all that went before.
+
+    Margins grow like the logarithm of time, so a lump of a share g of the past adds g to them, and Euler's method is off by g/2.
+    """
+    lumps, done = [], 0
+    while done < steps:
+        lumps.append(min(max(1, int(growth * done)), steps - done))
+        done += lumps[-1]
+    return lumps
 
 
 def _layer(net: TwoLayerNet | GroupedNet) -> tuple[Layer, bool]:

@@ -10,6 +10,7 @@ from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS
 from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
 from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
+from featureprism.papers.feature_averaging.regime import REGIME
 from featureprism.papers.feature_averaging.scaling import SCALING
 from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_7
 
@@ -32,6 +33,7 @@ PAPER = Paper(
         PROPOSITION_4_8,
         LEMMA_5_3,
         DECOMPOSITION,
+        REGIME,
         DYNAMICS,
         SCALING,
     ),

@@ -42,8 +42,11 @@ class FeatureFit(NamedTuple):
 
 
 def feature_fit(W: Tensor, own: Tensor, mu: Tensor) -> FeatureFit:
-    """Neurons as λ times their own features; own[r, j] says whether μ_j is one of w_r's, λ is the mean of ⟨w_r, μ_j⟩ over them."""
-    d, own = mu.shape[1], own.to(W.dtype)  # (h, k)
+    """Neurons as λ times their own features; own[r, j] says whether μ_j is one of w_r's, λ is the mean of ⟨w_r, μ_j⟩ over them.
+
+    d is the squared norm of the centres, so that coordinates of a span will do.
+    """
+    d, own = float((mu**2).sum(dim=1).mean()), own.to(W.dtype)  # (h, k)
     growth = ((W @ mu.T * own).sum(dim=1) / own.sum(dim=1)).mean()
     model = growth * own @ mu / d
     error = torch.linalg.vector_norm(W - model, dim=1)
