@@ -78,7 +78,7 @@ def test_a_sample_in_its_span_has_the_inner_products_of_a_sample():
             noise = data.x - data.centres[data.cluster]
             grams[name].append(torch.cat([noise @ noise.T, noise @ data.centres.T], dim=1))
     assert span.x.shape == (6, 8)
-    assert torch.equal(span.centres @ span.centres.T, 40 * torch.eye(2).double())
+    torch.testing.assert_close(span.centres @ span.centres.T, 40 * torch.eye(2).double())
     full, span = (torch.stack(grams[name]) for name in ("full", "span"))
     # standard errors: 9 of means of numbers with std 9, a tenth of variances of 80 and 40
     assert float((full.mean(dim=0) - span.mean(dim=0)).abs().max()) < 2.5

@@ -10,6 +10,7 @@ from torch import Tensor
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cheap_checker import crown_proves, lipschitz_radius, readout_radius
 from featureprism.certificates.checker import PARAMETERS, proven_radius
+from featureprism.certificates.readout_checker import proven_readout
 from featureprism.certificates.scaled import Problem, posed
 from featureprism.certificates.search import Node
 from featureprism.networks import BinaryReadout, TwoLayerNet
@@ -22,8 +23,8 @@ class Certificate:
     """No perturbation below `radius` flips the point: which bound, and its parameters.
 
     kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
-    the units of the scaled problem (see scaled.py); "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN
-    only).
+    the units of the scaled problem (see scaled.py); "boxes": {trees}, such trees in class scores, of a read-out (readout_checker.py);
+    "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN only).
     """
 
     radius: float
@@ -93,11 +94,33 @@ def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
     return Certificate(float(radius) if np.isfinite(radius) else 0.0, "readout")
 
 
+def boxes_certificate(
+    trees: list[dict[str, Any]], net: BinaryReadout, reach: float, x: Tensor, y: float
+) -> Certificate:
+    """The certificate of boxes of class scores, claiming exactly what the checker grants it."""
+    claim = Certificate(reach, "boxes", 2, reach, {"trees": trees})
+    return replace(claim, radius=_granted_readout(claim, net, x, y))
+
+
+def _granted_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> float:
+    """The radius that boxes prove: 0 for malformed ones, and where a computation fails."""
+    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
+    point, trees = x.detach().double().numpy(), certificate.tree.get("trees")
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        try:
+            return proven_readout(W, labels, point, float(y), net.kind, certificate.reach, trees)
+        except (ValueError, ArithmeticError):
+            return 0.0
+
+
 def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor, y: float) -> bool:
     """Whether the checker, from the weights of the network alone, grants the certificate its radius; a malformed one is refused."""
     if isinstance(net, BinaryReadout):
-        granted = readout_certificate(net, x, y).radius
-        return certificate.kind == "readout" and certificate.norm == 2 and granted >= certificate.radius
+        if certificate.norm != 2 or certificate.kind not in ("readout", "boxes"):
+            return False
+        if certificate.kind == "boxes":
+            return _granted_readout(certificate, net, x, y) >= certificate.radius
+        return readout_certificate(net, x, y).radius >= certificate.radius
     form = power_form(net)
     if form is None:
         raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")
