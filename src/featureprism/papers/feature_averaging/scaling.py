@@ -36,7 +36,7 @@ def measure(s: Split, seed: int, context: Context) -> list[Row]:
     context.progress(0.7)
     rows: list[Row] = []
     for name, net in (("two-class", two), ("k-class", fine)):
-        radii = bracket(net, data.test, gap=0.01, boxes=4)
+        radii = bracket(net, data.test, gap=0.01, boxes=1)
         rows.append(
             {
                 "kind": "radius",
