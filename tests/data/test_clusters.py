@@ -13,8 +13,10 @@ from featureprism.data import (
     sample,
     sample_balanced,
     sample_blocks,
+    sample_in_span,
     sphere_centres,
 )
+from featureprism.seeds import generator_for
 
 
 def test_orthonormal_clusters_have_unit_centres_and_noise_of_norm_alpha(generator):
@@ -93,3 +95,24 @@ def test_every_noise_has_mean_zero_and_unit_variance_on_average(law, generator):
     assert noise.shape == (400, 500)
     assert float(noise.mean()) == pytest.approx(0, abs=0.02)
     assert float((noise**2).mean()) == pytest.approx(1, rel=0.2 if law == "heavy" else 0.02)
+
+
+def test_a_sample_in_its_span_has_the_inner_products_of_a_sample():
+    """Slow twin: means and variances of inner products of many samples drawn in full and in their span."""
+    clusters = orthogonal_clusters(40, 1, 1, 1.0, generator=generator_for("centres", 0))
+    grams: dict[str, list] = {"full": [], "span": []}
+    for seed in range(400):
+        full = sample(clusters, 6, generator=generator_for("full", seed))
+        span = sample_in_span(40, 1, 1, 6, generator=generator_for("span", seed))
+        for name, data in (("full", full), ("span", span)):
+            noise = data.x - data.centres[data.cluster]
+            grams[name].append(torch.cat([noise @ noise.T, noise @ data.centres.T], dim=1))
+    assert span.x.shape == (6, 8)
+    torch.testing.assert_close(span.centres @ span.centres.T, 40 * torch.eye(2).double())
+    full, span = (torch.stack(grams[name]) for name in ("full", "span"))
+    # standard errors: 9 of means of numbers with std 9, a tenth of variances of 80 and 40
+    assert float((full.mean(dim=0) - span.mean(dim=0)).abs().max()) < 2.5
+    assert float((full.var(dim=0) / span.var(dim=0)).log().abs().max()) < 0.5
+    assert float((full.var(dim=0) / span.var(dim=0)).log().mean().abs()) < 0.1
+    with pytest.raises(ValueError, match="use sample"):
+        sample_in_span(40, 1, 1, 39, generator=generator_for("span", 0))

@@ -11,6 +11,7 @@ from featureprism.data.clusters import (
     sample,
     sample_balanced,
     sample_blocks,
+    sample_in_span,
     sphere_centres,
     to_signs,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "sample",
     "sample_balanced",
     "sample_blocks",
+    "sample_in_span",
     "sample_sparse",
     "sample_xor",
     "sphere_centres",

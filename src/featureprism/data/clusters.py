@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -166,6 +167,29 @@ def sample_balanced(
     """Exactly `per_cluster` points around each centre, sorted by cluster. Source: gmm-flow, eq. (6)."""
     cluster = torch.arange(distribution.num_clusters).repeat_interleave(per_cluster)
     return _around(distribution, cluster, generator)
+
+
+def sample_in_span(
+    dim: int, num_positive: int, num_negative: int, num_points: int, *, generator: torch.Generator
+) -> Dataset:
+    """A sample of `orthogonal_clusters` (σ = 1) in coordinates of its span, (k + n) instead of d; exact in law.
+
+    The first k coordinates are along the centres. What is left of the noise is a Gaussian n × (d-k) matrix, of which only
+    inner products matter: in the basis that Gram-Schmidt makes of its rows it is triangular, with independent N(0, 1) below a diagonal
+    of χ with d-k, d-k-1, … degrees of freedom (Bartlett 1933).
+    """
+    labels = class_labels(num_positive, num_negative)
+    k = len(labels)
+    if num_points > dim - k:
+        raise ValueError(f"{num_points} points and {k} centres span all {dim} dimensions; use sample.")
+    cluster = torch.randint(k, (num_points,), generator=generator)
+    noise = torch.randn(num_points, k + num_points, generator=generator, dtype=torch.float64).tril(k - 1)
+    entropy = int(torch.randint(2**62, (1,), generator=generator))
+    freedom = dim - k - np.arange(num_points)
+    diagonal = torch.from_numpy(np.sqrt(np.random.default_rng(entropy).chisquare(freedom)))
+    noise[torch.arange(num_points), k + torch.arange(num_points)] = diagonal
+    centres = sqrt(dim) * torch.eye(k, k + num_points, dtype=torch.float64)
+    return Dataset(centres[cluster] + noise, labels[cluster], cluster, centres)
 
 
 def to_signs(y: Tensor) -> Float[Tensor, " n"]:

@@ -16,7 +16,7 @@ from featureprism.networks.constructions import (
     shared_features_net,
 )
 from featureprism.networks.files import load_net, load_points, save_net, save_points
-from featureprism.networks.grouped import BinaryReadout, GroupedNet
+from featureprism.networks.grouped import BinaryReadout, GroupedNet, summed_readout
 from featureprism.networks.initial import (
     biased_start,
     gaussian_mlp,
@@ -87,6 +87,7 @@ __all__ = [
     "smoothed_relu",
     "smoothed_step",
     "stack",
+    "summed_readout",
     "symmetric_start",
     "unit_votes_start",
     "voting_start",

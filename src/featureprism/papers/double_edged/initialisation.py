@@ -6,7 +6,7 @@ from math import inf, log, nan, sqrt
 import numpy as np
 import torch
 
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, at_most, between, under
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
@@ -85,7 +85,7 @@ def _start(s: Started, data: Problem) -> TwoLayerNet:
 @torch.no_grad()
 def _state(s: Started, net: TwoLayerNet, data: Problem) -> Row:
     x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
-    bracket = robust_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=CELLS)
+    bracket = margin_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=CELLS)
     attacked, certified = float(bracket.attacked.median()), float(bracket.certified.median())
     return {
         "clock": -float(log_loss(data.train.y * net(data.train.x), "exponential")),

@@ -6,7 +6,7 @@ from math import inf, sqrt
 import numpy as np
 
 from featureprism.attacks import flipping_norm
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.heads.nearest import nearest_neighbour_radius
@@ -96,7 +96,7 @@ def _neighbour(data: Problem, num_points: int) -> tuple[float, float]:
 def _network(net: TwoLayerNet, data: Problem, num_points: int) -> Row:
     audit = kkt_audit(net, data.train.x, data.train.y, tolerance=TRAINED_KINK)
     x, y = data.test.x[:num_points], data.test.y[:num_points]
-    bracket = robust_radius(net, x, y, gap=0.05, seconds_per_point=inf, max_cells=CELLS)
+    bracket = margin_radius(net, x, y, gap=0.05, seconds_per_point=inf, max_cells=CELLS)
     attacked = float(bracket.attacked.median())
     along_u = flipping_norm(net, data.test.x, data.test.y, direction(data))
     return {

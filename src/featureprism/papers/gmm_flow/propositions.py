@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import minimal_radius, self_test, structured_starts
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, under
@@ -176,7 +176,7 @@ def _proposition_3(net: TwoLayerNet, data: Mixture, s: Contest) -> list[Row]:
     bound = theory.proposition_3(s, distance.value)
     test = data.test
     starts = structured_starts(net, mu, labels)
-    bracket = robust_radius(
+    bracket = margin_radius(
         net, test.x, test.y, starts=starts, upper=1.0, seconds_per_point=inf, max_cells=s.max_cells
     )
     row = {

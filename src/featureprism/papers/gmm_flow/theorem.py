@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import structured_starts
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between, under
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, balanced
@@ -116,7 +116,7 @@ def _summary(rows: list[Row], trajectory: Trajectory[BalancedWeights], data: Mix
     printed, _ = theory.lemma_17(len(mu), s.p, gap, error, void)
     net = trajectory.snapshots[best].to_net(PolynomialReLU(s.p))
     starts = structured_starts(net, mu, labels)
-    bracket = robust_radius(
+    bracket = margin_radius(
         net, data.test.x, data.test.y, starts=starts, upper=1.0, seconds_per_point=inf, max_cells=s.max_cells
     )
     least = float(bracket.certified.min())
