@@ -12,6 +12,7 @@ from featureprism.data.clusters import (
     sphere_centres,
     to_signs,
 )
+from featureprism.data.label_noise import NOISES, LabelNoise
 from featureprism.data.sparse_coding import (
     DICTIONARIES,
     LABEL_WEIGHTS,
@@ -28,12 +29,11 @@ from featureprism.data.sparse_coding import (
 )
 from featureprism.data.xor import (
     LAWS,
-    NOISES,
-    LabelNoise,
     NoisySample,
     XorClusters,
     best_classifier,
     sample_xor,
+    with_flips,
     xor_clusters,
 )
 
@@ -67,5 +67,6 @@ __all__ = [
     "three_level",
     "to_signs",
     "two_level",
+    "with_flips",
     "xor_clusters",
 ]

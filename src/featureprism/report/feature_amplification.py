@@ -91,8 +91,9 @@ def proposition_3_2(rows: Rows) -> Figure:
 def label_noise(rows: Rows) -> Figure:
     """Clean points lost against the noise rate, for each kind of noise."""
     figure, (axes,) = panels(1, width=4.6, height=3.0)
-    for colour, kind in zip(COLOURS, rows.of("rate").distinct("noise"), strict=False):
-        x, low, mean, high = over_seeds(rows.of("rate", noise=kind), "rate", "clean_lost")
+    sweeps = rows.of("rate", family="breakdown")
+    for colour, kind in zip(COLOURS, sweeps.distinct("noise"), strict=False):
+        x, low, mean, high = over_seeds(sweeps.having(noise=kind), "rate", "clean_lost")
         band(axes, x, low, mean, high, colour, kind)
     axes.set(xlabel="noise rate η", ylabel="clean training points lost", ylim=(-0.02, 1.02))
     axes.legend()

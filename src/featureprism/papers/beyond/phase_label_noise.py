@@ -10,7 +10,7 @@ from featureprism.experiment import Claim, Experiment, Rows, above, at_most
 from featureprism.papers.beyond.curves import crossing, ends, largest_gap
 from featureprism.papers.feature_amplification.setting import C, Setting, clean_error, problem, trained
 from featureprism.records import Row
-from featureprism.theory import feature_amplification as theory
+from featureprism.theory import amplification_laws
 
 LEARNED = 0.05  # a clean error of at most this counts as learned
 SOURCE = "beyond feature-amplification, Theorem 3.1"
@@ -32,7 +32,7 @@ def measure(s: Samples, seed: int, context: Context) -> list[Row]:
         data = problem(s, draw)
         errors.append(clean_error(trained(s, data.train, draw).last, data.test))
         context.progress(len(errors) / s.samples)
-    predicted = theory.lost_cluster_chance(s.noise_rate, s.points, s.steps)
+    predicted = amplification_laws.lost_cluster_chance(s)
     return [{"kind": "cell", "clean_error": sum(errors) / len(errors), "predicted_error": predicted}]
 
 
@@ -97,7 +97,8 @@ PHASE_LABEL_NOISE = Experiment(
     about=(
         "Error under clean labels of networks trained on XOR clusters whose labels are flipped at random, mean over independent"
         " samples; other parameters on the edge of the assumptions for C = 16. Predicted: a cluster is lost when its surplus of right"
-        " labels is less than 1/(2T-1) of that of the cluster opposite, because the first of T steps throws neurons across. (A first"
-        " guess, that the majority of its own labels decides, was too hopeful for few points.)"
+        " labels is less than about 2/(3T-2) of that of the cluster opposite, because neurons that vote against it are thrown from side"
+        " to side. (Two guesses were too hopeful for few points: that the majority of its own labels decides, and a ratio of 1/(2T-1),"
+        " which forgets the neurons that are thrown away first and come back.)"
     ),
 )

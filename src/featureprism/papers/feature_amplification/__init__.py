@@ -3,8 +3,9 @@
 from featureprism.experiment import Paper
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION, PROPOSITION_3_2
 from featureprism.papers.feature_amplification.figure import FIGURE_1
+from featureprism.papers.feature_amplification.linear import LINEAR
 from featureprism.papers.feature_amplification.long_training import MEMORISATION, ROBUSTNESS
-from featureprism.papers.feature_amplification.noise import LABEL_NOISE, LINEAR
+from featureprism.papers.feature_amplification.noise import LABEL_NOISE
 from featureprism.papers.feature_amplification.theorem import THEOREM_3_1
 
 PAPER = Paper(

@@ -1,0 +1,92 @@
+"""Laws of few steps against loops over neurons, against limits that are known by hand, and against training."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from featureprism.papers.feature_amplification.setting import Setting, clean_error, problem, trained
+from featureprism.theory import amplification_laws as laws
+from featureprism.theory import feature_amplification as theory
+
+SETTING = theory.Setting.on_edge(16.0, dim=400, points=1000, width=100)
+TIGHT = replace(SETTING, sigma=1e-9, start=1e-12)
+
+
+def test_medians_and_shares_by_drawing(generator):
+    z = torch.randn(400_000, generator=generator).double()
+    leaning = z[z >= 1 / 30]
+    assert laws.median_before(10.0) == pytest.approx(float(leaning.median()), abs=0.005)
+    assert laws.leaning_share(10.0) == pytest.approx(2 * len(leaning) / len(z), abs=0.005)
+
+
+def test_the_cosine_on_the_edge_is_the_one_of_C():
+    q = 8 / (16**2 * SETTING.step_size * (1 - 2 / 16))
+    assert laws.cosine_after_one_step(SETTING) == pytest.approx(1 / math.sqrt(2 + q**2))
+
+
+def test_edges_by_drawing(generator):
+    cosine, sigma, own, opposite = 0.05, 0.06, 40, 30
+    z = torch.randn(20_000, own + opposite, generator=generator).double()
+    centre = torch.cat([torch.ones(own), -torch.ones(opposite)]).double()
+    active = (cosine * centre + sigma * z > 0).double()
+    drawn = active[:, :own].sum(dim=1) - active[:, own:].sum(dim=1)
+    mean, std = laws.edges(*(torch.tensor([v]).double() for v in (cosine,)), sigma, *counts(own, opposite))
+    assert float(mean) == pytest.approx(float(drawn.mean()), abs=0.1)
+    assert float(std) == pytest.approx(float(drawn.std()), rel=0.03)
+
+
+def counts(*numbers):
+    return [torch.tensor([float(v)]).double() for v in numbers]
+
+
+def test_positions_against_a_loop_over_one_neuron():
+    own, opposite = 90.0, 130.0
+    at = laws.positions(SETTING, *(torch.tensor(v).double() for v in (own, opposite)))
+    for index in (40, 195, 200, 203, 300):
+        z = float(torch.linspace(-5, 5, 400, dtype=torch.float64)[index])
+        share = 0.5 * math.erfc(-16 * z / math.sqrt(2))
+        for vote, side in ((1, at.right), (-1, at.wrong)):
+            x = SETTING.start / laws.unit(SETTING) * z
+            x += vote * (own * share - opposite * (1 - share))
+            for _ in range(SETTING.steps - 1):
+                x += vote * (own if x > 0 else -opposite)
+            assert float(side[index]) == pytest.approx(x, abs=1e-9)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 4])
+def test_a_tight_cluster_is_lost_at_the_ratio_known_by_hand(steps):
+    s = replace(TIGHT, steps=steps)
+    ratio = 2 / (3 * steps - 2)
+    own = torch.tensor([0.98 * ratio, 1.02 * ratio]).double() * 250
+    outputs = laws.positions(s, own, torch.tensor([250.0, 250.0]).double()).output
+    assert outputs[0] < 0 < outputs[1]
+    assert laws.one_cluster_rate(s, 250, 250) == pytest.approx((1 - ratio) / 8, abs=5e-4)
+
+
+def test_margin_and_norm_of_tight_clusters_by_hand():
+    gain = laws.first_gain(TIGHT)
+    # half of the neurons vote for a centre and gain in each of three steps; half of those against it sit one gain away
+    assert laws.margin(TIGHT) == pytest.approx(math.sqrt(100) / 4 * (3 - 1) * gain, rel=0.01)
+    assert laws.weight_norm(TIGHT) == pytest.approx(math.sqrt(100 * (9 + 1)) * gain, rel=0.01)
+
+
+def test_the_chance_to_lose_a_cluster_falls_with_points_and_rises_with_noise():
+    chances = [
+        laws.lost_cluster_chance(replace(SETTING, noise_rate=rate, points=num))
+        for rate, num in ((0.1, 64), (0.3, 64), (0.45, 64), (0.45, 1024), (0.5, 64))
+    ]
+    assert chances[0] < chances[1] < chances[2]
+    assert chances[3] < chances[2]
+    assert chances[4] == pytest.approx(0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("C", [4.0, 16.0])
+def test_the_chance_to_lose_a_cluster_by_training(C):
+    s = Setting.on_edge(C, dim=30, points=48, width=60, noise_rate=0.3, test_points=100)
+    errors = []
+    for seed in range(150):
+        data = problem(s, seed)
+        errors.append(clean_error(trained(s, data.train, seed).last, data.test))
+    assert sum(errors) / len(errors) == pytest.approx(laws.lost_cluster_chance(s), abs=0.06)
