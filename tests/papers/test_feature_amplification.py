@@ -7,8 +7,8 @@ from featureprism.context import Context
 from featureprism.experiment import Rows
 from featureprism.papers.feature_amplification.adversary import label_influence
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION, CLAIMS_3_2
-from featureprism.papers.feature_amplification.long_training import CLAIMS_MEMORISATION
 from featureprism.papers.feature_amplification.linear import best_linear
+from featureprism.papers.feature_amplification.long_training import CLAIMS_MEMORISATION
 from featureprism.papers.feature_amplification.noise import breakdown
 from featureprism.papers.feature_amplification.setting import (
     ADVERSARY,

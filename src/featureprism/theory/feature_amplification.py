@@ -153,7 +153,7 @@ def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> 
 
 
 def largest_c1(s: Setting) -> float:
-    """C₁σ√d ≤ 1/C₁ and C₁√(ln(1/δ)/n) ≤ 1/C₁ in Lemma 4.3 (a), (c): C₁ ≤ √C on the edge of (A3), 4 for C = 16, though ≥ 2 it must be."""
+    """C₁σ√d ≤ 1/C₁ and C₁√(ln(1/δ)/n) ≤ 1/C₁ in Lemma 4.3 (a), (c): C₁ ≤ √C on the edge of (A3), 4 for C = 16; it asks for C₁ ≥ 2."""
     return max(s.sigma * math.sqrt(s.dim), math.sqrt(math.log(1 / s.delta) / s.points)) ** -0.5
 
 

@@ -19,9 +19,10 @@ finding = partial(Claim, source=SOURCE, speaker="ours")
 
 @dataclass(frozen=True, kw_only=True)
 class Samples(Setting):
-    """How many independent samples a clean error is the mean of."""
+    """How many independent samples a clean error is the mean of, and the C on whose edge the setting is."""
 
     samples: int
+    constant: float = C
     test_points: int = 400
 
 
@@ -33,7 +34,8 @@ def measure(s: Samples, seed: int, context: Context) -> list[Row]:
         errors.append(clean_error(trained(s, data.train, draw).last, data.test))
         context.progress(len(errors) / s.samples)
     predicted = amplification_laws.lost_cluster_chance(s)
-    return [{"kind": "cell", "clean_error": sum(errors) / len(errors), "predicted_error": predicted}]
+    kind = "cell" if s.constant == C else "other constant"
+    return [{"kind": kind, "clean_error": sum(errors) / len(errors), "predicted_error": predicted}]
 
 
 def breakdown(cells: Rows, column: str = "clean_error") -> float:
@@ -51,6 +53,7 @@ def _rise(own: Rows) -> float:
     return breakdown(most) - breakdown(fewest)
 
 
+OTHER_CONSTANTS, FEW_RATES, FEW_POINTS = (4.0, 8.0, 64.0), (0.1, 0.3, 0.45), 64
 CLAIMS = (
     finding(
         "place",
@@ -66,6 +69,14 @@ CLAIMS = (
         bound=at_most(0.1),
     ),
     finding(
+        "constants",
+        statement=f"the same on the edge of the assumptions for C = 4, 8 and 64, n = {FEW_POINTS}: largest difference over cells",
+        value=lambda rows: rows.of("other constant").per_seed(
+            lambda own: np.abs(own.column("clean_error") - own.column("predicted_error")).max()
+        ),
+        bound=at_most(0.1),
+    ),
+    finding(
         "points",
         statement="more points bear more noise: breakdown rate at the largest n minus that at the smallest",
         value=lambda rows: rows.of("cell").per_seed(_rise),
@@ -76,10 +87,14 @@ RATES = (0.0, 0.1, 0.2, 0.3, 0.35, 0.4, 0.45, 0.48)
 
 
 def _settings(dim: int, width: int, points: tuple[int, ...]) -> list[Samples]:
+    sizes = {"dim": dim, "width": width, "samples": 40}
     return [
-        Samples.on_edge(C, dim=dim, points=n, width=width, samples=40, noise_rate=rate)
-        for n in points
-        for rate in RATES
+        *(Samples.on_edge(C, points=n, noise_rate=rate, **sizes) for n in points for rate in RATES),
+        *(
+            Samples.on_edge(c, points=FEW_POINTS, noise_rate=rate, constant=c, **sizes)
+            for c in OTHER_CONSTANTS
+            for rate in FEW_RATES
+        ),
     ]
 
 
