@@ -1,12 +1,15 @@
 """What the items of feature-amplification measure, against known truths."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from featureprism.context import Context
 from featureprism.experiment import Rows
 from featureprism.papers.feature_amplification.adversary import label_influence
-from featureprism.papers.feature_amplification.amplification import AMPLIFICATION, CLAIMS_3_2
+from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
+from featureprism.papers.feature_amplification.feature_change import CLAIMS as CLAIMS_3_2
 from featureprism.papers.feature_amplification.linear import best_linear
 from featureprism.papers.feature_amplification.long_training import CLAIMS_MEMORISATION
 from featureprism.papers.feature_amplification.noise import breakdown
@@ -29,10 +32,11 @@ def value(claims, name, rows):
 
 @pytest.mark.parametrize("dim", [50, 200])
 def test_one_step_amplifies_in_any_dimension(dim):
-    settings = [s for s in AMPLIFICATION.settings("quick") if (s.family, s.dim) == ("dimension", dim)]
-    summary = AMPLIFICATION.measure(settings[0], 0, Context())[0]
-    assert summary["before"] / dim**0.5 < 0.12
-    assert summary["after"] > 0.6
+    s = replace(AMPLIFICATION.settings("quick")[0], dim=dim, points=1000, width=200)
+    s = replace(s, sigma=1 / (16 * dim**0.5), start=1 / (256 * (200 * dim) ** 0.5))
+    summary = AMPLIFICATION.measure(s, 0, Context())[0]
+    assert summary["before"] == pytest.approx(0.6956, rel=0.1)
+    assert summary["over_law"] == pytest.approx(1.0, abs=0.1)
     assert summary["aligned_after"] >= 0.99
 
 
@@ -95,7 +99,10 @@ def test_an_adversary_keeps_its_budget_and_does_worse_than_chance():
 
 
 def test_the_slope_of_a_power_law():
-    rows = [{"kind": "change", "seed": 0, "start": s, "change": 3 / s} for s in (0.1, 0.01, 0.001)]
+    rows = [
+        {"kind": "change", "seed": 0, "family": "start", "start": s, "change": 3 / s}
+        for s in (0.1, 0.01, 0.001)
+    ]
     assert value(CLAIMS_3_2, "slope", rows) == pytest.approx([-1.0])
 
 

@@ -3,8 +3,10 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 from featureprism.papers.feature_amplification.setting import Setting, clean_error, problem, trained
 from featureprism.theory import amplification_laws as laws
@@ -21,7 +23,7 @@ def test_medians_and_shares_by_drawing(generator):
     assert laws.leaning_share(10.0) == pytest.approx(2 * len(leaning) / len(z), abs=0.005)
 
 
-def test_the_cosine_on_the_edge_is_the_one_of_C():
+def test_the_cosine_on_the_edge_is_the_one_of_the_constant():
     q = 8 / (16**2 * SETTING.step_size * (1 - 2 / 16))
     assert laws.cosine_after_one_step(SETTING) == pytest.approx(1 / math.sqrt(2 + q**2))
 
@@ -68,7 +70,10 @@ def test_a_tight_cluster_is_lost_at_the_ratio_known_by_hand(steps):
 def test_margin_and_norm_of_tight_clusters_by_hand():
     gain = laws.first_gain(TIGHT)
     # half of the neurons vote for a centre and gain in each of three steps; half of those against it sit one gain away
-    assert laws.margin(TIGHT) == pytest.approx(math.sqrt(100) / 4 * (3 - 1) * gain, rel=0.01)
+    surplus = torch.tensor(250 * (1 - 2 / 16)).double()
+    assert float(laws.margins(TIGHT, surplus, surplus)) == pytest.approx(
+        math.sqrt(100) / 4 * (3 - 1) * gain, rel=0.01
+    )
     assert laws.weight_norm(TIGHT) == pytest.approx(math.sqrt(100 * (9 + 1)) * gain, rel=0.01)
 
 
@@ -80,6 +85,26 @@ def test_the_chance_to_lose_a_cluster_falls_with_points_and_rises_with_noise():
     assert chances[0] < chances[1] < chances[2]
     assert chances[3] < chances[2]
     assert chances[4] == pytest.approx(0.5, abs=0.02)
+
+
+def test_after_many_steps_the_majority_of_a_cluster_decides():
+    rate, n = 0.3, 200
+    sizes = binom(n, 0.25)
+    chance = sum(
+        sizes.pmf(m) * (binom.sf(m // 2, m, rate) + (0.5 * binom.pmf(m // 2, m, rate) if m % 2 == 0 else 0))
+        for m in range(1, n)
+    )
+    s = replace(TIGHT, noise_rate=rate, points=n, steps=30)
+    assert laws.lost_cluster_chance(s) == pytest.approx(chance, abs=0.01)
+
+
+def test_few_steps_lose_more_clusters():
+    s = replace(TIGHT, noise_rate=0.3, points=128)
+    chances = [laws.lost_cluster_chance(replace(s, steps=steps)) for steps in (2, 3, 10)]
+    assert chances == sorted(chances, reverse=True)
+    drawn = np.random.default_rng(0).multinomial(128, [0.175, 0.075, 0.175, 0.075, 0.5], size=20000)
+    own, opposite = drawn[:, 0] - drawn[:, 1], drawn[:, 2] - drawn[:, 3]
+    assert chances[1] == pytest.approx((7 * own < 2 * opposite).mean(), abs=0.02)
 
 
 @pytest.mark.parametrize("C", [4.0, 16.0])

@@ -44,7 +44,7 @@ def test_constants_of_the_proof():
     assert pytest.approx(8.26e-6, rel=1e-2) == theory.NO_CHANGE
     assert theory.edge_bound(1000, 4.0) == pytest.approx(1000 / 198, rel=0.01)
     assert theory.generalisation_bound(FIGURE_1, 0.15) > 1000  # vacuous
-    assert theory.feature_change_bound(FIGURE_1) == pytest.approx(theory.NO_CHANGE * 4)
+    assert theory.feature_change_bound(FIGURE_1, 16.0) == pytest.approx(4 / 16)
     assert theory.crossing_bound(FIGURE_1) == pytest.approx(0.15 / math.sqrt(500))
     assert theory.norm_bound(FIGURE_1, 3) == pytest.approx(0.3)
 

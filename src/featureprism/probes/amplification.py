@@ -56,11 +56,12 @@ def largest_crossing(
     return float(values.max()) if len(values) else 0.0
 
 
-def feature_change(W: Float[Tensor, "h d"], start: Float[Tensor, "h d"], x: Float[Tensor, "n d"]) -> float:
-    """min_i ‖φ(W x_i) - φ(W⁰ x_i)‖/‖φ(W⁰ x_i)‖. Proposition 3.2."""
+def feature_changes(
+    W: Float[Tensor, "h d"], start: Float[Tensor, "h d"], x: Float[Tensor, "n d"]
+) -> Float[Tensor, " n"]:
+    """‖φ(W x_i) - φ(W⁰ x_i)‖/‖φ(W⁰ x_i)‖ of every point. Proposition 3.2."""
     before, after = relu_power(x @ start.T, 1), relu_power(x @ W.T, 1)
-    change = torch.linalg.vector_norm(after - before, dim=1) / torch.linalg.vector_norm(before, dim=1)
-    return float(change.min())
+    return torch.linalg.vector_norm(after - before, dim=1) / torch.linalg.vector_norm(before, dim=1)
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,12 @@ def amplification(rows: Rows) -> Figure:
 def proposition_3_2(rows: Rows) -> Figure:
     """Feature change against the start, with the slope -1."""
     figure, (axes,) = panels(1, width=4.0, height=3.0)
-    x, low, mean, high = over_seeds(rows.of("change"), "start", "change")
+    starts = rows.of("change", family="start")
+    x, low, mean, high = over_seeds(starts, "start", "change")
     band(axes, x, low, mean, high, COLOURS[0], "measured")
     axes.plot(x, mean[0] * x[0] / x, ":", color="black", label="slope -1")
-    x, _, bound, _ = over_seeds(rows.of("change"), "start", "bound")
-    axes.plot(x, bound, "--", color="0.5", label="bound of the proof")
+    x, _, bound, _ = over_seeds(starts, "start", "bound")
+    axes.plot(x, bound, "--", color="0.5", label="1/(Cω√(md)), C = 16")
     axes.set(
         xscale="log", yscale="log", xlabel="initialisation scale ω", ylabel="least relative feature change"
     )

@@ -26,9 +26,14 @@ def first_gain(s: Setting) -> float:
     return s.step_size * (1 - 2 * s.noise_rate) / (8 * math.sqrt(s.width))
 
 
-def cosine_after_one_step(s: Setting) -> float:
-    """1/√(2+q²), q = 8ω√(md)/(α(1-2η)) = 8/(C²α(1-2η)) on the edge of (A6): a gain along both directions, beside a start of ω√d."""
-    return 1 / math.sqrt(2 + s.start**2 * s.dim / first_gain(s) ** 2)
+def cosine_after_one_step(s: Setting, z: float = 0.0) -> float:
+    """(1+u)/√((1+u)²+1+q²), u = qz/√d, q = 8ω√(md)/(α(1-2η)) = 8/(C²α(1-2η)) on the edge of (A6); 1/√(2+q²) for large d.
+
+    A gain along both directions, beside a start of norm ω√d, which has ωz of its own along μ.
+    """
+    q = s.start * math.sqrt(s.dim) / first_gain(s)
+    along = 1 + q * z / math.sqrt(s.dim)
+    return along / math.sqrt(along**2 + 1 + q**2)
 
 
 def median_before(C0: float) -> float:
@@ -94,9 +99,9 @@ def even_positions(s: Setting) -> Positions:
     return positions(s, surplus, surplus)
 
 
-def margin(s: Setting) -> float:
+def margins(s: Setting, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """y f(μ) after all steps: m/2 neurons vote for the label and m/2 against it, each with 1/√m."""
-    return float(even_positions(s).output) * unit(s) * math.sqrt(s.width) / 2
+    return positions(s, own, opposite).output * unit(s) * math.sqrt(s.width) / 2
 
 
 def weight_norm(s: Setting) -> float:

@@ -108,9 +108,9 @@ def generalisation_bound(s: Setting, flipped_share: float) -> float:
     return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
 
 
-def feature_change_bound(s: Setting) -> float:
-    """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ e⁻²/(16384 ω√(md)). Proposition 3.2."""
-    return NO_CHANGE / (s.start * math.sqrt(s.width * s.dim))
+def feature_change_bound(s: Setting, C: float) -> float:
+    """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ 1/(Cω√(md)); the proof shows e⁻²/16384 in place of 1/C. Proposition 3.2."""
+    return 1 / (C * s.start * math.sqrt(s.width * s.dim))
 
 
 def start_events(

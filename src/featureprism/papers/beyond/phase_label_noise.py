@@ -19,10 +19,9 @@ finding = partial(Claim, source=SOURCE, speaker="ours")
 
 @dataclass(frozen=True, kw_only=True)
 class Samples(Setting):
-    """How many independent samples a clean error is the mean of, and the C on whose edge the setting is."""
+    """How many independent samples a clean error is the mean of."""
 
     samples: int
-    constant: float = C
     test_points: int = 400
 
 

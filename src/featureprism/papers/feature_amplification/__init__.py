@@ -1,7 +1,8 @@
 """Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", JMLR 2023."""
 
 from featureprism.experiment import Paper
-from featureprism.papers.feature_amplification.amplification import AMPLIFICATION, PROPOSITION_3_2
+from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
+from featureprism.papers.feature_amplification.feature_change import PROPOSITION_3_2
 from featureprism.papers.feature_amplification.figure import FIGURE_1
 from featureprism.papers.feature_amplification.linear import LINEAR
 from featureprism.papers.feature_amplification.long_training import MEMORISATION, ROBUSTNESS

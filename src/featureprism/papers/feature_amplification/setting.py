@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 
-from featureprism.data import LabelNoise, NoisySample, XorClusters, sample_xor, with_flips, xor_clusters
+from featureprism.data import LAWS, LabelNoise, NoisySample, XorClusters, sample_xor, with_flips, xor_clusters
 from featureprism.data.label_noise import budget
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
 from featureprism.papers.feature_amplification.adversary import worst_flips
@@ -15,18 +15,30 @@ from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
 
 C = 16.0  # the constant of the assumptions in these experiments; the proof's own would be 10¹⁰
+# sizes inside (A1)-(A7) for C = 16, where d must be at least 16 ln²(20n)
+INSIDE = {
+    "quick": {"points": 400, "width": 1000},
+    "standard": {"points": 1000, "width": 1000},
+    "paper": {"points": 4000, "width": 2000},
+}
+DIMS = {"quick": (1300, 2600, 5200), "standard": (1600, 3200, 6400), "paper": (2100, 4200, 8400)}
+OTHER_LAWS = tuple(law for law in LAWS if law != "gaussian")  # log-concave too, as the paper allows
 ADVERSARY = "adversarial"  # the noise that looks at the sample and the start
 GOOD_RUN = ("assumption", "lemma-4-1", "lemma-4-3")  # what the lemmas ask for. Definition 4.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(theory.Setting):
-    """The sizes of the theory, how labels are flipped (by coins or by count), the law of a cluster, and how many points test."""
+    """The sizes of the theory, how labels are flipped (by coins or by count), the law of a cluster, and how many points test.
+
+    `constant` is the C of the assumptions that the setting is held against.
+    """
 
     noise: str = "constant"
     counted: bool = False
     law: str = "gaussian"
     test_points: int = 1000
+    constant: float = C
 
 
 class Problem(NamedTuple):
@@ -84,7 +96,7 @@ def clean_error(net: TwoLayerNet, sample: NoisySample) -> float:
 def good_run(s: Setting, W0: torch.Tensor, sample: NoisySample) -> list[Row]:
     """(A1)-(A7), and the events of Lemmas 4.1 and 4.3 on a start and a training set, as rows."""
     premises = [
-        *theory.assumptions(s, C),
+        *theory.assumptions(s, s.constant),
         *theory.start_events(s, W0, sample.data.centres, theory.USABLE_C0),
         *theory.sample_constants(s, sample.data, sample.flipped),
     ]
