@@ -1,7 +1,10 @@
 """What the items of feature-amplification measure, against known truths."""
 
+import itertools
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -9,6 +12,11 @@ from featureprism.context import Context
 from featureprism.experiment import Rows
 from featureprism.papers.feature_amplification.adversary import label_influence
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
+from featureprism.papers.feature_amplification.critical_constant import (
+    on_every_edge,
+    rising,
+    smallest_constant,
+)
 from featureprism.papers.feature_amplification.feature_change import CLAIMS as CLAIMS_3_2
 from featureprism.papers.feature_amplification.linear import best_linear
 from featureprism.papers.feature_amplification.long_training import CLAIMS_MEMORISATION
@@ -22,6 +30,7 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
+from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
 
 
@@ -104,6 +113,40 @@ def test_the_slope_of_a_power_law():
         for s in (0.1, 0.01, 0.001)
     ]
     assert value(CLAIMS_3_2, "slope", rows) == pytest.approx([-1.0])
+
+
+def shares(*pairs, conclusion="theorem"):
+    return Rows.gather(
+        {"kind": "share", "seed": 0, "runs": 20, "conclusion": conclusion, "constant": C, "share": share}
+        for C, share in pairs
+    )
+
+
+def test_the_smallest_constant_is_interpolated_on_the_log_scale():
+    assert smallest_constant(shares((16.0, 1.0), (4.0, 0.6))) == pytest.approx(8.0)
+    # 0.9 and 0.5 are out of order: together 0.7 at both
+    assert smallest_constant(shares((2.0, 0.0), (4.0, 0.9), (8.0, 0.5), (32.0, 0.9))) == pytest.approx(16.0)
+    assert smallest_constant(shares((2.0, 0.9))) == pytest.approx(2.0)
+    assert smallest_constant(shares((2.0, 0.7))) == math.inf
+
+
+def test_the_nearest_rising_sequence_by_brute_force(generator):
+    values = torch.rand(5, generator=generator).double().numpy()
+    grid = np.linspace(0, 1, 11)
+    best = min(itertools.combinations_with_replacement(grid, 5), key=lambda y: ((values - y) ** 2).sum())
+    found = rising(values)
+    assert (np.diff(found) >= 0).all()
+    assert ((values - found) ** 2).sum() <= ((values - best) ** 2).sum() + 1e-12
+    np.testing.assert_allclose(found, best, atol=0.11)
+
+
+@pytest.mark.parametrize("C", [3.0, 4.0, 7.3, 16.0, 24.0])
+def test_every_assumption_is_met_with_no_room(C):
+    s = on_every_edge(C, 1)
+    assert all(premise.holds for premise in theory.assumptions(s, C))
+    assert any(not premise.holds for premise in theory.assumptions(s, 1.001 * C))
+    smaller = [replace(s, **{name: getattr(s, name) - 2}) for name in ("dim", "width", "points")]
+    assert all(any(not p.holds for p in theory.assumptions(other, C)) for other in smaller)
 
 
 def test_memorisation_is_read_at_the_end_of_the_largest_and_the_smallest_dimension():

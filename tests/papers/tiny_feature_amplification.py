@@ -11,6 +11,7 @@ OTHER = {
     "label-noise": {"dim": 20, "points": 100, "rates": (0.05, 0.15)},
     "robustness": {"dim": 10, "width": 10, "steps": 20, "radius_points": 1, "max_cells": 1},
     "memorisation": {"steps": 120},
+    "critical-c": {"points": 12, "width": 8, "dim": 40, "runs": 2},
 }
 
 

@@ -39,10 +39,11 @@ def edges(
 
 
 def aligned(W: Float[Tensor, "h d"], data: Dataset, leaning: Bool[Tensor, "4 h"]) -> Bool[Tensor, " p"]:
-    """Per leaning pair: active on all points of μ, off on all points of -μ. Condition 4.7."""
+    """Per leaning pair: active on all points of μ, off on all points of -μ (of which there may be none). Condition 4.7."""
     z = data.x @ W.T
-    highest = torch.stack([z[data.cluster == c].amax(dim=0) for c in range(4)])
-    lowest = torch.stack([z[data.cluster == c].amin(dim=0) for c in range(4)])
+    nothing = torch.full((1, z.shape[1]), torch.inf, dtype=z.dtype)
+    highest = torch.stack([torch.cat([z[data.cluster == c], -nothing]).amax(dim=0) for c in range(4)])
+    lowest = torch.stack([torch.cat([z[data.cluster == c], nothing]).amin(dim=0) for c in range(4)])
     return ((lowest > 0) & (highest[list(OPPOSITE)] <= 0))[leaning]
 
 

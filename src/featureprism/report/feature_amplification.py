@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from featureprism.experiment import Rows
-from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
+from featureprism.report.style import COLOURS, band, guide, over_seeds, panels, plain_ticks
 
 
 def figure_1(rows: Rows) -> Figure:
@@ -89,6 +89,19 @@ def proposition_3_2(rows: Rows) -> Figure:
     return figure
 
 
+def critical_c(rows: Rows) -> Figure:
+    """The share of runs in which each conclusion holds, against C."""
+    figure, (axes,) = panels(1, width=4.8, height=3.0)
+    for colour, name in zip(COLOURS, rows.of("share").distinct("conclusion"), strict=False):
+        x, low, mean, high = over_seeds(rows.of("share", conclusion=name), "constant", "share")
+        band(axes, x, low, mean, high, colour, name)
+    guide(axes, 0.8, "1 - 4δ", along="y")
+    axes.set(xscale="log", xlabel="C", ylabel="share of runs", ylim=(-0.02, 1.02))
+    plain_ticks(axes, (4, 8, 16, 24))
+    axes.legend()
+    return figure
+
+
 def label_noise(rows: Rows) -> Figure:
     """Clean points lost against the noise rate, for each kind of noise."""
     figure, (axes,) = panels(1, width=4.6, height=3.0)
@@ -150,6 +163,7 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-amplification/theorem-3-1": theorem_3_1,
     "feature-amplification/amplification": amplification,
     "feature-amplification/proposition-3-2": proposition_3_2,
+    "feature-amplification/critical-c": critical_c,
     "feature-amplification/label-noise": label_noise,
     "feature-amplification/linear": linear,
     "feature-amplification/robustness": robustness,

@@ -47,6 +47,16 @@ def leaning_share(C0: float) -> float:
     return math.erfc(1 / (3 * C0) / math.sqrt(2))
 
 
+def leaning_chance(width: int, C0: float, share: float) -> float:
+    """Chance that every J_μ has at least share·m/4 neurons: of m/2 neurons of one sign each leans to μ, to -μ or to neither."""
+    from scipy.stats import binom  # takes a second to import
+
+    half, p, least = width // 2, leaning_share(C0) / 2, math.ceil(share * width / 4 - 1e-9)
+    sizes = list(range(least, half + 1))
+    others = [half - size for size in sizes]
+    return float((binom.pmf(sizes, half, p) * binom.sf(least - 1, others, p / (1 - p))).sum()) ** 2
+
+
 def edges(
     cosine: Float[Tensor, " p"], sigma: float, own: Float[Tensor, " p"], opposite: Float[Tensor, " p"]
 ) -> tuple[Float[Tensor, " p"], Float[Tensor, " p"]]:
