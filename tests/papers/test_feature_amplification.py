@@ -18,6 +18,7 @@ from featureprism.papers.feature_amplification.critical_constant import (
     smallest_constant,
 )
 from featureprism.papers.feature_amplification.feature_change import CLAIMS as CLAIMS_3_2
+from featureprism.papers.feature_amplification.lemmas import of_end, of_start, surpluses
 from featureprism.papers.feature_amplification.linear import best_linear
 from featureprism.papers.feature_amplification.long_training import CLAIMS_MEMORISATION
 from featureprism.papers.feature_amplification.noise import breakdown
@@ -113,6 +114,46 @@ def test_the_slope_of_a_power_law():
         for s in (0.1, 0.01, 0.001)
     ]
     assert value(CLAIMS_3_2, "slope", rows) == pytest.approx([-1.0])
+
+
+def test_edges_and_sets_of_a_start_against_loops():
+    s = Setting.on_edge(4.0, dim=20, points=60, width=12)
+    sample, net = problem(s, 1).train, start(s, 1)
+    W, a, data = net.W.detach(), net.a.detach(), sample.data
+    edges, scores, sizes, expected = [], [], [0] * 4, []
+    for c in range(4):
+        opposite = [1, 0, 3, 2][c]
+        own, other = (int(((data.cluster == k) & ~sample.flipped).sum()) for k in (c, opposite))
+        for j in range(12):
+            cosine = float(W[j] @ data.centres[c] / W[j].norm())
+            if cosine < 1 / (30 * 20**0.5):
+                continue
+            sizes[c] += int((a[j] > 0) == (c < 2))
+            active = (data.x @ W[j] > 0) & ~sample.flipped
+            edges.append(int(active[data.cluster == c].sum()) - int(active[data.cluster == opposite].sum()))
+            share = 0.5 * math.erfc(-cosine / s.sigma / 2**0.5)
+            expected.append(own * share - other * (1 - share))
+            spread = ((own + other) * share * (1 - share)) ** 0.5
+            if spread > 1:
+                scores.append((edges[-1] - expected[-1]) / spread)
+    found = of_start(W, a, sample, s.sigma)
+    assert found["leaning"] == pytest.approx(min(sizes) / 3 / 0.81)
+    assert found["least_edge"] == pytest.approx(min(edges) / theory.edge_bound(60, 10.0))
+    assert found["edge_law"] == pytest.approx(sum(edges) / sum(expected))
+    assert found["edge_score"] == pytest.approx((sum(v**2 for v in scores) / len(scores)) ** 0.5)
+
+
+def test_the_end_counts_points_that_are_short_of_either_side():
+    s = Setting.on_edge(16.0, dim=20, points=100, width=12)
+    sample, net = problem(s, 0).train, start(s, 0)
+    every = torch.ones(4, 12, dtype=torch.bool)
+    found = of_end(s, net, sample, every)
+    margin = sample.clean * net(sample.data.x).detach()
+    short = margin < theory.margin_bound(10.0)
+    assert found["clean_short"] == int((short & ~sample.flipped).sum())
+    assert found["noisy_short"] == int((short & sample.flipped).sum())
+    assert found["clean_short"] + found["noisy_short"] > 10  # before training about half of them
+    assert surpluses(sample).sum() == 100 - 2 * int(sample.flipped.sum())
 
 
 def shares(*pairs, conclusion="theorem"):

@@ -43,8 +43,9 @@ def figure_1(rows: Rows) -> Figure:
 def theorem_3_1(rows: Rows) -> Figure:
     """Correlation and alignment along the few steps, one line for each d."""
     figure, (left, right) = panels(2, width=3.6, height=2.8)
-    for colour, dim in zip(COLOURS, sorted(rows.of("step").distinct("dim")), strict=False):
-        own = rows.of("step", dim=dim)
+    steps = rows.of("step", family="dimension")
+    for colour, dim in zip(COLOURS, sorted(steps.distinct("dim")), strict=False):
+        own = steps.having(dim=dim)
         for panel, key in ((left, "correlation"), (right, "aligned")):
             x, low, mean, high = over_seeds(own, "time", key)
             band(panel, x, low, mean, high, colour, f"d = {dim}")

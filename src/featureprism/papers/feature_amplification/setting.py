@@ -17,7 +17,7 @@ from featureprism.training import first_layer_descent
 C = 16.0  # the constant of the assumptions in these experiments; the proof's own would be 10¹⁰
 # sizes inside (A1)-(A7) for C = 16, where d must be at least 16 ln²(20n)
 INSIDE = {
-    "quick": {"points": 400, "width": 1000},
+    "quick": {"points": 400, "width": 800},
     "standard": {"points": 1000, "width": 1000},
     "paper": {"points": 4000, "width": 2000},
 }
