@@ -8,7 +8,7 @@ SMALL = {"points": 80, "width": 20, "test_points": 100}
 AS_THEY_ARE = ("figure-1", "robustness", "memorisation", "linear")
 OTHER = {
     "figure-1": {"steps": 6},
-    "theorem-3-1": {"width": 200},
+    "theorem-3-1": {"dim": 50, "sigma": 0.02, "width": 40},
     "label-noise": {"dim": 20, "points": 100, "rates": (0.05, 0.15)},
     "robustness": {"dim": 10, "width": 10, "steps": 20, "radius_points": 1, "max_cells": 1},
     "memorisation": {"steps": 120},
