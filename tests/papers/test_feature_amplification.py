@@ -22,6 +22,7 @@ from featureprism.papers.feature_amplification.lemmas import of_end, of_start, s
 from featureprism.papers.feature_amplification.linear import best_linear
 from featureprism.papers.feature_amplification.long_training import CLAIMS_MEMORISATION
 from featureprism.papers.feature_amplification.noise import breakdown
+from featureprism.papers.feature_amplification.rademacher import largest_sums
 from featureprism.papers.feature_amplification.setting import (
     ADVERSARY,
     Setting,
@@ -154,6 +155,26 @@ def test_the_end_counts_points_that_are_short_of_either_side():
     assert found["noisy_short"] == int((short & sample.flipped).sum())
     assert found["clean_short"] + found["noisy_short"] > 10  # before training about half of them
     assert surpluses(sample).sum() == 100 - 2 * int(sample.flipped.sum())
+
+
+def test_largest_sums_never_pass_those_of_a_grid_of_directions(generator):
+    x = torch.randn(12, 2, generator=generator).double()
+    signs = torch.randint(2, (20, 12), generator=generator).double() * 2 - 1
+    angle = torch.linspace(0, 2 * math.pi, 2000, dtype=torch.float64)
+    exact = (signs @ torch.relu(x @ torch.stack([angle.cos(), angle.sin()]))).amax(dim=1).clamp_min(0)
+    found = largest_sums(x, signs, torch.randn(16, 2, generator=generator).double())
+    assert bool((found <= exact * 1.001).all())
+    assert float((found / exact)[exact > 1].min()) > 0.9  # maxima may sit where a point is switched off
+
+
+def test_largest_sums_of_points_at_their_centres_by_hand(generator):
+    cluster = torch.randint(4, (30,), generator=generator)
+    centres = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]).double()
+    signs = torch.randint(2, (20, 30), generator=generator).double() * 2 - 1
+    sums = torch.stack([signs[:, cluster == c].sum(dim=1) for c in range(4)])
+    wanted = [math.hypot(max(a, b, 0), max(c, d, 0)) for a, b, c, d in sums.T.tolist()]
+    starts = torch.tensor([[u, v] for u in (1, 0, -1) for v in (1, 0, -1) if u or v]).double()
+    assert largest_sums(centres[cluster], signs, starts).tolist() == pytest.approx(wanted)
 
 
 def shares(*pairs, conclusion="theorem"):

@@ -32,6 +32,12 @@ def test_the_chance_of_large_sets_by_drawing(generator):
     assert laws.leaning_chance(60, 10.0, 0.81) == pytest.approx(drawn, abs=0.03)
 
 
+def test_the_complexity_of_tight_clusters_by_drawing(generator):
+    g = torch.randn(2, 2, 200_000, generator=generator).double()
+    squares = (g.amax(dim=1).clamp_min(0) ** 2 + (-g).amax(dim=1).clamp_min(0) ** 2).sum(dim=0)
+    assert laws.rademacher_limit() == pytest.approx(float(squares.sqrt().mean()) / math.sqrt(8), rel=0.005)
+
+
 def test_the_cosine_on_the_edge_is_the_one_of_the_constant():
     q = 8 / (16**2 * SETTING.step_size * (1 - 2 / 16))
     assert laws.cosine_after_one_step(SETTING) == pytest.approx(1 / math.sqrt(2 + q**2))

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from featureprism.experiment import Rows
 from featureprism.report.style import COLOURS, band, guide, over_seeds, panels, plain_ticks
+from featureprism.theory.amplification_laws import rademacher_limit
 
 
 def figure_1(rows: Rows) -> Figure:
@@ -90,6 +91,19 @@ def proposition_3_2(rows: Rows) -> Figure:
     return figure
 
 
+def proposition_b_1(rows: Rows) -> Figure:
+    """Complexity against n, with the bound of the paper and the law."""
+    figure, (axes,) = panels(1, width=4.0, height=3.0)
+    x, low, mean, high = over_seeds(rows.of("complexity"), "points", "complexity")
+    band(axes, x, low, mean, high, COLOURS[0], "measured, from below")
+    x, _, bound, _ = over_seeds(rows.of("complexity"), "points", "bound")
+    axes.plot(x, bound, "--", color="0.5", label="2√(E‖x‖²/n)")
+    axes.plot(x, rademacher_limit() / np.sqrt(x), ":", color="black", label="law")
+    axes.set(xscale="log", yscale="log", xlabel="points n", ylabel="Rademacher complexity, R = 1")
+    axes.legend()
+    return figure
+
+
 def critical_c(rows: Rows) -> Figure:
     """The share of runs in which each conclusion holds, against C."""
     figure, (axes,) = panels(1, width=4.8, height=3.0)
@@ -164,6 +178,7 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-amplification/theorem-3-1": theorem_3_1,
     "feature-amplification/amplification": amplification,
     "feature-amplification/proposition-3-2": proposition_3_2,
+    "feature-amplification/proposition-b-1": proposition_b_1,
     "feature-amplification/critical-c": critical_c,
     "feature-amplification/label-noise": label_noise,
     "feature-amplification/linear": linear,

@@ -8,6 +8,7 @@ from featureprism.papers.feature_amplification.figure import FIGURE_1
 from featureprism.papers.feature_amplification.linear import LINEAR
 from featureprism.papers.feature_amplification.long_training import MEMORISATION, ROBUSTNESS
 from featureprism.papers.feature_amplification.noise import LABEL_NOISE
+from featureprism.papers.feature_amplification.rademacher import PROPOSITION_B_1
 from featureprism.papers.feature_amplification.theorem import THEOREM_3_1
 
 PAPER = Paper(
@@ -18,6 +19,7 @@ PAPER = Paper(
         THEOREM_3_1,
         AMPLIFICATION,
         PROPOSITION_3_2,
+        PROPOSITION_B_1,
         CRITICAL_C,
         LABEL_NOISE,
         LINEAR,
