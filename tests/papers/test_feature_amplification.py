@@ -12,6 +12,7 @@ from featureprism.context import Context
 from featureprism.experiment import Rows
 from featureprism.papers.feature_amplification.adversary import label_influence
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
+from featureprism.papers.feature_amplification.baselines import ThreeLayers, lazy_outputs
 from featureprism.papers.feature_amplification.critical_constant import (
     on_every_edge,
     rising,
@@ -175,6 +176,33 @@ def test_largest_sums_of_points_at_their_centres_by_hand(generator):
     wanted = [math.hypot(max(a, b, 0), max(c, d, 0)) for a, b, c, d in sums.T.tolist()]
     starts = torch.tensor([[u, v] for u in (1, 0, -1) for v in (1, 0, -1) if u or v]).double()
     assert largest_sums(centres[cluster], signs, starts).tolist() == pytest.approx(wanted)
+
+
+def test_lazy_training_is_descent_on_the_linearised_network():
+    s = Setting.on_edge(16.0, dim=15, points=40, width=10, sigma=0.5, test_points=20)
+    data, net = problem(s, 0), start(s, 0)
+    x, y, fresh = data.train.data.x, data.train.data.y, data.test.data.x
+    W0, a = net.W.detach(), net.a.detach()
+    W = W0.clone()
+
+    def linearised(points, W):
+        return ((points @ W0.T > 0) * (points @ W.T)) @ a  # the network is its own tangent at W⁰
+
+    for _ in range(5):
+        moving = W.clone().requires_grad_()
+        torch.nn.functional.softplus(-y * linearised(x, moving)).mean().backward()
+        W = W - 0.7 * moving.grad
+    torch.testing.assert_close(lazy_outputs(net, data, 0.7, 5), linearised(fresh, W))
+
+
+def test_a_step_of_three_layers_is_the_gradient():
+    s = Setting.on_edge(16.0, dim=6, points=30, width=8, start=0.3)
+    data, net = problem(s, 0).train.data, ThreeLayers.random(s, 0)
+    W = net.W.clone().requires_grad_()
+    f = torch.relu(torch.relu(data.x @ W.T) @ net.V.T) @ net.a
+    torch.testing.assert_close(net.outputs(data.x), f.detach())
+    torch.nn.functional.softplus(-data.y * f).mean().backward()
+    torch.testing.assert_close(net.stepped(data.x, data.y, 0.5).W, net.W - 0.5 * W.grad)
 
 
 def shares(*pairs, conclusion="theorem"):

@@ -13,6 +13,7 @@ OTHER = {
     "robustness": {"dim": 10, "width": 10, "steps": 20, "radius_points": 1, "max_cells": 1},
     "memorisation": {"steps": 120},
     "proposition-b-1": {"draws": 3},
+    "baselines": {"steps": 2},
     "critical-c": {"points": 12, "width": 8, "dim": 40, "runs": 2},
 }
 

@@ -142,6 +142,23 @@ def linear(rows: Rows) -> Figure:
     return figure
 
 
+def baselines(rows: Rows) -> Figure:
+    """Errors of three ways to learn in tight and in wide clusters, and how three layers amplify."""
+    figure, (left, right) = panels(2, width=3.8, height=2.8)
+    names = rows.of("error").distinct("name")
+    for place, clusters in enumerate(("tight", "wide")):
+        errors = [rows.of("error", clusters=clusters, name=name).column("error").mean() for name in names]
+        heights = [index + 0.4 * place for index in range(len(names))]
+        left.barh(heights, errors, height=0.35, color=COLOURS[place], label=f"{clusters} clusters")
+    left.set_yticks([index + 0.2 for index in range(len(names))], names)
+    left.set(xlabel="test error under clean labels", xlim=(0, 0.55))
+    left.legend()
+    x, low, mean, high = over_seeds(rows.of("step", clusters="tight"), "time", "correlation")
+    band(right, x, low, mean, high, COLOURS[2], None)
+    right.set(xlabel="steps", ylabel="three layers: cosine to the nearest centre", ylim=(0, 1))
+    return figure
+
+
 def robustness(rows: Rows) -> Figure:
     """Proven to attacked 50 % radius after the theorem's steps and after long training."""
     figure, (axes,) = panels(1, width=4.6, height=2.4)
@@ -182,6 +199,7 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-amplification/critical-c": critical_c,
     "feature-amplification/label-noise": label_noise,
     "feature-amplification/linear": linear,
+    "feature-amplification/baselines": baselines,
     "feature-amplification/robustness": robustness,
     "feature-amplification/memorisation": memorisation,
 }

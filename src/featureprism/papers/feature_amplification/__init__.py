@@ -2,6 +2,7 @@
 
 from featureprism.experiment import Paper
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
+from featureprism.papers.feature_amplification.baselines import BASELINES
 from featureprism.papers.feature_amplification.critical_constant import CRITICAL_C
 from featureprism.papers.feature_amplification.feature_change import PROPOSITION_3_2
 from featureprism.papers.feature_amplification.figure import FIGURE_1
@@ -23,6 +24,7 @@ PAPER = Paper(
         CRITICAL_C,
         LABEL_NOISE,
         LINEAR,
+        BASELINES,
         ROBUSTNESS,
         MEMORISATION,
     ),
