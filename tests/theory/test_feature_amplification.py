@@ -57,6 +57,8 @@ def test_events_of_the_start_and_of_the_sample(generator):
     assert all(p.holds for p in theory.start_events(s, W, clusters.centres, 4.0))
     assert not theory.start_events(s, 2 * W, clusters.centres, 4.0)[1].holds
     constants = theory.sample_constants(s, noisy.data, noisy.flipped)
+    assert {p.required for p in constants} == {4.0}  # √C
+    assert theory.largest_c1(replace(s, points=48)) == pytest.approx((48 / math.log(20)) ** 0.25)
     assert all(p.holds for p in constants)
     # (b): ‖z‖²/d of standard Gaussians is a little above 1
     assert 1.0 < constants[2].measured < 1.6

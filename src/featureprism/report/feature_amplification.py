@@ -107,8 +107,9 @@ def proposition_b_1(rows: Rows) -> Figure:
 def critical_c(rows: Rows) -> Figure:
     """The share of runs in which each conclusion holds, against C."""
     figure, (axes,) = panels(1, width=4.8, height=3.0)
-    for colour, name in zip(COLOURS, rows.of("share").distinct("conclusion"), strict=False):
-        x, low, mean, high = over_seeds(rows.of("share", conclusion=name), "constant", "share")
+    shares = rows.of("share", law="gaussian")
+    for colour, name in zip(COLOURS, shares.distinct("conclusion"), strict=False):
+        x, low, mean, high = over_seeds(shares.having(conclusion=name), "constant", "share")
         band(axes, x, low, mean, high, colour, name)
     guide(axes, 0.8, "1 - 4δ", along="y")
     axes.set(xscale="log", xlabel="C", ylabel="share of runs", ylim=(-0.02, 1.02))

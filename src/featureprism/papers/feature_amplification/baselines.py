@@ -88,7 +88,7 @@ class ThreeLayers:
 
     @classmethod
     def random(cls, s: Setting, seed: int) -> "ThreeLayers":
-        """W and a as in the paper, V with entries N(0, 2/m): a neuron's weight in the output is then of order 1/√m, as in two layers."""
+        """W and a as in the paper, V with entries N(0, 2/m): a neuron weighs of order 1/√m in the output, as in two layers."""
         net = start(s, seed)
         V = torch.randn(s.width, s.width, generator=generator_for("second layer", seed), dtype=torch.float64)
         return cls(net.W.detach(), sqrt(2 / s.width) * V, net.a.detach())

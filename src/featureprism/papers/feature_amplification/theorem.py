@@ -135,6 +135,12 @@ def _excess_allowed(rows: Rows) -> str:
     )
 
 
+def _sample_constant(run: Rows) -> float:
+    """The largest least C₁ over the parts of Lemma 4.3, ÷ the largest that the lemma's other half allows."""
+    parts = run.where(lambda row: row["id"].startswith("lemma-4-3"))
+    return float((parts.column("measured") / parts.column("required")).max())
+
+
 _theorem, _lemma = partial(_claim, under("assumption")), partial(_claim, under(*GOOD_RUN))
 _NONE: dict[str, Any] = {"bound": at_most(0.0), "reported": 0.0}
 _OVER = "over all d, laws and C"
@@ -164,6 +170,15 @@ CLAIMS = (
         f"every J_μ has (1-1/C₀)² m/4 neurons: least |J_μ| ÷ that, C₀ = {C0:g}",
         "leaning",
         at_least(1.0),
+    ),
+    Claim(
+        "sample",
+        "Lemma 4.3",
+        "one C₁ for all parts with C₁σ√d ≤ 1/C₁, so at most √C (4 for C = 16): least C₁ of the sample ÷ that, largest over runs",
+        lambda rows: rows.of("premise").per_seed(_sample_constant),
+        at_most(1.0),
+        premises=under("assumption"),
+        over="every seed",
     ),
     _lemma(
         "edges",
