@@ -51,7 +51,7 @@ TINY: dict[str, list[Any]] = {
     "beyond/phase-label-noise": [
         s
         for s in smaller("phase-label-noise", width=20, samples=4, test_points=100)
-        if s.points == 32 and s.noise_rate in (0.0, 0.45)
+        if s.points in (32, 64) and s.noise_rate in (0.0, 0.45)
     ],
     "beyond/phase-purification": [
         s

@@ -15,7 +15,11 @@ from featureprism.data.clusters import (
     sphere_centres,
     to_signs,
 )
+<<<<<<< HEAD
 from featureprism.data.noise import NOISE_LAWS, Noise
+=======
+from featureprism.data.label_noise import NOISES, LabelNoise
+>>>>>>> amplification
 from featureprism.data.sparse_coding import (
     DICTIONARIES,
     LABEL_WEIGHTS,
@@ -32,12 +36,11 @@ from featureprism.data.sparse_coding import (
 )
 from featureprism.data.xor import (
     LAWS,
-    NOISES,
-    LabelNoise,
     NoisySample,
     XorClusters,
     best_classifier,
     sample_xor,
+    with_flips,
     xor_clusters,
 )
 
@@ -76,5 +79,6 @@ __all__ = [
     "three_level",
     "to_signs",
     "two_level",
+    "with_flips",
     "xor_clusters",
 ]
