@@ -15,11 +15,8 @@ from featureprism.data.clusters import (
     sphere_centres,
     to_signs,
 )
-<<<<<<< HEAD
-from featureprism.data.noise import NOISE_LAWS, Noise
-=======
 from featureprism.data.label_noise import NOISES, LabelNoise
->>>>>>> amplification
+from featureprism.data.noise import NOISE_LAWS, Noise
 from featureprism.data.sparse_coding import (
     DICTIONARIES,
     LABEL_WEIGHTS,
