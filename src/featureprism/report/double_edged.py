@@ -11,6 +11,7 @@ from featureprism.report.style import COLOURS, band, guide, over_seeds, panels, 
 NAMES = {"usual": "orthogonal means, σ = 1", "sphere": "means on the sphere, σ = 1", "within": "σ = 1/√d"}
 FREE = {
     "balance": "unequal classes",
+    "balance-inside": "the same, inside",
     "correlated": "correlated means",
     "both": "both",
     "norms": "unequal norms",
@@ -118,7 +119,7 @@ def theorem_4_2(rows: Rows) -> Figure:
         free.plot(values, np.full(len(values), height), "o", color=COLOURS[height % len(COLOURS)], alpha=0.6)
         free.text(0.74, height, FREE[case], ha="right", va="center", fontsize=8)
     guide(free, 1.0, "‖u‖/k")
-    free.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.25), yticks=[], ylim=(5.6, -1.6))
+    free.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.25), yticks=[], ylim=(6.6, -1.6))
     return figure
 
 
