@@ -11,6 +11,7 @@ from featureprism.report.style import COLOURS, band, guide, over_seeds, panels, 
 NAMES = {"usual": "orthogonal means, σ = 1", "sphere": "means on the sphere, σ = 1", "within": "σ = 1/√d"}
 FREE = {
     "balance": "unequal classes",
+    "balance-inside": "the same, inside",
     "correlated": "correlated means",
     "both": "both",
     "norms": "unequal norms",
@@ -54,7 +55,15 @@ def kkt_lab(rows: Rows) -> Figure:
             )
             axes.plot(np.full(len(values), place), values, marker, color=colour, alpha=0.7, label=name)
     cases = rows.of("forget").distinct("case")
-    axes.set_xticks(range(len(cases)), [{"alone": "orthogonal points", **NAMES}[case] for case in cases])
+    axes.set_xticks(
+        range(len(cases)),
+        [
+            {**NAMES, "alone": "single points", "usual": "clusters, σ = 1", "within": "clusters, σ = 1/√d"}[
+                case
+            ]
+            for case in cases
+        ],
+    )
     axes.set(yscale="log", ylabel="ε on the other points", xlim=(-0.5, max(len(cases), 1) - 0.5))
     axes.legend()
     return figure
@@ -110,7 +119,7 @@ def theorem_4_2(rows: Rows) -> Figure:
         free.plot(values, np.full(len(values), height), "o", color=COLOURS[height % len(COLOURS)], alpha=0.6)
         free.text(0.74, height, FREE[case], ha="right", va="center", fontsize=8)
     guide(free, 1.0, "‖u‖/k")
-    free.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.25), yticks=[], ylim=(5.6, -0.8))
+    free.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.25), yticks=[], ylim=(6.6, -1.6))
     return figure
 
 
@@ -192,8 +201,8 @@ def many_clusters(rows: Rows) -> Figure:
         axes.text(
             -0.01, height, f"{NAMES.get(case, case)}, d = {dim}, k = {k}", ha="right", va="center", fontsize=8
         )
-    axes.set(xlabel="median radius ÷ √d", xlim=(0, 0.8), yticks=[], ylim=(len(settings) - 0.4, -0.6))
-    axes.legend()
+    axes.set(xlabel="median radius ÷ √d", xlim=(0, 0.8), yticks=[], ylim=(len(settings) - 0.4, -1.2))
+    axes.legend(loc="upper right")
     return figure
 
 

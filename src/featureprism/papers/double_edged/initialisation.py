@@ -135,7 +135,7 @@ CLAIMS = (
         "Theorems 2.1, 4.2, sharp",
         f"ln(1/L) at which the radius passes {PASSED} ‖u‖/k, ÷ its law of small noise (about 6 d^(3/2) scale² at k = 8), farthest",
         lambda rows: rows.of("passage", case="still").farthest("over_law", 1.0),
-        between(0.85, 1.15),
+        between(0.93, 1.07),
         note=_when,
         premises=under("on-sample", "theorem-2-1", case="still"),
     ),

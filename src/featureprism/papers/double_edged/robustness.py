@@ -122,7 +122,7 @@ def measure_4_2(s: Trained, seed: int, context: Context) -> list[Row]:
         norm = flipping_norm(seen, x, data.test.y, along)
         measured = {"kind": "critical", "network": name, "norm": norm / critical, "absolute": norm}
         measured |= {"balance": apart.balance, "over_orthogonal": norm / sqrt(s.dim / s.clusters)}
-        parts = {} if s.case in ORDINARY else _cluster_norms(seen, x, along, data, critical)
+        parts = _cluster_norms(seen, x, along, data, critical) if s.case == "both" else {}
         rows.append(measured | parts | printed_z(net, data, apart))
         context.progress((index + 1) / len(nets))
     return rows + premises(s, data)
