@@ -10,8 +10,11 @@ import torch
 import featureprism.audit.run as run
 from featureprism import cli
 from featureprism.audit import audit
+from featureprism.audit.advice import recommendation
+from featureprism.audit.given import GivenHead, read_head
 from featureprism.audit.read import read_embeddings
-from featureprism.audit.stages import GivenHead, averaging_index, density
+from featureprism.audit.stages import averaging_index, density
+from featureprism.audit.watch import Watch, noted
 from featureprism.heads import load_head
 from featureprism.heads.compare import candidates
 from featureprism.networks import ReLU, TwoLayerNet, save_net
@@ -53,6 +56,7 @@ def embeddings(path, num_classes=2, **changes):
 def test_the_audit_of_two_classes_has_every_stage_and_goes_on(tmp_path, monkeypatch):
     path = embeddings(tmp_path / "e.npz", fine_train=np.arange(200) % 4)
     own = TwoLayerNet(torch.eye(6)[:4].double(), torch.tensor([-1.0, 1, -1, 1]).double(), activation=ReLU())
+    own.requires_grad_(False)
     save_net(tmp_path / "own.npz", own)
     rows = audit(path, tmp_path / "own.npz", tmp_path / "out", num_points=3)
     names = [row["head"] for row in rows if row["kind"] == "head"]
@@ -62,7 +66,19 @@ def test_the_audit_of_two_classes_has_every_stage_and_goes_on(tmp_path, monkeypa
     (yours,) = [row for row in rows if row["kind"] == "features" and row["head"] == "your head"]
     assert yours["averaging_index"] < 0.8  # each neuron sees one of two clusters: 1/2, and a little noise
     assert rows[-1]["kind"] == "recommendation"
-    assert rows[-1]["text"].count(". ") == 1
+    assert "Radii are distances" in rows[-1]["text"]
+    with np.load(tmp_path / "out" / "witnesses" / "your-head.npz") as file, np.load(path) as given:
+        np.testing.assert_allclose(file["x"], given["x_test"][file["row"]])
+        assert (file["y"] == given["y_test"][file["row"]]).all()
+        np.testing.assert_allclose(np.linalg.norm(file["delta"], axis=1), file["attacked"], atol=1e-12)
+        signs = np.where(file["y"] == "yes", 1, -1)
+        moved = torch.as_tensor(file["x"] + 1.0001 * file["delta"])
+        assert bool((torch.as_tensor(signs) * own(moved) <= 0).all())
+        fooled = signs * own(torch.as_tensor(file["x"] - signs[:, None] * file["universal"])).numpy() <= 0
+        assert fooled.mean() >= 0.5
+    assert {file.stem for file in (tmp_path / "out" / "heads").iterdir()} < {
+        file.stem for file in (tmp_path / "out" / "witnesses").iterdir()
+    }
     monkeypatch.setattr(run, "measured", lambda *_: pytest.fail("a finished stage ran again"))
     assert json.dumps(audit(path, tmp_path / "own.npz", tmp_path / "out", num_points=3)) == json.dumps(rows)
     with pytest.raises(ValueError, match="a finished stage ran again"):  # another question is asked anew
@@ -72,15 +88,20 @@ def test_the_audit_of_two_classes_has_every_stage_and_goes_on(tmp_path, monkeypa
 @pytest.mark.usefixtures("small")
 def test_three_classes_and_the_saved_head_speak_the_labels_of_the_file(tmp_path, capsys):
     path = embeddings(tmp_path / "e.npz", num_classes=3)
-    assert cli.main(["audit", str(path), "--points", "2", "--out", str(tmp_path / "out")]) == 0
-    assert "Radii are distances between embeddings" in capsys.readouterr().out
+    arguments = ["audit", str(path), "--points", "2", "--workers", "1", "--out", str(tmp_path / "out")]
+    assert cli.main(arguments) == 0
+    said = capsys.readouterr()
+    assert "Radii are distances between embeddings" in said.out
+    lines = said.err.splitlines()  # there is no terminal here
+    assert lines[-1] == "audit: 100%, 4 of 4 stages"
+    assert all(line.startswith("audit: ") for line in lines)
     head = load_head(tmp_path / "out" / "head.npz")
     with np.load(path) as file:
         assert head.score(file["x_test"], file["y_test"]) > 0.8
     assert (tmp_path / "out" / "pareto.png").exists()
     saved = tmp_path / "out" / "heads" / "relu.npz"
     data = read_embeddings(path, None)
-    again = run.read_head(saved, data)  # a saved head can be audited in turn, in the numbers of the task
+    again = read_head(saved, data)  # a saved head can be audited in turn, in the numbers of the task
     (row,) = [
         r
         for r in json.loads((tmp_path / "out" / "audit.json").read_text())
@@ -111,7 +132,8 @@ def test_bad_files_get_a_sentence(arrays, sentence, tmp_path, capsys):
     np.savez(tmp_path / "e.npz", **arrays)
     with pytest.raises(ValueError, match=sentence):
         read_embeddings(tmp_path / "e.npz", None)
-    assert cli.main(["audit", str(tmp_path / "e.npz"), "--out", str(tmp_path / "out")]) == 2
+    arguments = ["audit", str(tmp_path / "e.npz"), "--workers", "1", "--out", str(tmp_path / "out")]
+    assert cli.main(arguments) == 2
     assert "featureprism: " in capsys.readouterr().err
 
 
@@ -146,3 +168,96 @@ def test_density_counts_the_coordinates_that_move():
     assert density(torch.tensor([[1.0, 1, 1, 1]])) == pytest.approx(1.0)
     assert density(torch.tensor([[3.0, 0, 0, 0]])) == pytest.approx(0.25)
     assert math.isnan(density(None))
+
+
+def row(head, family, accuracy, certified, attacked, **more):
+    held = {"held_accuracy": accuracy, "held_points": 5000, "held_radius": attacked, "held_proven": certified}
+    radii = {"certified_radius": certified, "attacked_radius": attacked}
+    return {"kind": "head", "head": head, "family": family, "accuracy": accuracy, **radii, **held, **more}
+
+
+RELU = row("ReLU", "ReLU", 0.95, 0.1, 0.12)
+
+
+def test_the_advice_looks_at_both_radii_and_names_what_dominates():
+    better = row("pReLU, p = 3", "pReLU", 0.948, 0.15, 0.2)
+    nearest = row("1-nearest neighbour", "other", 0.95, 0.3, 0.3)
+    said = recommendation([RELU, better, nearest])
+    assert said["head"] == "pReLU, p = 3"
+    assert said["dominated_by"] == ["1-nearest neighbour"]
+    assert (
+        "'1-nearest neighbour' dominates it: accuracy 95.0% against 94.8%, proven 0.3 against 0.15"
+        in said["text"]
+    )
+    unproven = row("pReLU, p = 3", "pReLU", 0.948, 0.05, 0.2)  # attacked further, proven less
+    assert recommendation([RELU, unproven])["head"] == "ReLU"
+    weaker = row("pReLU, p = 3", "pReLU", 0.9, 0.15, 0.2)
+    assert "no head of ours is within 1 point" in recommendation([RELU, weaker])["text"]
+    assert recommendation([RELU, weaker])["dominated_by"] == []
+
+
+def test_few_validation_points_ask_for_no_more_than_the_accuracy_at_hand():
+    few = {**RELU, "held_points": 50}  # a standard error of 3 points
+    assert recommendation([few, row("pReLU, p = 3", "pReLU", 0.95, 0.15, 0.2)])["head"] == "pReLU, p = 3"
+    assert recommendation([few, row("pReLU, p = 3", "pReLU", 0.945, 0.15, 0.2)])["head"] == "ReLU"
+
+
+def test_networks_of_many_classes_are_taken_as_heads(tmp_path):
+    data = read_embeddings(embeddings(tmp_path / "e.npz", num_classes=3), None)
+    W, V = np.eye(6)[:4], np.zeros((4, 3))
+    V[np.arange(4), [0, 1, 2, 0]] = 1.0  # the cluster of each neuron, and its class
+    np.savez(tmp_path / "own.npz", W=W, V=V, b=np.zeros(4), activation="relu")
+    assert (read_head(tmp_path / "own.npz", data).order == np.arange(3)).all()  # scores without names
+    task = data.task
+    names = np.array(["no", "yes", "so"])  # as the neurons count them; the file has them sorted
+    wanted = names[np.array([0, 1, 2, 0])[(task.x_test @ W.T).argmax(axis=1)]]
+    np.savez(tmp_path / "own.npz", W=W, V=V, b=np.zeros(4), activation="relu", classes=names)
+    head = read_head(tmp_path / "own.npz", data)
+    found = data.classes[head.predict(task.x_test)]
+    assert (found == wanted).all()
+    right = np.nonzero(head.predict(task.x_test) == task.y_test)[0][:3]
+    bracket = head.robust_radius(task.x_test[right], task.y_test[right])
+    assert bool((bracket.certified > 0).all())
+    W_seen, _, owner = head.neurons()
+    assert (data.classes[owner.numpy()] == names[[0, 1, 2, 0]]).all()
+    assert W_seen.shape == (4, 6)
+    np.savez(
+        tmp_path / "own.npz", W=W, V=V, b=np.zeros(4), activation="relu", classes=np.array(["a", "b", "c"])
+    )
+    with pytest.raises(ValueError, match="knows the classes"):
+        read_head(tmp_path / "own.npz", data)
+
+
+def test_rows_that_your_head_has_seen_do_not_count_for_it(tmp_path, monkeypatch):
+    """A head that knows the training rows by heart and nothing else: its accuracy is that of test rows."""
+    data = read_embeddings(embeddings(tmp_path / "e.npz"), None)
+    task = data.task
+    known = {x.tobytes(): label for x, label in zip(task.x_held, task.y_held, strict=True)}
+
+    class ByHeart:
+        def predict(self, X):
+            return np.array([known.get(x.tobytes(), 1) for x in X])
+
+        def robust_radius(self, X, y, max_cells=1, progress=None):
+            return run.RadiusBracket(torch.zeros(len(X)), torch.zeros(len(X)))
+
+    monkeypatch.setattr(run, "features", lambda *_: ({"universal_norm": math.nan}, None))
+    for seen, wanted in (("training", (task.y_test == 1).mean()), ("none", 1.0)):
+        plan = run.Plan(2, None, (0.1,), 1, 10, 5)
+        problem = run.Problem(data, ByHeart(), seen, plan, run.clusters(task))
+        assert run._your_head(problem, 0, run.part(lambda _: None, 0, 1))[0]["held_accuracy"] == wanted
+
+
+def test_stages_that_run_elsewhere_are_seen_and_counted_by_their_cost(tmp_path):
+    told = []
+    watch = Watch({"a": 1.0, "b": 3.0}, lambda name: tmp_path / name, lambda *args: told.append(args))
+    tick = watch(0, 2, "")
+    noted(tmp_path / "b", lambda _: None)(0.5)  # as a worker would
+    tick(0.0)
+    watch.end(["a"])
+    watch.refresh()
+    assert told == [
+        (0.0, "0 of 2 stages"),
+        (0.375, "0 of 2 stages; b 50%"),
+        (0.625, "1 of 2 stages; b 50%"),
+    ]

@@ -16,11 +16,13 @@ SPLITS = (("x_train", "y_train", "x_test", "y_test"), ("x", "y"))
 
 
 class Embeddings(NamedTuple):
-    """A task, the names of its classes, and how the rows were scaled."""
+    """A task, the names of its classes, whether rows were scaled, whether the file has a split, and where its test rows stand in it."""
 
     task: Task
     classes: np.ndarray
     scaled: bool
+    has_split: bool
+    test_rows: np.ndarray
 
 
 def read_embeddings(path: Path, normalise: str | None) -> Embeddings:
@@ -28,7 +30,8 @@ def read_embeddings(path: Path, normalise: str | None) -> Embeddings:
 
     `normalise`: "unit" scales every row to norm 1, "none" takes rows as they are; rows of other norms need the choice.
     """
-    x, y, fine, x_test, y_test = _parts(read_arrays(path), path)
+    arrays = read_arrays(path)
+    x, y, fine, x_test, y_test, test_rows = _parts(arrays, path)
     for name, points, labels in (("training", x, y), ("test", x_test, y_test)):
         _check(points, labels, f"{path}: the {name}")
     if x.shape[1] != x_test.shape[1]:
@@ -49,7 +52,7 @@ def read_embeddings(path: Path, normalise: str | None) -> Embeddings:
         raise ValueError(f"{path}: a class has too few points to split; it needs 20 or so.")
     few = None if fine is None else fine[rest]
     task = Task(x[rest], numbers[0][rest], few, x[held], numbers[0][held], x_test, numbers[1])
-    return Embeddings(task, classes, scaled)
+    return Embeddings(task, classes, scaled, all(name in arrays for name in SPLITS[0]), test_rows)
 
 
 def _check(points: np.ndarray, labels: np.ndarray, whose: str) -> None:
@@ -69,8 +72,8 @@ def _check(points: np.ndarray, labels: np.ndarray, whose: str) -> None:
 
 def _parts(
     arrays: dict[str, np.ndarray], path: Path
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
-    """x, y, fine (or None), x_test, y_test."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray, np.ndarray, np.ndarray]:
+    """x, y, fine (or None), x_test, y_test, and the positions of the test rows."""
     names = next((names for names in SPLITS if all(name in arrays for name in names)), None)
     if names is None:
         wanted = " or ".join(", ".join(names) for names in SPLITS)
@@ -85,7 +88,7 @@ def _parts(
             )
     if len(names) == 4:
         x, y, x_test, y_test = (arrays[name] for name in names)
-        fine = arrays.get(finer)
+        fine, test = arrays.get(finer), np.arange(len(arrays["x_test"]))
     else:
         order = np.random.default_rng(1).permutation(len(arrays["x"]))
         first = int(TESTED * len(order))
@@ -93,7 +96,7 @@ def _parts(
         x, y, x_test, y_test = (arrays[name][part] for part in (train, test) for name in names)
         fine = arrays[finer][train] if finer in arrays else None
     x, x_test = (real_numbers(part, f"{path}: {name}") for part, name in ((x, names[0]), (x_test, names[-2])))
-    return x, y, fine, x_test, y_test
+    return x, y, fine, x_test, y_test, test
 
 
 def _wants_scaling(x: np.ndarray, path: Path, normalise: str | None) -> bool:

@@ -2,36 +2,53 @@
 
 import base64
 import hashlib
+import io
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from featureprism.audit.advice import YOURS, recommendation
+from featureprism.audit.given import read_head
 from featureprism.audit.read import Embeddings, read_embeddings
-from featureprism.audit.stages import GivenHead, clusters, features, geometry
-from featureprism.context import Context
+from featureprism.audit.stages import clusters, features, geometry
+from featureprism.audit.watch import Show, Watch, noted
+from featureprism.context import Context, part
 from featureprism.experiment import fields_of
-from featureprism.files import as_json, prepare_folder, read_arrays, write_whole
-from featureprism.heads import load_head
-from featureprism.heads.compare import Plan, best_within, candidates, drawn, measured, told
-from featureprism.heads.estimators import Head
+from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.heads.compare import Plan, candidates, drawn, is_ours, measured, told
 from featureprism.heads.subclasses import Subclasses
-from featureprism.networks import load_net
-from featureprism.records import Row
-from featureprism.sweep.engine import Track, run_units
-from featureprism.sweep.executors import Serial
+from featureprism.records import Progress, RadiusBracket, Row
+from featureprism.sweep.engine import run_units
+from featureprism.sweep.executors import Local, Serial
 from featureprism.sweep.store import Store
 from featureprism.sweep.unit import Unit
+from featureprism.sweep.work import DONE
 
-GEOMETRY, YOURS = "geometry", "your head"
-ALLOWED = 0.01  # loss of validation accuracy that a recommended head may have
+GEOMETRY = "geometry"
 ATTACKS = (0.05, 0.1)  # radii of adversarial training, in units of the spread of all points
 WIDTH, EPOCHS, KERNEL_POINTS = 100, 6, 2_000
+SEEN = ("training", "all", "none")  # rows of the file that your head was trained on
+COSTS = {GEOMETRY: 0.1, "ReLU": 2.5}  # of stages, where a pReLU head is 1
+CHEAP = 0.3  # of heads that are not ours
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is audited; `seen` are the rows that the head was trained on, None where nobody said."""
+
+    embeddings: Path
+    head: Path | None
+    normalise: str | None
+    num_points: int
+    seen: str | None
 
 
 @dataclass(frozen=True)
@@ -48,6 +65,7 @@ class Problem:
 
     data: Embeddings
     head: Any
+    seen: str | None
     plan: Plan
     clusters: Subclasses
 
@@ -59,149 +77,189 @@ def audit(
     *,
     normalise: str | None = None,
     num_points: int = 100,
-    track: Track | None = None,
+    seen: str | None = None,
+    workers: int = 1,
+    show: Show = lambda _share, _words: None,
 ) -> list[Row]:
     """Rows of all stages: geometry, the head as it is, every remedy and baseline, the recommendation.
 
-    Leaves heads/*.npz, audit.json and the recommended head.npz in `out`.
+    Leaves heads/*.npz, witnesses/*.npz, audit.json and the recommended head.npz in `out`.
     """
-    data = read_embeddings(embeddings, normalise)
-    problem = _problem(data, None if head is None else read_head(head, data), num_points)
+    if seen not in (None, *SEEN):
+        raise ValueError(f"seen must be one of {', '.join(SEEN)}, got {seen!r}.")
+    question = Question(embeddings, head, normalise, num_points, seen)
+    digest = _digest(question)
+    problem = problem_of(question, digest)
     prepare_folder(out)
-    digest = _digest(embeddings, head, normalise, num_points)
     names = [
         GEOMETRY,
         *([] if head is None else [YOURS]),
-        *(c.name for c in candidates(problem.plan, data.task, 0)),
+        *(c.name for c in candidates(problem.plan, problem.data.task, 0)),
     ]
-    stages, measure = [Stage(name, digest) for name in names], partial(_measured, problem)
-    units = [Unit("audit", measure, stage, 0, fields_of(stage)) for stage in stages]
-    failed: list[str] = []
-    with Store(out, write=True) as store:
-        run_units(
-            store,
-            units,
-            Serial(),
-            track=track,
-            hear=lambda unit, end: (
-                failed.append(f"{unit.setting.name}: {end.message}") if end.message else None
-            ),
-        )
-        rows = list(store.rows_of(units))
-    if failed:
-        raise ValueError(f"{len(failed)} of {len(units)} stages failed; the first is {failed[0]}.")
+    with tempfile.TemporaryDirectory() as notes:
+        rows = _all_rows(question, digest, names, out, Path(notes), workers, show)
     for row in (row for row in rows if row["kind"] == "file"):
-        write_whole(_head_path(out, row["head"]), base64.b64decode(row["content"]))
+        path = out / row["path"]
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, base64.b64decode(row["content"]))
     rows = [row for row in rows if row["kind"] != "file"]
     rows.append(recommendation(rows))
     if rows[-1]["head"] != YOURS:
-        shutil.copy(_head_path(out, rows[-1]["head"]), out / "head.npz")
+        shutil.copy(out / "heads" / f"{slug(rows[-1]['head'])}.npz", out / "head.npz")
     write_whole(out / "audit.json", as_json(rows, indent=1))
     return rows
 
 
-def _problem(data: Embeddings, head: Any, num_points: int) -> Problem:
+def _all_rows(
+    question: Question, digest: str, names: Sequence[str], out: Path, notes: Path, workers: int, show: Show
+) -> list[Row]:
+    """The rows of every stage, from the store where they are there already."""
+    measure = partial(_measured, question, digest, notes)
+    stages = [Stage(name, digest) for name in names]
+    units = [Unit("audit", measure, stage, 0, fields_of(stage)) for stage in stages]
+    watch = Watch({name: _cost(name) for name in names}, partial(_note, notes), show)
+    failed: list[str] = []
+
+    def hear(unit: Unit, end: Any) -> None:
+        watch.end([unit.setting.name])
+        if end.message:
+            failed.append(f"{unit.setting.name}: {end.message}")
+
+    with Store(out, write=True) as store:
+        before = store.endings(unit.key for unit in units)
+        watch.end([unit.setting.name for unit in units if before.get(unit.key) == DONE])
+        executor = Serial() if workers == 1 else Local(workers)
+        run_units(store, units, executor, track=watch, hear=hear)
+        rows = list(store.rows_of(units))
+    watch.refresh()
+    if failed:
+        raise ValueError(f"{len(failed)} of {len(units)} stages failed; the first is {failed[0]}.")
+    return rows
+
+
+def _cost(name: str) -> float:
+    ours = name == YOURS or name.startswith(("pReLU", "sub-classes", "finer", "ReLU"))
+    return COSTS.get(name, 1.0 if ours else CHEAP)
+
+
+def _note(notes: Path, name: str) -> Path:
+    """Where a stage notes its progress."""
+    return notes / slug(name)
+
+
+@lru_cache(maxsize=1)
+def problem_of(question: Question, _digest: str) -> Problem:
+    """The data and the head, read once in every process that asks."""
+    data = read_embeddings(question.embeddings, question.normalise)
+    head = None if question.head is None else read_head(question.head, data)
     x = data.task.x
     spread = float(np.sqrt(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean()))
     radii = tuple(float(f"{share * spread:.2g}") for share in ATTACKS)
-    plan = Plan(WIDTH, None, radii, EPOCHS, KERNEL_POINTS, num_points)
-    return Problem(data, head, plan, clusters(data.task))
+    plan = Plan(WIDTH, None, radii, EPOCHS, KERNEL_POINTS, question.num_points)
+    seen = question.seen or ("training" if data.has_split else None)
+    return Problem(data, head, seen, plan, clusters(data.task))
 
 
-def _measured(problem: Problem, stage: Stage, seed: int, _context: Context) -> list[Row]:
+def _measured(
+    question: Question, digest: str, notes: Path, stage: Stage, seed: int, context: Context
+) -> list[Row]:
     """The rows of one stage."""
+    progress = noted(_note(notes, stage.name), context.progress)
+    progress(0.0)
+    problem = problem_of(question, digest)
     if stage.name == GEOMETRY:
         return geometry(problem.data.task, problem.clusters)
-    return _your_head(problem, seed) if stage.name == YOURS else _candidate(problem, stage.name, seed)
+    if stage.name == YOURS:
+        return _your_head(problem, seed, progress)
+    return _candidate(problem, stage.name, seed, progress)
 
 
-def _candidate(problem: Problem, name: str, seed: int) -> list[Row]:
-    """A head trained and looked at, and its file."""
+def _candidate(problem: Problem, name: str, seed: int, progress: Progress) -> list[Row]:
+    """A head trained and looked at, its file and its witnesses."""
     task, plan = problem.data.task, problem.plan
     candidate = next(c for c in candidates(plan, task, seed) if c.name == name)
-    result = measured(candidate, task, plan, seed)
-    if not isinstance(result.head, Head):
-        return [result.row]
-    seen = features(result.head, task, problem.clusters, result.bracket, drawn(task, plan.test_points, seed))
+    result = measured(candidate, task, plan, seed, part(progress, 0.0, 0.95))
+    if not is_ours(result.head):
+        return [result.row, *_witnesses(problem, name, result.bracket, seed)]
+    points = drawn(task, plan.test_points, seed)
+    row, direction = features(result.head, task, problem.clusters, result.bracket, points)
     result.head.classes_ = problem.data.classes  # from here on it speaks the user's labels
     with tempfile.TemporaryDirectory() as folder:
         result.head.save(Path(folder) / "head.npz")
-        content = base64.b64encode((Path(folder) / "head.npz").read_bytes()).decode()
-    return [result.row, {**seen, "head": name}, {"kind": "file", "head": name, "content": content}]
+        saved = _file(f"heads/{slug(name)}.npz", (Path(folder) / "head.npz").read_bytes())
+    looks = {**row, "head": name}
+    return [
+        result.row,
+        looks,
+        saved,
+        *_witnesses(problem, name, result.bracket, seed, row["universal_norm"], direction),
+    ]
 
 
-def _your_head(problem: Problem, seed: int) -> list[Row]:
-    """The head that was brought, looked at in the same way."""
-    head, task, points = (
-        problem.head,
-        problem.data.task,
-        drawn(problem.data.task, problem.plan.test_points, seed),
-    )
-    bracket = head.robust_radius(*points)
+def _your_head(problem: Problem, seed: int, progress: Progress) -> list[Row]:
+    """The head that was brought, looked at in the same way.
+
+    The rows that heads are chosen on come from the training rows, which it may know by heart: unless it has seen none of them, the
+    accuracy that others are measured against is that of test rows.
+    """
+    head, task, plan = problem.head, problem.data.task, problem.plan
+    points = drawn(task, plan.test_points, seed)
+    bracket = head.robust_radius(*points, max_cells=plan.max_cells, progress=part(progress, 0.0, 0.9))
+    numbers = told(head, task, bracket)
+    is_fresh = problem.seen == "none"
     row = {
         "kind": "head",
         "head": YOURS,
         "family": "yours",
-        "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean()),
-        "held_points": len(task.x_held),
+        "seen": problem.seen,
+        "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean())
+        if is_fresh
+        else numbers["accuracy"],
+        "held_points": len(task.x_held) if is_fresh else len(task.x_test),
+        **numbers,
     }
-    seen = features(head, task, problem.clusters, bracket, points)
-    return [{**row, **told(head, task, bracket)}, {**seen, "head": YOURS}]
+    looks, direction = features(head, task, problem.clusters, bracket, points)
+    norm = looks["universal_norm"]
+    return [row, {**looks, "head": YOURS}, *_witnesses(problem, YOURS, bracket, seed, norm, direction)]
 
 
-def read_head(path: Path, data: Embeddings) -> Any:
-    """A saved head, or a two-layer network of two classes (its sign +1 is the second class)."""
-    dim = data.task.x.shape[1]
-    if "owner" in read_arrays(path):
-        head = load_head(path)
-        if not np.array_equal(head.classes_, data.classes):
-            raise ValueError(
-                f"{path} knows the classes {head.classes_.tolist()}, the data has {data.classes.tolist()}."
-            )
-        head.classes_ = np.unique(data.task.y)
-        found = head.n_features_in_
-    else:
-        if len(data.classes) != 2:
-            raise ValueError(f"{path} is a network of two classes, the data has {len(data.classes)}.")
-        head = GivenHead(load_net(path))
-        found = head.net.W.shape[1]
-    if found != dim:
-        raise ValueError(f"{path} takes points of dimension {found}, the data has {dim}.")
-    return head
+def _witnesses(
+    problem: Problem,
+    name: str,
+    bracket: RadiusBracket,
+    seed: int,
+    norm: float = float("nan"),
+    direction: Tensor | None = None,
+) -> list[Row]:
+    """x, y, the perturbation and both radii of every point that was bracketed, its row in the file; the universal vector."""
+    data, num = problem.data, problem.plan.test_points
+    if bracket.witness is None:
+        return []
+    task = data.task._replace(x_test=data.test_rows[:, None], y_test=data.task.y_test)
+    index, _ = drawn(task, num, seed)
+    x, y = drawn(data.task, num, seed)
+    names = data.classes[(y > 0).astype(int) if len(data.classes) == 2 else y]
+    arrays = {"row": index[:, 0], "x": x, "y": names, "delta": bracket.witness.numpy()}
+    arrays |= {"certified": bracket.certified.numpy(), "attacked": bracket.attacked.numpy()}
+    if direction is not None:  # x - s·universal fools half of them, s = ±1 for the second and the first class
+        arrays["universal"] = norm * direction.numpy()
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]
+    return [_file(f"witnesses/{slug(name)}.npz", content.getvalue())]
 
 
-def recommendation(rows: list[Row]) -> Row:
-    """The head with the largest validation radius among those that lose at most 1 point to the head at hand, in two sentences."""
-    heads = [row for row in rows if row["kind"] == "head"]
-    now = next(
-        (row for row in heads if row["family"] == "yours"), next(r for r in heads if r["family"] == "ReLU")
-    )
-    best = best_within(heads, now, ALLOWED)
-    where = "Radii are distances between embeddings (median of test points); they promise nothing directly about images or texts."
-    if best is None or best["attacked_radius"] <= now["attacked_radius"]:
-        text = f"Keep {now['head']}: no head within 1 point of its accuracy ({now['accuracy']:.1%}) holds further. {where}"
-        return {"kind": "recommendation", "head": now["head"], "text": text}
-    loss = 100 * (now["accuracy"] - best["accuracy"])
-    text = (
-        f"Take '{best['head']}', saved as head.npz: it {'loses' if loss > 0 else 'gains'} {abs(loss):.1f} points of accuracy "
-        f"against {now['head']} and holds up to {best['attacked_radius']:.3g} instead of {now['attacked_radius']:.3g} "
-        f"(proven: {best['certified_radius']:.3g} instead of {now['certified_radius']:.3g}). {where}"
-    )
-    return {"kind": "recommendation", "head": best["head"], "text": text}
+def _file(path: str, content: bytes) -> Row:
+    return {"kind": "file", "path": path, "content": base64.b64encode(content).decode()}
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
+    """A name as part of a path."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _head_path(out: Path, name: str) -> Path:
-    (out / "heads").mkdir(exist_ok=True)
-    return out / "heads" / f"{_slug(name)}.npz"
-
-
-def _digest(embeddings: Path, head: Path | None, *choices: Any) -> str:
+def _digest(question: Question) -> str:
     """A hash of the files and the options."""
-    digest = hashlib.sha256(f"{choices}".encode())
-    for path in (embeddings, head):
+    digest = hashlib.sha256(f"{question.normalise, question.num_points, question.seen}".encode())
+    for path in (question.embeddings, question.head):
         digest.update(b"" if path is None else path.read_bytes())
     return digest.hexdigest()[:16]

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from featureprism.attacks import universal_direction
-from featureprism.certificates import margin_radius
+from featureprism.audit.given import GivenHead
 from featureprism.heads.compare import Task
 from featureprism.heads.estimators import Head
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
-from featureprism.networks import TwoLayerNet
 from featureprism.probes import alive, cosines
 from featureprism.records import Dataset, Premise, RadiusBracket, Row
 from featureprism.theory import feature_averaging, gmm_flow
@@ -29,23 +29,6 @@ ABOUT_DATA = (
     "assumption-4-3.most-points",
 )
 HALVINGS = 10  # of the norm at which the universal direction flips half of the points
-
-
-class GivenHead:
-    """Someone's two-layer network of two classes, asked like the heads."""
-
-    def __init__(self, net: TwoLayerNet) -> None:
-        self.net = net
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Labels ±1."""
-        with torch.no_grad():
-            return np.where(self.net(torch.as_tensor(X).to(self.net.W.dtype)).numpy() > 0, 1, -1)
-
-    def robust_radius(self, X: np.ndarray, y: np.ndarray, max_cells: int = 1) -> RadiusBracket:
-        """The bracket of every point."""
-        x, signs = torch.as_tensor(X).double(), torch.as_tensor(y).double()
-        return margin_radius(self.net, x, signs, seconds_per_point=math.inf, max_cells=max_cells)
 
 
 def clusters(task: Task) -> Subclasses:
@@ -128,10 +111,7 @@ def neurons_of(head: Any) -> tuple[Tensor, Tensor, Tensor] | None:
     """W, |a| and the class index of each neuron; None where a head has no neurons."""
     if isinstance(head, Head):
         return head.net_.W.detach(), head.net_.a.detach(), head.net_.owner
-    if isinstance(head, GivenHead):
-        a = head.net.a.detach().double()
-        return head.net.W.detach().double(), a.abs(), (a > 0).long()
-    return None
+    return head.neurons() if isinstance(head, GivenHead) else None
 
 
 def averaging_index(head: Any, mu: Tensor, parent: Tensor) -> float:
@@ -152,26 +132,40 @@ def averaging_index(head: Any, mu: Tensor, parent: Tensor) -> float:
     return float((weight * index).sum() / weight.sum()) if len(index) else math.nan
 
 
-def universal_norm(head: Any, x: np.ndarray, y: np.ndarray, median: float) -> float:
-    """The eps at which x - y·eps·u, one u for all points, fools half of them; NaN beyond four median radii or for more classes."""
-    if isinstance(head, Head) and head.net_.num_classes != 2:
-        return math.nan
-    net = head.net_.margin(1, 0) if isinstance(head, Head) else head.net
+def margin_of(head: Any) -> nn.Module | None:
+    """One output whose sign is the label ±1; None for more classes, and where there is no such network."""
+    if isinstance(head, Head):
+        return head.net_.margin(1, 0) if head.net_.num_classes == 2 else None
+    return head.margin() if isinstance(head, GivenHead) else None
+
+
+def universal(
+    head: Any, x: np.ndarray, y: np.ndarray, median: float
+) -> tuple[float, Float[Tensor, " d"] | None]:
+    """(eps, u): x - y·eps·u, one unit u for all points, fools half of them.
+
+    eps is NaN and u None for more than two classes, and beyond four median radii.
+    """
+    net = margin_of(head)
+    if net is None:
+        return math.nan, None
     points, signs = torch.as_tensor(x).double(), torch.as_tensor(y).double()
 
-    def fools_half(eps: float) -> bool:
+    def fooling_half(eps: float) -> Tensor | None:
         u = universal_direction(net, points, signs, eps)
         with torch.no_grad():
             margin = signs * net.double()(points - eps * signs.unsqueeze(1) * u)
-        return float((margin <= 0).double().mean()) >= 0.5
+        return u if float((margin <= 0).double().mean()) >= 0.5 else None
 
     low, high = 0.0, 4 * median
-    if not median > 0 or not fools_half(high):
-        return 0.0 if median == 0 else math.nan
+    best = fooling_half(high) if median > 0 else None
+    if best is None:
+        return 0.0 if median == 0 else math.nan, None
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        low, high = (low, middle) if fools_half(middle) else (middle, high)
-    return high
+        found = fooling_half(middle)
+        low, high, best = (middle, high, best) if found is None else (low, middle, found)
+    return high, best
 
 
 def density(witness: Tensor | None) -> float:
@@ -185,12 +179,12 @@ def density(witness: Tensor | None) -> float:
 
 def features(
     head: Any, task: Task, found: Subclasses, bracket: RadiusBracket, drawn: tuple[np.ndarray, np.ndarray]
-) -> Row:
-    """What a head looks at, and the one perturbation that fools it on all points."""
+) -> tuple[Row, Tensor | None]:
+    """What a head looks at; and the direction of the one perturbation that fools it on half of the points, where there is one."""
     mu, median = centred_means(task, found), float(bracket.attacked.median())
-    norm = universal_norm(head, *drawn, median)
+    norm, direction = universal(head, *drawn, median)
     predicted = float(torch.linalg.vector_norm(mu, dim=1).mean()) / math.sqrt(len(mu))
-    return {
+    row = {
         "kind": "features",
         "averaging_index": averaging_index(head, mu, found.parent),
         "universal_norm": norm,
@@ -198,3 +192,4 @@ def features(
         "universal_over_predicted": norm / predicted,
         "perturbation_density": density(bracket.witness),
     }
+    return row, direction

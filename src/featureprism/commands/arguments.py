@@ -243,8 +243,17 @@ def _audit(add: Add) -> None:
         help="x_train, y_train, x_test, y_test (or x, y); optional fine_train",
     )
     command.add_argument(
-        "--head", type=Path, metavar="NET.npz", help="the head you have: W, a, activation, or a saved head"
+        "--head",
+        type=Path,
+        metavar="MODEL",
+        help="the head you have: an .onnx or .npz network, or a saved head",
     )
+    command.add_argument(
+        "--seen",
+        choices=("training", "all", "none"),
+        help="the rows that your head was trained on (default: the training rows, where the file tells them apart)",
+    )
+    command.add_argument("--workers", type=int, metavar="N", help="processes (default: one for each core)")
     command.add_argument(
         "--normalise", choices=("unit", "none"), help="scale every row to norm 1, or keep rows as they are"
     )

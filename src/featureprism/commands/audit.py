@@ -2,25 +2,32 @@
 
 import argparse
 
+from joblib.externals.loky import cpu_count
 from rich.console import Console
 
 from featureprism.audit import audit
-from featureprism.report import progress_bar
+from featureprism.audit.advice import YOURS
+from featureprism.records import Row
 from featureprism.report.audit import heads_table, premises_table, save_pareto
+from featureprism.report.stages import stage_progress
 
 
 def run_audit(args: argparse.Namespace) -> int:
     """`featureprism audit`: every stage with progress, then the tables, the figure and the recommendation."""
     if args.points < 1:
         raise ValueError(f"--points must be at least 1, got {args.points}.")
-    with progress_bar("audit") as track:
+    if args.workers is not None and args.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {args.workers}.")
+    with stage_progress("audit") as show:
         rows = audit(
             args.embeddings,
             args.head,
             args.out,
             normalise=args.normalise,
             num_points=args.points,
-            track=track,
+            seen=args.seen,
+            workers=args.workers or cpu_count(),
+            show=show,
         )
     save_pareto(rows, args.out)
     console, found = Console(), rows[0]
@@ -30,6 +37,22 @@ def run_audit(args: argparse.Namespace) -> int:
     )
     console.print(premises_table(rows))
     console.print(heads_table(rows))
+    if said := _seen(rows):
+        print(said)
     print(rows[-1]["text"])
-    print(f"pareto.png, audit.json, heads/ and head.npz are in {args.out}")
+    print(f"pareto.png, audit.json, heads/, witnesses/ and head.npz are in {args.out}")
     return 0
+
+
+SEEN = {
+    "training": "Your head is judged on test rows; the training rows, which it has seen, do not count for it.",
+    "all": "Your head was trained on the rows it is judged on: its accuracy and radii here are too good, those of the others are not.",
+    "none": "Your head is judged on rows that it has not seen.",
+    None: "Nobody said which rows your head was trained on: if it has seen these, it looks better here than it is. Give x_train, "
+    "y_train, x_test, y_test instead of x, y, or say --seen.",
+}
+
+
+def _seen(rows: list[Row]) -> str:
+    """Whether the head that was brought is judged on rows that it was trained on."""
+    return next((SEEN[row["seen"]] for row in rows if row["kind"] == "head" and row["head"] == YOURS), "")

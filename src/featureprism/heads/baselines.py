@@ -1,4 +1,4 @@
-"""What people use instead, asked the same: predictions, a bracket of radii, the cost of training. Two classes, labels ±1."""
+"""What people use instead, asked the same: predictions, a bracket of radii, the cost of training. Two classes have the labels ±1."""
 
 from functools import partial
 from typing import Any
@@ -14,11 +14,12 @@ from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
 from featureprism.certificates import margin_radius
+from featureprism.certificates.classes import Effort, class_radius
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
 from featureprism.heads.nearest import nearest_neighbour_radius
-from featureprism.networks import LinearClassifier
+from featureprism.networks import LinearClassifier, LinearScores
 from featureprism.networks.activations import relu_power
 from featureprism.records import RadiusBracket
 from featureprism.threads import one_thread
@@ -112,11 +113,15 @@ class LinearHead:
         return self
 
     def predict(self, X: np.ndarray) -> np.ndarray:
-        """Labels ±1."""
+        """The labels of fit."""
         return self.machine.predict(X)
 
     def robust_radius(self, X: np.ndarray, y: np.ndarray) -> RadiusBracket:
-        """|f(x)|/‖w‖."""
+        """|f(x)|/‖w‖; of more classes the least of (f_y - f_c)/‖w_y - w_c‖."""
+        if len(self.machine.classes_) > 2:
+            V, c = (torch.as_tensor(t).double() for t in (self.machine.coef_, self.machine.intercept_))
+            own = torch.as_tensor(np.searchsorted(self.machine.classes_, y))
+            return class_radius(LinearScores(V, c), torch.as_tensor(X).double(), own, Effort())
         w, bias = torch.as_tensor(self.machine.coef_[0]).double(), float(self.machine.intercept_[0])
         return margin_radius(
             LinearClassifier(w, bias), torch.as_tensor(X).double(), torch.as_tensor(y).double()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from featureprism.records import RadiusBracket, Row
+from featureprism.context import part
+from featureprism.records import Progress, RadiusBracket, Row, silent
 from featureprism.seeds import generator_for
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ NOISY, NOISE = (
     "ReLU, trained with noise",
     4.0,
 )  # of the largest radius of adversarial training: random directions hurt less
+LINEAR_POINTS = 10_000  # that linear models of more than two classes are trained on: they gain little from more, and take minutes
 LEAST_STEPS = 500  # of training, on small sets too
 OURS = ("pReLU", "given", "discovered")
 
@@ -39,7 +41,7 @@ class Task(NamedTuple):
 
     @property
     def is_binary(self) -> bool:
-        """Whether there are two classes: the baselines know no others."""
+        """Whether there are two classes: some baselines know no others."""
         return len(np.unique(self.y)) == 2
 
 
@@ -57,11 +59,11 @@ class Plan:
 
 
 class Candidate(NamedTuple):
-    """A head to train: its name, its family, how it is made, and how many points it is trained on at most."""
+    """A head to train: its name, its family, how it is made (choosing its options may take a while), most points to train on."""
 
     name: str
     family: str
-    make: Callable[[], Any]
+    make: Callable[[Progress], Any]
     most: int | None = None
 
 
@@ -91,67 +93,92 @@ def trained_alike(epochs: int, num_points: int, seed: int) -> dict[str, Any]:
 
 
 def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
-    """ReLU, pReLU, given and discovered sub-classes; for two classes also adversarial training and what people use instead."""
+    """ReLU, pReLU, given and found sub-classes, linear models, neighbours; for two classes also adversarial training and an RBF SVM."""
     from featureprism.heads import DecoupledHead, PReLUHead  # scikit-learn takes a second
     from featureprism.heads import baselines as rivals
 
     width, common = plan.width, trained_alike(plan.epochs, len(task.x), seed)
-    yield Candidate("ReLU", "ReLU", lambda: chosen_relu(plan, task, seed))
+    yield Candidate("ReLU", "ReLU", partial(chosen_relu, plan, task, seed))
     for p in (2.0, 3.0):
-        yield Candidate(f"pReLU, p = {p:g}", "pReLU", partial(PReLUHead, p, width, **common))
+        yield Candidate(f"pReLU, p = {p:g}", "pReLU", _made(PReLUHead, p, width, **common))
     if task.fine is not None:
         per_label = max(1, 2 * width // len(np.unique(task.fine)))
-        given = partial(DecoupledHead, "given", p=3.0, width=per_label, **common)
+        given = _made(DecoupledHead, "given", p=3.0, width=per_label, **common)
         yield Candidate("finer labels given, p = 3", "given", given)
     for p, weight in ((3.0, 0.3), (4.0, 0.5)):
-        found = partial(DecoupledHead, "discovered", plan.num_subclasses, p, fine_weight=weight, **common)
+        found = _made(DecoupledHead, "discovered", plan.num_subclasses, p, fine_weight=weight, **common)
         yield Candidate(f"sub-classes found, p = {p:g}", "discovered", found)
-    if not task.is_binary:
-        return
     brief = {"epochs": common["epochs"], "random_state": seed}
-    for eps in plan.attack_radii:
-        hardened = partial(rivals.AdversarialHead, eps, width=width, **brief)
-        yield Candidate(f"ReLU, trained on attacks of {eps:g}", "adversarial", hardened)
-    noise = NOISE * max(plan.attack_radii)
-    yield Candidate(NOISY, "other", partial(rivals.NoisyHead, noise, width=width, **brief))
+    if task.is_binary:
+        for eps in plan.attack_radii:
+            hardened = _made(rivals.AdversarialHead, eps, width=width, **brief)
+            yield Candidate(f"ReLU, trained on attacks of {eps:g}", "adversarial", hardened)
+        noise = NOISE * max(plan.attack_radii)
+        yield Candidate(NOISY, "other", _made(rivals.NoisyHead, noise, width=width, **brief))
     most = plan.kernel_points
     for kind in ("logistic regression", "linear SVM"):
-        yield Candidate(kind, "other", partial(rivals.LinearHead, kind, seed))
-    yield Candidate(f"RBF SVM (at most {most} points)", "other", rivals.KernelHead, most)
-    yield Candidate(f"1-nearest neighbour (at most {most} points)", "other", rivals.NeighbourHead, most)
+        few = None if task.is_binary else LINEAR_POINTS
+        name = kind if few is None else f"{kind} (at most {few} points)"
+        yield Candidate(name, "other", _made(rivals.LinearHead, kind, seed), few)
+    if task.is_binary:
+        yield Candidate(f"RBF SVM (at most {most} points)", "other", _made(rivals.KernelHead), most)
+    yield Candidate(
+        f"1-nearest neighbour (at most {most} points)", "other", _made(rivals.NeighbourHead), most
+    )
+
+
+def _made(kind: Callable[..., Any], *options: Any, **more: Any) -> Callable[[Progress], Any]:
+    """How a head with these options is made, at once."""
+    return lambda _progress: kind(*options, **more)
 
 
 DECAYS = (1e-5, 1e-4, 1e-3)  # the ReLU head that the others are compared with has the best of these
 
 
-def chosen_relu(plan: Plan, task: Task, seed: int) -> "PReLUHead":
+def chosen_relu(plan: Plan, task: Task, seed: int, progress: Progress = silent) -> "PReLUHead":
     """The ReLU head, unfitted, with the weight decay that is most accurate on validation points."""
-
     from featureprism.heads import PReLUHead
 
-    def head(decay: float) -> PReLUHead:
-        common = trained_alike(plan.epochs, len(task.x), seed)
-        return PReLUHead(1.0, plan.width, **{**common, "weight_decay": decay})
+    common = trained_alike(plan.epochs, len(task.x), seed)
+    heads = [PReLUHead(1.0, plan.width, **{**common, "weight_decay": decay}) for decay in DECAYS]
+    scores = []
+    for i, head in enumerate(heads):
+        head.fit(task.x, task.y, progress=part(progress, i / len(heads), (i + 1) / len(heads)))
+        scores.append(head.score(task.x_held, task.y_held))
+    best = DECAYS[int(np.argmax(scores))]
+    return PReLUHead(1.0, plan.width, **{**common, "weight_decay": best})
 
-    return head(
-        max(DECAYS, key=lambda decay: head(decay).fit(task.x, task.y).score(task.x_held, task.y_held))
-    )
 
-
-def measured(candidate: Candidate, task: Task, plan: Plan, seed: int) -> Measured:
-    """Train one head and measure it on test points; `held_*` are from validation points, to choose with."""
-    head, part = candidate.make(), slice(candidate.most)
-    began = time.process_time()
+def fitted(candidate: Candidate, task: Task, progress: Progress = silent) -> tuple[Any, float]:
+    """The trained head, and the CPU seconds that training took (not choosing)."""
+    choosing, rows = 0.75 if candidate.family == "ReLU" else 0.0, slice(candidate.most)
+    head = candidate.make(part(progress, 0.0, choosing))
+    more: dict[str, Any] = {"progress": part(progress, choosing, 1.0)} if is_ours(head) else {}
     if candidate.family == "given":
-        head.fit(task.x, task.y, fine_labels=task.fine)
-    else:
-        head.fit(task.x[part], task.y[part])
-    seconds = time.process_time() - began
-    bracket = head.robust_radius(*drawn(task, plan.test_points, seed), **_effort(head, plan))
-    held_radius = math.nan
+        more["fine_labels"] = task.fine
+    began = time.process_time()
+    head.fit(task.x[rows], task.y[rows], **more)
+    return head, time.process_time() - began
+
+
+def is_ours(head: Any) -> bool:
+    """Whether this is one of our heads: they tell progress, and can be saved."""
+    from featureprism.heads.estimators import Head
+
+    return isinstance(head, Head)
+
+
+def measured(
+    candidate: Candidate, task: Task, plan: Plan, seed: int, progress: Progress = silent
+) -> Measured:
+    """Train one head and measure it on test points; `held_*` are from validation points, to choose with."""
+    head, seconds = fitted(candidate, task, part(progress, 0.0, 0.5))
+    bracket = bracketed(head, *drawn(task, plan.test_points, seed), plan.max_cells, part(progress, 0.5, 0.8))
+    held_radius = held_proven = math.nan
     if candidate.family in OURS:
-        held = head.robust_radius(task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON])
-        held_radius = float(held.attacked.median())
+        few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
+        held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
+        held_radius, held_proven = float(held.attacked.median()), float(held.certified.median())
     row = {
         "kind": "head",
         "head": candidate.name,
@@ -159,22 +186,26 @@ def measured(candidate: Candidate, task: Task, plan: Plan, seed: int) -> Measure
         "held_points": len(task.x_held),
         "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean()),
         "held_radius": held_radius,
+        "held_proven": held_proven,
         "train_seconds": round(seconds, 2),
         **told(head, task, bracket),
     }
+    progress(1.0)
     return Measured(head, row, bracket)
+
+
+def bracketed(
+    head: Any, x: np.ndarray, y: np.ndarray, max_cells: int, progress: Progress = silent
+) -> RadiusBracket:
+    """The bracket of a head; baselines have one effort, and no progress to tell."""
+    more = {"max_cells": max_cells, "progress": progress} if is_ours(head) else {}
+    return head.robust_radius(x, y, **more)
 
 
 def drawn(task: Task, num: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The test points that are bracketed: the same for all heads."""
     order = torch.randperm(len(task.x_test), generator=generator_for("test points", seed))[:num].numpy()
     return task.x_test[order], task.y_test[order]
-
-
-def _effort(head: Any, plan: Plan) -> dict[str, Any]:
-    from featureprism.heads.estimators import Head
-
-    return {"max_cells": plan.max_cells} if isinstance(head, Head) else {}
 
 
 def told(head: Any, task: Task, bracket: RadiusBracket) -> Row:
@@ -193,6 +224,11 @@ def best_within(rows: Sequence[Row], now: Row, allowed: float, families: Sequenc
 
     Both accuracies are from n validation points and differ by chance: a standard error √(DISAGREE/n) is taken off what is allowed.
     """
-    floor = now["held_accuracy"] - allowed + math.sqrt(DISAGREE / now["held_points"])
+    floor = now["held_accuracy"] - allowed + chance(now["held_points"])
     able = [row for row in rows if row["family"] in families and row["held_accuracy"] >= floor]
     return max(able, key=lambda row: row["held_radius"], default=None)
+
+
+def chance(num_points: int) -> float:
+    """The standard error of a difference of accuracies on so many points."""
+    return math.sqrt(DISAGREE / num_points)

@@ -1,0 +1,100 @@
+"""The head that someone brings, asked like ours."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from featureprism.audit.read import Embeddings
+from featureprism.certificates.classes import Effort
+from featureprism.certificates.front import bracket_classifier, opened
+from featureprism.files import read_arrays
+from featureprism.heads import load_head
+from featureprism.networks import ScoreNet, TwoLayerNet
+from featureprism.networks.reading import Classifier
+from featureprism.networks.reading.ours import input_dim
+from featureprism.records import Progress, RadiusBracket, silent
+
+
+class GivenHead:
+    """Someone's network, with one output (two classes) or a score for each; labels are those of the task: ±1, or 0, 1, …
+
+    `order[i]` is the position among the scores of the task's class i.
+    """
+
+    def __init__(self, net: nn.Module, order: np.ndarray | None = None) -> None:
+        self.net = net.double()
+        self.num_classes = Classifier(net).num_classes
+        self.order = np.arange(self.num_classes) if order is None else order
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """The label of every point."""
+        with torch.no_grad():
+            out = self.net(torch.as_tensor(X).double())
+        index = (out > 0).long() if out.ndim == 1 else out.argmax(dim=1)
+        found = np.argsort(self.order)[index.numpy()]
+        return 2 * found - 1 if self.num_classes == 2 else found
+
+    def robust_radius(
+        self, X: np.ndarray, y: np.ndarray, max_cells: int = 1, progress: Progress = silent
+    ) -> RadiusBracket:
+        """The bracket of every point."""
+        own = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]
+        effort = Effort(seconds_per_point=math.inf, max_cells=max_cells)
+        x = torch.as_tensor(X).double()
+        return bracket_classifier(Classifier(self.net), x, torch.as_tensor(own), effort, progress=progress)
+
+    def margin(self) -> nn.Module | None:
+        """One output whose sign is the label, for two classes of one hidden layer; else None."""
+        if isinstance(self.net, TwoLayerNet):
+            return self.net
+        if self.num_classes == 2 and isinstance(self.net, ScoreNet):
+            return self.net.margin(int(self.order[1]), int(self.order[0]))
+        return None
+
+    def neurons(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """W, the strength and the class of each neuron; None where there is no single hidden layer."""
+        if isinstance(self.net, TwoLayerNet):
+            a = self.net.a.detach()
+            return self.net.W.detach(), a.abs(), (a > 0).long()
+        if not isinstance(self.net, ScoreNet):
+            return None
+        votes = self.net.V.detach()[:, torch.as_tensor(self.order)]
+        strength, owner = (votes - votes.mean(dim=1, keepdim=True)).max(dim=1)
+        return self.net.W.detach(), strength, owner
+
+
+def read_head(path: Path, data: Embeddings) -> Any:
+    """A saved head, or whatever the front door opens: an .onnx file or a network in an .npz file.
+
+    A network with one output says the second class where it is positive; scores without names are in the order of the classes.
+    """
+    dim, names = data.task.x.shape[1], data.classes.tolist()
+    if path.suffix.lower() == ".npz" and "owner" in read_arrays(path):
+        head = load_head(path)
+        if not np.array_equal(head.classes_, data.classes):
+            raise ValueError(f"{path} knows the classes {head.classes_.tolist()}, the data has {names}.")
+        head.classes_ = np.unique(data.task.y)
+        found = head.n_features_in_
+    else:
+        model = opened(path)
+        if model.num_classes != len(names):
+            kind = "two classes" if model.num_classes == 2 else f"{model.num_classes} classes"
+            raise ValueError(f"{path} is a network of {kind}, the data has {len(names)}.")
+        head, found = GivenHead(model.net, _order(model, names, path)), input_dim(model.net)
+    if found != dim:
+        raise ValueError(f"{path} takes points of dimension {found}, the data has {dim}.")
+    return head
+
+
+def _order(model: Classifier, names: list[Any], path: Path) -> np.ndarray:
+    """The position of each class of the data among the scores."""
+    known = list(range(len(names))) if model.classes is None else model.classes.tolist()
+    if set(known) == set(names):
+        return np.array([known.index(name) for name in names])
+    if known == list(range(len(names))):  # a model that only counts its classes
+        return np.arange(len(names))
+    raise ValueError(f"{path} knows the classes {known}, the data has {names}.")
