@@ -83,10 +83,12 @@ def _most(rows: Rows, loss: str) -> Values:
 
 
 def _spread(rows: Rows) -> str:
-    told = [
-        f"{loss} {step:g}: {np.nanmin(_radii(part)):.2f} to {np.nanmax(_radii(part)):.2f}"
-        for (loss, step), part in rows.of("summary").groups("loss", "step_size").items()
-    ]
+    told = []
+    for (loss, step), part in rows.of("summary").groups("loss", "step_size").items():
+        radii = _radii(part)[np.isfinite(_radii(part))]
+        told.append(
+            f"{loss} {step:g}: " + (f"{radii.min():.2f} to {radii.max():.2f}" if len(radii) else "not fitted")
+        )
     return "; ".join(told)
 
 
