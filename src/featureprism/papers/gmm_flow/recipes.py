@@ -53,7 +53,9 @@ FIGURE_2_ONE_START = Experiment(
     title="The same start for every network",
     scales={
         scale: [
-            replace(Curve(model=model, **size), one_start=True, test_points=size["test_points"] // 2)
+            replace(
+                Curve(model=model, **size), one_start=True, test_points=size["test_points"] // 2, max_cells=1
+            )
             for model in (*OTHERS, "prelu")
         ]
         for scale, size in SIZES.items()
