@@ -31,7 +31,10 @@ def random_net(seed: int, kind: str) -> tuple[BinaryReadout, torch.Tensor, torch
     """A few classes in two dimensions at some scale, and right points."""
     g = torch.Generator().manual_seed(seed)
     k, h = 2 + seed % 4, 1 + seed % 3
-    W = torch.randn(k, 1, 2, generator=g).double() + (seed % 5) / 8 * torch.randn(k, h, 2, generator=g).double()
+    W = (
+        torch.randn(k, 1, 2, generator=g).double()
+        + (seed % 5) / 8 * torch.randn(k, h, 2, generator=g).double()
+    )
     labels = torch.where(torch.arange(k) % 2 == 0, 1.0, -1.0).double()
     net = BinaryReadout(GroupedNet(W * 10.0 ** (seed % 3 - 1)), labels, kind)
     x = 4 * torch.randn(3, 2, generator=g).double()
@@ -52,7 +55,9 @@ def test_nothing_flips_below_a_proven_radius(kind):
             assert check(found.certificates[i], net, x[i], float(y[i]))
             if 0 < float(found.attacked[i]) < math.inf:
                 shares.append(float(found.certified[i] / found.attacked[i]))
-    assert np.median(shares) > 0.6  # scores of many classes in two dimensions depend on each other; see below for the usual case
+    assert (
+        np.median(shares) > 0.6
+    )  # scores of many classes in two dimensions depend on each other; see below for the usual case
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,7 +73,12 @@ def test_free_parameters_prove_little_but_nothing_false(kind):
         def leaf(rival: int, own: int = own, scale: float = reach) -> dict:
             share = rng.dirichlet(np.ones(own)) * (1 - 1e-9)
             alpha = rng.normal(size=own + rival) * scale * rng.choice([0.01, 0.1, 1.0])
-            return {"alpha": alpha, "tau": 10 ** rng.uniform(-3, 2), "share": share, "level": rng.uniform(0, 2)}
+            return {
+                "alpha": alpha,
+                "tau": 10 ** rng.uniform(-3, 2),
+                "share": share,
+                "level": rng.uniform(0, 2),
+            }
 
         def tree(rival: int, own: int = own, leaf=leaf) -> dict:
             cut = {"cut": own + int(rng.integers(rival)), "value": float(rng.normal())}
@@ -109,7 +119,9 @@ def test_score_bounds_enclose_what_neurons_do(generator):
     x = torch.randn(5, generator=generator).double().numpy()
     scores = posed_scores(W, x, 0.7, 2, smooth=True)
     delta = torch.randn(4000, 5, generator=generator).double().numpy()
-    delta *= 0.7 * np.random.default_rng(0).uniform(size=(4000, 1)) / np.linalg.norm(delta, axis=1, keepdims=True)
+    delta *= (
+        0.7 * np.random.default_rng(0).uniform(size=(4000, 1)) / np.linalg.norm(delta, axis=1, keepdims=True)
+    )
     t = np.einsum("khd,nd->nkh", W, x + delta)
     u, f = t.mean(axis=2), np.maximum(t, 0).mean(axis=2)
     assert (u >= scores.low).all()

@@ -196,7 +196,9 @@ def _lines(leaf: Tree, low: np.ndarray, high: np.ndarray, scores: Scores) -> tup
     own, grid = scores.num_own, _grid(low, high)
     left, right = grid[:, :-1], grid[:, 1:]
     weight = enclosed(leaf["tau"]) * leaf["share"][:, None]
-    rising = weight * (left[:own] >= 0).astype(float)  # 0 is a point of the grid: no piece has the kink inside
+    rising = weight * (left[:own] >= 0).astype(
+        float
+    )  # 0 is a point of the grid: no piece has the kink inside
     a, b = left[own:], right[own:]
     A, B, lift, slip = (v[own:, None] for v in (scores.above, scores.below, scores.lift, scores.slip))
     linear, silent = a >= A, b <= -B
@@ -213,9 +215,7 @@ def _lines(leaf: Tree, low: np.ndarray, high: np.ndarray, scores: Scores) -> tup
     zero = np.zeros_like(left[:own])
     return (
         Enclosed(np.concatenate([zero, falling[1].mid]), np.concatenate([zero, falling[1].rad])),
-        Enclosed(
-            np.concatenate([rising.mid, falling[0].mid]), np.concatenate([rising.rad, falling[0].rad])
-        ),
+        Enclosed(np.concatenate([rising.mid, falling[0].mid]), np.concatenate([rising.rad, falling[0].rad])),
     )
 
 

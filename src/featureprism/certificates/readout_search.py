@@ -24,7 +24,10 @@ from featureprism.networks.activations import relu_power
 from featureprism.threads import one_thread
 
 TANGENTS = 6  # of P in the search for the shortest flip of a box
-ROUNDS, CHILD_ROUNDS = 6, 3  # of that search, in a box cut off another: each adds a tangent of P and takes that of N anew
+ROUNDS, CHILD_ROUNDS = (
+    6,
+    3,
+)  # of that search, in a box cut off another: each adds a tangent of P and takes that of N anew
 PIECES = 48  # into which an interval is divided to find the least value of a function of one score
 NEVER = -1e30  # the offset of a constraint that is not there
 
@@ -130,7 +133,9 @@ def _softmax(problem: Scores, u: Tensor) -> tuple[Tensor, Tensor]:
 
 def _entropy(problem: Scores, share: Tensor) -> Tensor:
     """Σ -π ln π, 0 for maxima."""
-    return -torch.special.xlogy(share, share).sum(dim=-1) if problem.smooth else torch.zeros_like(share[..., 0])
+    return (
+        -torch.special.xlogy(share, share).sum(dim=-1) if problem.smooth else torch.zeros_like(share[..., 0])
+    )
 
 
 def shortest_flip(
@@ -269,7 +274,10 @@ def _bound(node: Node) -> float:
 def _cut(problem: Scores, nodes: list[Node]) -> None:
     """Cut each box where it says, and prove the two halves."""
     leaf = Leaf(
-        **{name: torch.cat([getattr(node.leaf, name) for node in nodes]) for name in Leaf.__dataclass_fields__}
+        **{
+            name: torch.cat([getattr(node.leaf, name) for node in nodes])
+            for name in Leaf.__dataclass_fields__
+        }
     )
     twice = torch.arange(len(nodes)).repeat(2)
     low, high = leaf.low[twice].clone(), leaf.high[twice].clone()

@@ -22,7 +22,9 @@ from featureprism.training import first_layer_descent
 
 ours = partial(Claim, speaker="ours")
 CELLS, BOXES = 8, 64  # cells and boxes a point; counted, not timed, so that rows repeat exactly
-READOUT_GAP = 0.02  # between proven and attacked radius, where boxes stop: several rivals at once come nearly as near
+READOUT_GAP = (
+    0.02  # between proven and attacked radius, where boxes stop: several rivals at once come nearly as near
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -122,7 +122,9 @@ def _worst(name: str, side: str) -> Callable[[Rows], Values]:
 def _accuracy_and_weights(theorem: str, weights: str, claim: Callable[..., Claim]) -> tuple[Claim, ...]:
     """The first two conclusions, alike in both theorems, and the sharp error of the weights."""
     return (
-        claim("clean", f"{theorem} (1)", "clean accuracy", _worst("clean_accuracy", "least"), at_least(0.999)),
+        claim(
+            "clean", f"{theorem} (1)", "clean accuracy", _worst("clean_accuracy", "least"), at_least(0.999)
+        ),
         claim(
             "weights-order",
             f"{theorem} (2)",
@@ -219,6 +221,7 @@ CLAIMS_4_7 = (
         at_least(0.97),
     ),
 )
+
 
 def _in_groups(s: Setting) -> Setting:
     """The same with h = 3 neurons a class."""
