@@ -176,9 +176,31 @@ def test_derivatives_of_many_classes_obey_their_lemma(generator):
 
 def test_statements_of_the_appendix_name_their_lemmas():
     found = dict.fromkeys(
-        "least_noise most_noise cluster_sum_gap sum_gap gap cluster_derivative_ratio derivative_ratio own_active"
-        " opposite_feature opposite_noise largest_bias feature_error noise_error point_error sum_error noise_ratio"
-        " margin_above margin_below slope_above slope_below least_feature most_feature feature_ratio".split(),
+        [
+            "least_noise",
+            "most_noise",
+            "cluster_sum_gap",
+            "sum_gap",
+            "gap",
+            "cluster_derivative_ratio",
+            "derivative_ratio",
+            "own_active",
+            "opposite_feature",
+            "opposite_noise",
+            "largest_bias",
+            "feature_error",
+            "noise_error",
+            "point_error",
+            "sum_error",
+            "noise_ratio",
+            "margin_above",
+            "margin_below",
+            "slope_above",
+            "slope_below",
+            "least_feature",
+            "most_feature",
+            "feature_ratio",
+        ],
         1.0,
     )
     statements = {p.id: p for p in theory.lemma_b(BASELINE, 1000, found)}

@@ -154,7 +154,8 @@ def printed_activation_chance(s: Setting) -> float:
 def activation_chance(s: Setting) -> float:
     """(1 - 1/(3m²))^(2mk), the probability of the event of Proposition A.12; it tends to e^(-2/3) = 0.51 for m = k, not to 1.
 
-    A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m neurons and k
+    A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m
+    neurons and k
     clusters, each below 1/(3m²) with that probability. The proof takes the least ⟨w, μ_j⟩ over neurons for one cluster, not for all.
     """
     m, k = s.per_class, s.num_clusters
@@ -243,7 +244,7 @@ def derivative_ratio_bounds(large: float, small: float) -> tuple[float, float]:
 
 
 def multi_class_ratio_bounds(gap: float, num_classes: int, epsilon: float) -> tuple[float, float]:
-    """((e^Δ + k - 1)/k)/(1 + 2ε) ≤ ℓ'_j/ℓ'_i ≤ e^Δ(1 + 2ε), Δ = q_i - q_j ≥ 0. Lemma C.18: q_j ≥ 0 and all other logits in [0, ε], ε ≤ 1."""
+    """((e^Δ + k - 1)/k)/(1 + 2ε) ≤ ℓ'_j/ℓ'_i ≤ e^Δ(1 + 2ε), Δ = q_i - q_j ≥ 0. Lemma C.18: q_j ≥ 0, other logits in [0, ε], ε ≤ 1."""
     k = num_classes
     return (math.exp(gap) + k - 1) / k / (1 + 2 * epsilon), math.exp(gap) * (1 + 2 * epsilon)
 
@@ -374,7 +375,7 @@ def correlated_cosine(s: Setting, cosine: float) -> float:
 
 
 def correlated_radius(dim: int, num_clusters: int, cosine: float) -> float:
-    """√((1-c)d/k), where Σ y_j μ_j flips an averaging network on centres with equal cosines c, equal classes: ‖Σ y_j μ_j‖² = dk(1-c)."""
+    """√((1-c)d/k), where Σ y_j μ_j flips an averaging network, centres with equal cosines c, equal classes: ‖Σ y_j μ_j‖² = dk(1-c)."""
     return math.sqrt((1 - cosine) * dim / num_clusters)
 
 

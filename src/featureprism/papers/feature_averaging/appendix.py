@@ -173,7 +173,8 @@ APPENDIX = Experiment(
     measure=measure,
     claims=CLAIMS,
     about=(
-        "Every quantity that Lemmas B.7 and B.10 to B.24 bound, measured after training and set beside its printed bound; most bounds are"
+        "Every quantity that Lemmas B.7 and B.10 to B.24 bound, measured after training and set beside its printed bound; most"
+        " bounds are"
         " multiples of ε = max{2 ln(n/k)/(√(n/k) - ln(n/k)), k²Δ/d, k²/n}, which is 58 at this size. Beside them the laws that the"
         " quantities follow, with two labels and with k."
     ),

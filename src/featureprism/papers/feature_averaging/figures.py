@@ -402,7 +402,8 @@ FIGURE_3 = Experiment(
     claims=CLAIMS_3,
     about=(
         "Robust accuracy against the ℓ2 radius: bands from proven to attacked, and the accuracy under the universal direction"
-        " Σ y_j μ_j alone. The decision that is attacked is the two-class one. For ten labels it is read off in three ways: LSE over J₊ minus"
+        " Σ y_j μ_j alone. The decision that is attacked is the two-class one. For ten labels it is read off in three ways: LSE"
+        " over J₊ minus"
         " LSE over J₋ (the paper's, as probabilities are summed), the largest logit of either class, and summed logits, which give most"
         " of the radius away. y f ≤ 0 counts as flipped for both labels."
     ),

@@ -23,7 +23,7 @@ from featureprism.training import Loss, gradient_descent
 
 
 def measure(s: Setting, seed: int, context: Context) -> list[Row]:
-    """The same start trained in its first layer alone and in both: cosines, 50 % radius, distance to f_FA, and how far the votes moved."""
+    """The same start trained in its first layer alone and in both: cosines, 50 % radius, distance to f_FA, and the votes."""
     data = problem(s, seed)
     start, clusters = two_class_start(s, seed), data.clusters
     run = gradient_descent(
@@ -102,7 +102,7 @@ SECOND_LAYER = Experiment(
     measure=measure,
     claims=CLAIMS,
     about=(
-        'Min and Vidal\'s conjecture has a trainable second layer, the paper fixes it "for simplicity". Here descent moves both, at the same'
+        "Min and Vidal's conjecture has a trainable second layer, the paper fixes it for simplicity. Here descent moves both, at the same"
         " step size, beside the paper's setting from the same start."
     ),
 )
