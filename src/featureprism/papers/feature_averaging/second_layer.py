@@ -102,7 +102,7 @@ SECOND_LAYER = Experiment(
     measure=measure,
     claims=CLAIMS,
     about=(
-        "Min and Vidal's conjecture has a trainable second layer, the paper fixes it for simplicity. Here descent moves both, at the same"
+        "Min and Vidal's conjecture has a trainable second layer, the paper fixes it for simplicity. Here both move, at the same"
         " step size, beside the paper's setting from the same start."
     ),
 )
