@@ -77,3 +77,7 @@ TINY = {
         )
     ],
 }
+SLOW = (
+    "gmm-flow/figure-2-one-start",
+    "gmm-flow/figure-7-recipes",
+)  # trained and attacked as figures 2 and 7 are

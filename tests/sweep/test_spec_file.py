@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from featureprism.context import Context
+from featureprism.papers.gmm_flow.theorem import THEOREM_1
 from featureprism.sweep import Budget, Limits, Rules, read_spec
 
 HERE = Path(__file__).parent
@@ -57,7 +58,7 @@ def test_lists_draws_and_items_as_they_are(tmp_path):
     drawn = spec(tmp_path, OWN + "[random]\ndraws = 9\nsize = {low = 2, high = 5}\nscale = [0.5]")
     assert len(drawn.points) == 9
     assert {point.setting["size"] for point in drawn.points} <= {2, 3, 4, 5}
-    assert len(spec(tmp_path, ITEM).points) == 7
+    assert len(spec(tmp_path, ITEM).points) == len(THEOREM_1.settings("quick"))
 
 
 def test_the_spec_of_the_manual_is_one(tmp_path):
