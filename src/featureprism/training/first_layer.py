@@ -46,10 +46,7 @@ def first_layer_descent(
     step, its answers are the probe `watched`. `lumps`: how many steps each step stands for, taken as one where that changes little
     (see `growing_lumps`). The second layer stays. φ'(0) = 1, as feature-averaging has it (Section 3).
     """
-    if representation not in ("auto", "direct", "gram"):
-        raise ValueError(f"Unknown representation {representation!r}; use auto, direct or gram.")
-    if isinstance(net, TwoLayerNet) and net.activation.p != 1:
-        raise ValueError("Only ReLU networks are trained in the first layer alone.")
+    _refuse(net, representation)
     layer, many = _layer(net)
     x = x.to(layer.W.dtype)
     rate = torch.as_tensor(step_size, dtype=x.dtype).reshape(-1, 1, 1)
@@ -77,6 +74,14 @@ def first_layer_descent(
             progress((step + 1) / steps)
     ended = Ended.TIME_REACHED if bool(torch.isfinite(moving.z).all()) else Ended.DIVERGED
     return Trajectory(times, nets, ended, probes, steps)
+
+
+def _refuse(net: TwoLayerNet | GroupedNet, representation: str) -> None:
+    """A ValueError for what cannot be trained here."""
+    if representation not in ("auto", "direct", "gram"):
+        raise ValueError(f"Unknown representation {representation!r}; use auto, direct or gram.")
+    if isinstance(net, TwoLayerNet) and net.activation.p != 1:
+        raise ValueError("Only ReLU networks are trained in the first layer alone.")
 
 
 def growing_lumps(steps: int, growth: float) -> list[int]:

@@ -169,7 +169,7 @@ APPENDIX = Experiment(
     id="feature-averaging/appendix",
     source="Li et al. 2025, Appendices B and C",
     title="The lemmas of the appendix: with the printed constants, and sharp",
-    scales={scale: [Setting(steps=1000)] for scale in SCALES},
+    scales={scale: [Setting(steps=400)] for scale in SCALES},
     measure=measure,
     claims=CLAIMS,
     about=(

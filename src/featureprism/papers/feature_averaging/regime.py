@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import sqrt
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from featureprism.papers.feature_averaging.lemmas import spread_of
 from featureprism.papers.feature_averaging.setting import Setting, ours, summary
 from featureprism.papers.feature_averaging.theorems import ASSUMPTIONS, feature_fit
 from featureprism.probes import from_updates
-from featureprism.records import Dataset, Row
+from featureprism.records import Dataset, Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent, growing_lumps
@@ -62,27 +63,10 @@ def activated_share(s: Setting, data: Dataset, seed: int) -> float:
     return float(enough.reshape(2, STARTS, s.per_class).all(dim=2).all(dim=0).double().mean())
 
 
-def measure(s: Regime, seed: int, context: Context) -> list[Row]:
-    """The conclusions of Theorems 4.5 and 4.6 and of lemmas after T = 1/η steps; the events of Propositions A.6, A.10 and A.12."""
-    data = sample_in_span(
-        s.dim, s.positive, s.negative, s.points, generator=generator_for("train in its span", seed)
-    )
-    start, outside = start_in_span(s, data.x.shape[1], seed)
-    signs, labels = torch.sign(start.a.detach()), class_labels(s.positive, s.negative)
-    pairs = signs == data.y.unsqueeze(1)
-    lumps = growing_lumps(s.steps, s.growth)
-    run = first_layer_descent(
-        start,
-        data.x,
-        data.y,
-        step_size=s.step_size,
-        steps=len(lumps),
-        representation="gram",
-        lumps=lumps,
-        watch=lambda z: float((z[0] >= 0)[pairs].double().mean()),
-        progress=context.progress,
-    )
+def _conclusions(s: Regime, run: Trajectory[Any], data: Dataset, seed: int) -> Row:
+    """What Theorems 4.5 and 4.6 and the lemmas speak of, at the end of a run."""
     net, active = run.last, run.probes["watched"]
+    signs, labels = torch.sign(net.a.detach()), class_labels(s.positive, s.negative)
     features = from_updates(run.probes["slopes"][-1][0], data, s.step_size).features
     growth, opposite = class_shares(features, signs, labels)
     fit = feature_fit(net.W.detach(), signs.unsqueeze(1) == labels, data.centres)
@@ -90,7 +74,7 @@ def measure(s: Regime, seed: int, context: Context) -> list[Row]:
         spread = spread_of(data.y * net(data.x), data)
     absolute, relative = sphere_gap(net, data.centres, labels, sqrt(s.dim))
     assert net.b is not None
-    row = {
+    return {
         "kind": "summary",
         "lambda": growth,
         "opposite": opposite,
@@ -109,6 +93,28 @@ def measure(s: Regime, seed: int, context: Context) -> list[Row]:
         "activation_law": theory.activation_chance(s),
         "epsilon": theory.epsilon(s),
     }
+
+
+def measure(s: Regime, seed: int, context: Context) -> list[Row]:
+    """The conclusions of Theorems 4.5 and 4.6 and of lemmas after T = 1/η steps; the events of Propositions A.6, A.10 and A.12."""
+    data = sample_in_span(
+        s.dim, s.positive, s.negative, s.points, generator=generator_for("train in its span", seed)
+    )
+    start, outside = start_in_span(s, data.x.shape[1], seed)
+    pairs = torch.sign(start.a.detach()) == data.y.unsqueeze(1)
+    lumps = growing_lumps(s.steps, s.growth)
+    run = first_layer_descent(
+        start,
+        data.x,
+        data.y,
+        step_size=s.step_size,
+        steps=len(lumps),
+        representation="gram",
+        lumps=lumps,
+        watch=lambda z: float((z[0] >= 0)[pairs].double().mean()),
+        progress=context.progress,
+    )
+    row = _conclusions(s, run, data, seed)
     lengths = (start.W.detach().square().sum(dim=1) + outside).sqrt()
     assert start.b is not None
     premises = [
