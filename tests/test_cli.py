@@ -328,6 +328,24 @@ def test_kkt_audits_a_network_from_a_file(separated_files, capsys):
     assert "at no KKT point" in capsys.readouterr().err
 
 
+def test_kkt_forgets_a_point_and_writes_other_data(separated_files, capsys):
+    folder, _, _ = separated_files
+    arguments = ["kkt", str(folder / "net.npz"), str(folder / "data.npz")]
+    assert cli.main([*arguments, "--forget", "3", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["forgotten"] == 3
+    assert {"epsilon_before", "epsilon_after", "delta_before", "delta_after"} <= facts.keys()
+    assert cli.main([*arguments, "--forget", "3"]) == 0
+    assert "one ascent step" in capsys.readouterr().out
+    assert cli.main([*arguments, "--forget", "16"]) == 2
+    assert "numbered from 0 to 15" in capsys.readouterr().err
+    assert cli.main([*arguments, "--witness", str(folder / "other.npz"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["witness_stationarity"] < 1e-8
+    assert cli.main(["kkt", arguments[1], str(folder / "other.npz"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["points"] == facts["witness_points"] > 16
+
+
 def test_kkt_keeps_its_audit_when_only_one_class_has_points(separated_files, capsys):
     folder, x, y = separated_files
     np.savez(folder / "one.npz", x=x[y > 0].numpy(), y=y[y > 0].numpy())

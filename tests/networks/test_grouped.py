@@ -5,7 +5,13 @@ import math
 import pytest
 import torch
 
-from featureprism.networks import BinaryReadout, GroupedNet, grouped_start, shared_features_net
+from featureprism.networks import (
+    BinaryReadout,
+    GroupedNet,
+    grouped_start,
+    shared_features_net,
+    summed_readout,
+)
 
 LABELS = torch.tensor([1.0, 1.0, -1.0]).double()
 
@@ -78,3 +84,23 @@ def test_bad_labels_are_refused(net):
         BinaryReadout(net, torch.ones(3).double())
     with pytest.raises(ValueError, match="weights"):
         GroupedNet(torch.full((1, 1, 2), math.nan))
+
+
+def test_three_read_outs_of_one_network(generator):
+    net = GroupedNet(torch.randn(5, 2, 7, generator=generator).double())
+    labels = torch.tensor([1.0, 1.0, -1.0, -1.0, -1.0]).double()
+    x = torch.randn(40, 7, generator=generator).double()
+    logits = net(x).detach()
+    largest = BinaryReadout(net, labels, "max")
+    torch.testing.assert_close(largest(x).detach(), logits[:, :2].amax(dim=1) - logits[:, 2:].amax(dim=1))
+    summed = summed_readout(net, labels)(x).detach()
+    torch.testing.assert_close(summed, logits[:, :2].sum(dim=1) - logits[:, 2:].sum(dim=1))
+    z = x.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(largest(z).sum(), z)
+    value, gradient = largest.input_gradient(x)
+    torch.testing.assert_close(value, largest(x).detach())
+    torch.testing.assert_close(gradient, slope)
+    basis = torch.linalg.qr(torch.randn(7, 7, generator=generator).double()).Q
+    torch.testing.assert_close(largest.in_coordinates(basis)(x @ basis), largest(x))
+    with pytest.raises(ValueError, match="read-out"):
+        BinaryReadout(net, labels, "median")

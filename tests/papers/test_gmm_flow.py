@@ -29,7 +29,9 @@ def test_known_laws_are_recovered():
     assert steps_to_align(Rows.gather(steps), "a") == [7]  # 1 - 2⁻⁷ = 0.992
 
 
-@pytest.mark.parametrize("classifier", ["bayes", "nearest cluster", "F^(p)", "linear", "random pReLU"])
+@pytest.mark.parametrize(
+    "classifier", ["bayes", "nearest cluster", "F^(p)", "linear", "random pReLU", "constant"]
+)
 def test_no_classifier_has_less_robust_error_than_proposition_1_says(classifier):
     """True for every classifier and draw of the noise (Lemma 1), so it tests the attack and not the paper."""
     setting = Contest(
@@ -39,6 +41,8 @@ def test_no_classifier_has_less_robust_error_than_proposition_1_says(classifier)
     assert error["midpoint_error"] >= proposition_1(setting) - 1e-12
     assert error["robust_error"] >= error["midpoint_error"] - 1e-12
     assert error["least_lemma_1_count"] >= 2
+    if classifier == "constant":  # the bound is tight
+        assert error["robust_error"] == pytest.approx(proposition_1(setting))
 
 
 @pytest.mark.parametrize("experiment", PAPER.experiments, ids=lambda e: e.item)

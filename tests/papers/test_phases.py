@@ -117,7 +117,9 @@ def test_more_points_move_the_breakdown():
             for rate in (0.0, 0.4)
         )
     )
-    assert values(PHASE_LABEL_NOISE, table) == pytest.approx({"place": 0.1, "law": 0.1, "points": 0.1})
+    other = {"kind": "other constant", "seed": 0, "clean_error": 0.2, "predicted_error": 0.25}
+    found = values(PHASE_LABEL_NOISE, Rows.gather([*table, other]))
+    assert found == pytest.approx({"place": 0.1, "law": 0.1, "constants": 0.05, "points": 0.1})
 
 
 def test_gains_are_compared_across_sparsity_and_dimension():

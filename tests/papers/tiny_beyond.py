@@ -35,6 +35,11 @@ TINY: dict[str, list[Any]] = {
     "beyond/phase-noise": [
         replace(s, positive=1, negative=1, neurons_per_cluster=1) for s in _noise(20, (0.4, 0.2), 2)
     ],
+    "beyond/phase-cosine": [
+        replace(s, dim=10, per_cluster=8, positive=2, negative=2, test_points=1)
+        for s in QUICK["phase-cosine"]
+        if s.smallest == 0.5 or (s.smallest == 1 and s.cosine in (0.0, 0.6) and s.p in (2.2, 9.0))
+    ],
     "beyond/phase-supervision": [
         s
         for s in smaller("phase-supervision", dim=40, points=30, steps=10, test_points=1)
@@ -46,7 +51,7 @@ TINY: dict[str, list[Any]] = {
     "beyond/phase-label-noise": [
         s
         for s in smaller("phase-label-noise", width=20, samples=4, test_points=100)
-        if s.points == 32 and s.noise_rate in (0.0, 0.45)
+        if s.points in (32, 64) and s.noise_rate in (0.0, 0.45)
     ],
     "beyond/phase-purification": [
         s

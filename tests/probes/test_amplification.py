@@ -10,7 +10,7 @@ from featureprism.probes.amplification import (
     correlations,
     count_by_noise,
     edges,
-    feature_change,
+    feature_changes,
     first_step,
     largest_crossing,
     leaning_neurons,
@@ -89,6 +89,6 @@ def test_the_first_step_is_its_expansion(run):
 
 def test_changes_and_counts():
     start, x = torch.eye(2).double(), torch.tensor([[1.0, 0.0], [0.0, 2.0]]).double()
-    assert feature_change(3 * start, start, x) == pytest.approx(2.0)
+    assert feature_changes(3 * start, start, x).tolist() == pytest.approx([2.0, 2.0])
     margin, flipped = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.tensor([False, False, True, True])
     assert count_by_noise(margin, flipped) == (1, 1)

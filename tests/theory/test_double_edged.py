@@ -4,9 +4,19 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.data import orthogonal_clusters, sample
+from featureprism.attacks import flipping_norm
+from featureprism.certificates import robust_radius
+from featureprism.data import (
+    class_labels,
+    equicorrelated_centres,
+    orthogonal_centres,
+    orthogonal_clusters,
+    sample,
+    sphere_centres,
+)
+from featureprism.networks import ReLU, TwoLayerNet, robust_margin_classifier
 from featureprism.theory import double_edged as theory
-from featureprism.training import log_loss
+from featureprism.training import log_loss, margin_descent, max_margin_network
 
 
 def setting(dim, k, sigma, n=400, coherence=0.0):
@@ -36,7 +46,7 @@ def test_the_printed_perturbation_in_the_small_noise_limit():
     s = setting(10**9, 4, 1e-12)
     assert sum(theory.printed_step(s)) == pytest.approx(9 / (0.5 * 4), rel=1e-6)
     norm = sum(theory.printed_step(s)) * math.sqrt(4 * s.dim)
-    assert norm == pytest.approx(18 * theory.critical_norm(s.dim, 4), rel=1e-6)
+    assert norm == pytest.approx(18 * math.sqrt(s.dim / 4), rel=1e-6)
 
 
 def test_bounds_at_the_worst_case_of_the_assumption():
@@ -108,3 +118,83 @@ def test_size_conditions_and_probabilities():
         assert fits == [True, False]
     assert theory.failure_probability(setting(3000, 4, 0.01, 257)) < 1e-6
     assert theory.test_error_bound(setting(3000, 4, 0.01, 257)) < 1e-9
+
+
+def breaking_steps(mu, labels):
+    """k times the step along u at which each mean flips at the exact KKT point of the means themselves."""
+    net, u = max_margin_network(mu, labels).net, theory.linear_direction(mu, labels)
+    unit = theory.critical_norm(mu, labels)
+    return torch.tensor(
+        [flipping_norm(net, mu[q : q + 1], labels[q : q + 1], u) / unit for q in range(len(mu))]
+    )
+
+
+def test_the_critical_norm_of_orthogonal_and_of_correlated_means(generator):
+    labels = class_labels(3, 3)
+    mu = orthogonal_centres(6, 80, math.sqrt(80), generator=generator)
+    assert theory.critical_norm(mu, labels) == pytest.approx(math.sqrt(80 / 6))
+    mu = equicorrelated_centres(6, 80, math.sqrt(80), 0.3, generator=generator)
+    assert theory.critical_norm(mu, labels) == pytest.approx(math.sqrt(0.7 * 80 / 6))
+    assert breaking_steps(mu, labels).tolist() == pytest.approx([1.0] * 6, rel=1e-5)
+
+
+@pytest.mark.parametrize("positives", [1, 2, 4])
+def test_a_bias_adds_to_the_breaking_norm_of_unequal_classes(positives, generator):
+    """1/(k - k²(1-2c)²/(d+1)) to first order, for orthogonal means."""
+    mu, labels = orthogonal_centres(8, 400, 20.0, generator=generator), class_labels(positives, 8 - positives)
+    expected = 1 + 8 * (1 - 2 * positives / 8) ** 2 / 401
+    assert breaking_steps(mu, labels).tolist() == pytest.approx([expected] * 8, abs=5e-4)
+
+
+def test_the_mean_over_clusters_is_the_law_for_any_means(generator):
+    """Clusters break at different steps, whose mean is 1/k; means of many sizes and cosines, equal classes."""
+    mu = sphere_centres(8, 60, 1.0, generator=generator) * torch.linspace(5, 9, 8).double().unsqueeze(1)
+    steps = breaking_steps(mu, class_labels(4, 4))
+    assert float(steps.max() - steps.min()) > 0.01
+    assert float(steps.mean()) == pytest.approx(1, abs=0.01)
+
+
+def test_the_spread_of_test_points_covers_both_kinds_of_products(generator):
+    """Lemma A.12's conditions hold with it and fail with less, by a loop over pairs."""
+    clusters = orthogonal_clusters(30, 2, 2, 0.5, generator=generator)
+    train, test = sample(clusters, 20, generator=generator), sample(clusters, 9, generator=generator)
+    spread, needed = theory.test_spread(train, test, 0.0), 0.0
+    for i in range(20):
+        for j in range(9):
+            product = float(train.x[i] @ test.x[j])
+            needed = max(needed, abs(product - 30) if train.cluster[i] == test.cluster[j] else abs(product))
+    assert spread == pytest.approx(needed)
+
+
+@pytest.mark.parametrize("mixing", [0.0, 0.2, 1 / 3, 1.0])
+def test_the_radius_of_partly_mixed_features(mixing):
+    """Six clusters on the axes, against the bracket of the network itself."""
+    labels = class_labels(3, 3)
+    same = (labels.unsqueeze(1) == labels).double()
+    net = TwoLayerNet(torch.eye(6).double() + mixing * same, labels, activation=ReLU())
+    bracket = robust_radius(net, torch.eye(6).double()[[0, 5]], labels[[0, 5]], gap=0.005, max_cells=200)
+    law = theory.mixed_radius(mixing, 6)
+    assert bool((bracket.certified <= law * 1.0001).all())
+    assert bool((bracket.attacked >= law * 0.9999).all())
+    assert float(bracket.gap.max()) < 0.01
+
+
+def test_when_the_flow_from_the_robust_network_passes(generator):
+    """Flow on the means alone, small steps: the features at the law's ln(1/L) are mixed as much as the law says."""
+    mu, labels = orthogonal_centres(8, 100, 10.0, generator=generator), class_labels(4, 4)
+    robust, scale = robust_margin_classifier(mu, labels), 0.3
+    start = TwoLayerNet(*(scale * p.detach() for p in robust.parameters()), activation=ReLU())
+    law = theory.robust_start_passage(100, 8, scale)
+    run = margin_descent(start, mu, labels, step_size=0.5, steps=round(2 * law))
+    clock = -float(log_loss(labels * run.last(mu).detach(), "exponential"))
+    inputs = (mu @ run.last.W.T).detach() / 100
+    mixing = float(inputs[1, 0] / (inputs[0, 0] - inputs[1, 0]))
+    assert clock == pytest.approx(law, rel=0.03)
+    assert theory.mixed_radius(mixing, 8) == pytest.approx(1.1 / math.sqrt(8), rel=0.02)
+
+
+def test_the_law_of_the_passage_speaks_only_where_it_can():
+    with pytest.raises(ValueError, match="equal size"):
+        theory.robust_start_passage(100, 7)
+    with pytest.raises(ValueError, match="not mixed"):
+        theory.robust_start_passage(100, 8, share=1.4)

@@ -44,7 +44,7 @@ def test_constants_of_the_proof():
     assert pytest.approx(8.26e-6, rel=1e-2) == theory.NO_CHANGE
     assert theory.edge_bound(1000, 4.0) == pytest.approx(1000 / 198, rel=0.01)
     assert theory.generalisation_bound(FIGURE_1, 0.15) > 1000  # vacuous
-    assert theory.feature_change_bound(FIGURE_1) == pytest.approx(theory.NO_CHANGE * 4)
+    assert theory.feature_change_bound(FIGURE_1, 16.0) == pytest.approx(4 / 16)
     assert theory.crossing_bound(FIGURE_1) == pytest.approx(0.15 / math.sqrt(500))
     assert theory.norm_bound(FIGURE_1, 3) == pytest.approx(0.3)
 
@@ -57,6 +57,8 @@ def test_events_of_the_start_and_of_the_sample(generator):
     assert all(p.holds for p in theory.start_events(s, W, clusters.centres, 4.0))
     assert not theory.start_events(s, 2 * W, clusters.centres, 4.0)[1].holds
     constants = theory.sample_constants(s, noisy.data, noisy.flipped)
+    assert {p.required for p in constants} == {4.0}  # √C
+    assert theory.largest_c1(replace(s, points=48)) == pytest.approx((48 / math.log(20)) ** 0.25)
     assert all(p.holds for p in constants)
     # (b): ‖z‖²/d of standard Gaussians is a little above 1
     assert 1.0 < constants[2].measured < 1.6

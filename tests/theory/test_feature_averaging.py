@@ -84,3 +84,79 @@ def test_training_is_long_enough_for_one_theorem_and_not_for_the_other():
     assert not held["theorem-4-7.least-steps"]
     assert not held["theorem-4-5.most-steps"]
     assert theory.training_time(long, 7)[1].holds
+
+
+def test_margins_of_unequal_clusters_differ_by_the_logarithm_of_their_sizes():
+    """The slope is the derivative of the growth law in the logarithm of its rate."""
+    for elapsed in (0.5, 6.2, 62.0, 1e5):
+        q, step = theory.two_class_margin(elapsed, 1.0), 1e-5
+        high, low = (theory.two_class_margin(elapsed * math.exp(sign * step), 1.0) for sign in (1, -1))
+        assert theory.balance_slope(q) == pytest.approx((high - low) / (2 * step), rel=1e-5)
+    assert theory.balance_slope(4.07) == pytest.approx(1.0347, abs=1e-3)
+    assert theory.balance_slope(40.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("own", "dim"), [(5, 3072), (2, 512), (2, 59049)])
+def test_the_opposite_share_is_the_share_of_points_that_are_still_active(own, dim, generator):
+    share = theory.opposite_share(own, 2 * own, 10**9, dim)
+    noise = math.sqrt(own / dim) * torch.randn(2_000_000, generator=generator).double()
+    assert float((noise > share).double().mean()) == pytest.approx(share, rel=0.02)
+
+
+def test_the_law_of_the_gap_is_that_of_its_parts():
+    """Neurons made of a mean feature and the three differences, compared on the sphere by random search in their span."""
+    s = replace(BASELINE, dim=10**9, points=4000)
+    growth = 2.0
+    slope = theory.balance_slope(growth * (1 + s.num_clusters / s.points))
+    rho = math.sqrt(s.num_clusters / s.points * (1 + (slope / growth) ** 2))
+    assert theory.approach_law(s, growth) == pytest.approx(math.sqrt(2) * rho, rel=1e-3)
+    rng = torch.Generator().manual_seed(0)
+    # coordinates: both class means, noise of both classes; f and f_FA as in the derivation
+    x = torch.randn(400_000, 4, generator=rng).double() * torch.tensor([0.05, 0.05, 1.0, 1.0]).double()
+    x = x / x.norm(dim=1, keepdim=True)
+    f = (x[:, 0] + rho * x[:, 2]).clamp_min(0) - (x[:, 1] + rho * x[:, 3]).clamp_min(0)
+    gap = (f - x[:, 0].clamp_min(0) + x[:, 1].clamp_min(0)).abs().max()
+    assert float(gap) == pytest.approx(math.sqrt(2) * rho, rel=0.02)
+
+
+def test_summed_logits_break_where_all_rivals_rise_at_once():
+    """min ‖δ‖ with s₁ - Σ_l [s_l]₊ ≤ 0 from (√d, 0, …, 0): brute force over two numbers."""
+    dim, others = 100, 5
+    down = torch.linspace(0, 10, 2001).double()
+    up = (10 - down) / others
+    brute = (down**2 + others * up**2).sqrt().min()
+    assert theory.summed_radius(dim, others) == pytest.approx(float(brute), rel=1e-4)
+    assert theory.summed_radius(dim, 1) == theory.largest_radius(dim)
+
+
+def test_correlated_centres_reduce_to_orthogonal_ones():
+    flat = theory.correlated_cosine(BASELINE, 0.0)
+    opposite = theory.opposite_share(5, 10, 1000, 3072)
+    assert flat == pytest.approx(theory.cosine_law(5, 10, 1000) / math.sqrt(1 + opposite**2), rel=1e-9)
+    assert theory.correlated_radius(3072, 10, 0.0) == theory.critical_radius(3072, 10)
+    assert theory.correlated_radius(3072, 10, 0.19) == pytest.approx(0.9 * theory.critical_radius(3072, 10))
+
+
+def test_the_share_of_averaging_counts_the_start_beside_what_was_learned():
+    s = replace(BASELINE, start=1e-3)
+    q = theory.two_class_margin(theory.growth_rate(s, 5), 100)
+    growth = theory.own_growth(q, 10, 1000)
+    assert growth == pytest.approx(q / 1.01)
+    learned = 5 * growth**2 * 1.01 / 3072  # ‖λ Σ μ_j/d‖² and memorised noise k/n of it
+    expected = 1 / math.sqrt(1 + 1e-6 * 3072 / learned)
+    assert theory.averaging_share(s, 100) == pytest.approx(expected, rel=2e-3)
+    assert theory.averaging_share_domain(s, 100).holds
+    assert not theory.averaging_share_domain(replace(s, start=1.0), 100).holds
+
+
+def test_activations_of_a_start_are_uniform_shares(generator):
+    """Proposition A.12 by simulation: the share of starts that activate every neuron on n/(3km²) points of every cluster."""
+    s = replace(BASELINE, positive=2, negative=1, per_class=3, points=3 * 10**6)
+    shares = torch.special.ndtr(torch.randn(20_000, 6 * 3, generator=generator).double())
+    happened = float((shares * s.points / 3 >= theory.needed_activations(s)).all(dim=1).double().mean())
+    assert theory.activation_chance(s) == pytest.approx(happened, abs=0.015)
+    large = replace(s, positive=500, negative=500, per_class=1000)
+    assert theory.activation_chance(large) == pytest.approx(math.exp(-2 / 3), abs=1e-3)
+    assert theory.printed_activation_chance(s) == pytest.approx(1 - 3**-0.01)
+    assert theory.start_events_chance(s) == pytest.approx(1 - 2 / 27, abs=1e-9)
+    assert theory.sample_events_chance(replace(s, dim=59049, points=2187)) > 1 - 1e-12

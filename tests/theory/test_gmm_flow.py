@@ -132,3 +132,52 @@ def test_constants_against_numbers_worked_out_by_hand():
     assert theory.theorem_1(setting(dim=100, alpha=0.027, per_cluster=10)).radius == pytest.approx(
         math.sqrt(0.5) - 0.09
     )
+
+
+@pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
+def test_the_drift_begins_where_its_integral_says(p):
+    """∫ S^(1+p/2) dt from the distant past to t, S logistic with S(0) = ½, is t - delay."""
+    t = torch.linspace(-20, 10, 300_001).double()
+    integral = torch.trapezoid(torch.sigmoid(2 * t) ** (1 + p / 2), t)
+    assert 10 - float(integral) == pytest.approx(theory.drift_delay(p), abs=1e-4)
+
+
+def test_the_drift_is_that_of_the_sample_covariance():
+    """u' = -p²Ĉu with the margin of the mean point held at 1, integrated on drawn noise; D = 300, N = 200."""
+    dim, num, p = 300, 200, 3.0
+    s = setting(dim=dim, alpha=0.3, per_cluster=num, p=p)
+    noise = 0.3 / dim**0.5 * torch.randn(num, dim, generator=generator_for("noise", 3)).double()
+    mu = torch.zeros(dim).double()
+    mu[0] = 1
+    centre = mu + noise.mean(dim=0)
+    noise = noise - noise.mean(dim=0)
+    u, step = centre.clone(), 0.5
+    for time in range(1, 401):
+        pull = noise.T @ (noise @ u) / num
+        u = u - step * p**2 * (pull - (pull @ centre) / (centre @ centre) * centre)
+        if time in (40, 400):
+            tilt = float(torch.linalg.vector_norm(u[1:]) / u[0])
+            predicted = theory.drift_tilt(s, time * step + theory.drift_delay(p))
+            assert tilt == pytest.approx(predicted, rel=0.08)  # at the second time x(1+γ) is above 1
+    assert theory.drift_tilt(s, 0.0) == pytest.approx(0.3 / num**0.5)
+
+
+def test_distances_of_a_tilt_and_of_a_mass():
+    for p in (2.5, 3.0, 4.0):
+        assert theory.tilted_distance(1e-5, 0.0, p) == pytest.approx(1e-5 * theory.kappa(p), rel=1e-3)
+        assert theory.tilted_distance(0.0, 0.1, p) == pytest.approx(0.1)
+    s = setting(dim=100, alpha=0.1, per_cluster=100)
+    late = theory.drift_distance(s, 1.0 + theory.stopping_time(s)) / theory.drift_distance(s, 5.0)
+    assert 1.1 < late < 1.6  # √2 of the tilt alone
+    assert theory.window_length(setting(p=4.0)) == pytest.approx(100)
+    assert theory.window_length(setting(p=3.0)) == pytest.approx(10)
+    later = theory.drift_rate(s, 10 + theory.drift_delay(3.0))
+    assert later == pytest.approx(81 * 1e-4 * 10 / 1e4)
+
+
+def test_the_best_radius_in_other_metrics():
+    difference = torch.tensor([3.0, -4.0]).double()
+    assert [theory.largest_radius(difference, q) for q in (1, 2, math.inf)] == pytest.approx([3.5, 2.5, 2.0])
+    g = torch.randn(200, 2000, generator=generator_for("metric", 0)).double()
+    shares = 2 * (g**2).sum(dim=1) / 2 / (g.abs().sum(dim=1) * g.abs().amax(dim=1))
+    assert theory.metric_share(2000) == pytest.approx(float(shares.mean()), rel=0.03)

@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.stats import binom
 
-from featureprism.theory import feature_amplification, feature_averaging, gmm_flow
+from featureprism.theory import feature_averaging, gmm_flow
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
@@ -66,22 +65,3 @@ def test_averaging_is_whole_for_small_steps_from_nothing_and_lost_at_either_end(
     starts = [share(start=start) for start in (1e-5, 1e-3, 1e-2, 1.0)]
     assert starts == sorted(starts, reverse=True)
     assert starts[-1] < 0.01
-
-
-@pytest.mark.parametrize(("rate", "n"), [(0.2, 40), (0.3, 200), (0.4, 400)])
-def test_after_many_steps_the_majority_of_a_cluster_decides(rate, n):
-    sizes = binom(n, 0.25)
-    chance = sum(
-        sizes.pmf(m) * (binom.sf(m // 2, m, rate) + (0.5 * binom.pmf(m // 2, m, rate) if m % 2 == 0 else 0))
-        for m in range(1, n)
-    )
-    assert feature_amplification.lost_cluster_chance(rate, n, 10**6) == pytest.approx(chance, abs=0.01)
-
-
-def test_few_steps_lose_more_clusters():
-    chances = [feature_amplification.lost_cluster_chance(0.3, 128, steps) for steps in (2, 3, 10, 1000)]
-    assert chances == sorted(chances, reverse=True)
-    s = np.random.default_rng(0).multinomial(128, [0.175, 0.075, 0.175, 0.075, 0.5], size=20000)
-    own, opposite = s[:, 0] - s[:, 1], s[:, 2] - s[:, 3]
-    lost = (3 * own < opposite - 2 * own).mean()
-    assert feature_amplification.lost_cluster_chance(0.3, 128, 3) == pytest.approx(lost, abs=0.01)

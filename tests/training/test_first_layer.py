@@ -15,7 +15,7 @@ from featureprism.networks import (
 )
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
-from featureprism.training import Loss, first_layer_descent, gradient_descent
+from featureprism.training import Loss, first_layer_descent, gradient_descent, growing_lumps
 
 
 @pytest.fixture
@@ -86,3 +86,19 @@ def test_bad_requests_are_refused(data, generator):
     power = gaussian_start(4, 80, 0.1, PolynomialReLU(3.0), generator=generator)
     with pytest.raises(ValueError, match="ReLU"):
         first_layer_descent(power, data.x, data.y, step_size=0.1, steps=1)
+
+
+def test_lumps_add_up_and_stand_for_their_steps(data, generator):
+    lumps = growing_lumps(1000, 0.1)
+    assert sum(lumps) == 1000
+    assert lumps[:20] == [1] * 20
+    assert max(lumps) < 110
+    net = voting_start(3, 80, 1e-3, ReLU(), generator=generator)
+    options = {"step_size": 1e-3, "representation": "gram"}
+    one_by_one = first_layer_descent(net, data.x, data.y, steps=1000, **options)
+    fine = growing_lumps(1000, 0.02)
+    lumped = first_layer_descent(net, data.x, data.y, steps=len(fine), lumps=fine, **options)
+    margins = [data.y * run.last(data.x).detach() for run in (one_by_one, lumped)]
+    torch.testing.assert_close(margins[0], margins[1], rtol=0.02, atol=0.02)
+    with pytest.raises(ValueError, match="lump"):
+        first_layer_descent(net, data.x, data.y, steps=3, lumps=[1], **options)

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.networks.grouped import BinaryReadout
 from featureprism.networks.two_layer import TwoLayerNet
 
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
@@ -125,4 +126,13 @@ def structured_starts(
             groups, signs = groups[~same.any(dim=1)], signs[~same.any(dim=1)]
         starts.append(Along((net.a.detach() @ net.W.detach()).double()))
         starts += [Towards(groups, signs), Along(signs.unsqueeze(1) * groups)] if len(groups) else []
+    if isinstance(net, BinaryReadout):
+        starts.append(Along(_between_classes(net)))
     return tuple(starts)
+
+
+def _between_classes(net: BinaryReadout, limit: int = 64) -> Float[Tensor, "k d"]:
+    """Unit directions u_j - u_l from every negative class l to every positive class j, the first `limit` of them."""
+    U = unit_rows(net.net.equivalent_weights().double())
+    pairs = U[net.labels > 0].unsqueeze(1) - U[net.labels < 0].unsqueeze(0)
+    return pairs.reshape(-1, U.shape[1])[:limit]

@@ -14,7 +14,8 @@ from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius
 from featureprism.attacks.gradient import in_double, margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.record import cells_certificate, proven, readout_certificate
+from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
+from featureprism.certificates.record import cells_certificate, proven
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
 from featureprism.checker.certificate import Certificate
@@ -26,7 +27,6 @@ from featureprism.seeds import generator_for
 
 BATCH = 32  # points that are proven together
 JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
-INTERRUPTED = "interrupted"  # the method of points that an interrupt left with the cheap bounds
 FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
 SHARES = (
@@ -57,7 +57,7 @@ def margin_radius(
     Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). The two-class read-out of a grouped
-    network: the attack and a Lipschitz bound. Every certificate has passed the checker. Other modules: the attack, and
+    network: the attack, a Lipschitz bound and boxes of class scores. Every certificate has passed the checker. Other modules: the attack, and
     y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".
@@ -150,12 +150,12 @@ def _searched(
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     shares = attacked.zero_gradient_share, attacked.blind_share
     if isinstance(net, BinaryReadout) and norm == 2:
-        proofs = tuple(
-            readout_certificate(net, point, float(label)) for point, label in zip(x, y, strict=True)
-        )
+        proofs, untried = proven_readouts(net, x, y, attacked, gap, effort, progress)
         certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
-        names = ("lipschitz",) * len(x)
-        return RadiusBracket(certified, attacked.radius, names, attacked.delta, proofs, *shares)
+        names = ["lipschitz" if c.kind == "readout" else c.kind for c in proofs]
+        for i in untried:
+            names[i] = INTERRUPTED
+        return RadiusBracket(certified, attacked.radius, tuple(names), attacked.delta, tuple(proofs), *shares)
     if form is None:
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"

@@ -136,10 +136,13 @@ def check(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) ->
     `certificate`: what a bracket holds for the point, one for each rival, or a single one of a network with one output; `y`: -1 or +1
     there, the position of the class for a network with many scores.
     """
-    if not isinstance(certificate, dict):
-        return check_margin(certificate, net, x, y)
     if isinstance(net, TwoLayerNet | BinaryReadout):
-        return bool(certificate) and all(check_margin(one, net, x, y) for one in certificate.values())
+        every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
+        return bool(every) and all(check_margin(one, net, x, y) for one in every)
+    if not isinstance(certificate, dict):
+        raise ValueError(
+            "A network with many scores needs a certificate for each rival, as its brackets hold them."
+        )
     proofs = [Proof(0, int(y), rival, one) for rival, one in certificate.items()]
     points, labels = x.detach().double().numpy()[None], np.array([int(y)])
     norm = next((one.norm for one in certificate.values()), 2.0)

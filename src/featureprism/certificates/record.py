@@ -12,6 +12,7 @@ from featureprism.certificates.search import Node
 from featureprism.checker.cells import PARAMETERS
 from featureprism.checker.certificate import Certificate, granted
 from featureprism.checker.cheap import readout_radius
+from featureprism.checker.readouts import proven_readout
 from featureprism.checker.scaled import Problem, posed
 from featureprism.networks import BinaryReadout, TwoLayerNet
 
@@ -75,17 +76,39 @@ def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         try:
-            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y))
+            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y), net.kind)
         except ValueError:
             radius = 0.0
     return Certificate(float(radius) if np.isfinite(radius) else 0.0, "readout")
 
 
+def boxes_certificate(
+    trees: list[dict[str, Any]], net: BinaryReadout, reach: float, x: Tensor, y: float
+) -> Certificate:
+    """The certificate of boxes of class scores, claiming exactly what the checker grants it."""
+    claim = Certificate(reach, "boxes", 2, reach, {"trees": trees})
+    return replace(claim, radius=_granted_readout(claim, net, x, y))
+
+
+def _granted_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> float:
+    """The radius that boxes prove: 0 for malformed ones, and where a computation fails."""
+    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
+    point, trees = x.detach().double().numpy(), certificate.tree.get("trees")
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        try:
+            return proven_readout(W, labels, point, float(y), net.kind, certificate.reach, trees)
+        except (ValueError, ArithmeticError):
+            return 0.0
+
+
 def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor, y: float) -> bool:
     """Whether the checker, from the weights of the network alone, grants the certificate its radius; a malformed one is refused."""
     if isinstance(net, BinaryReadout):
-        granted = readout_certificate(net, x, y).radius
-        return certificate.kind == "readout" and certificate.norm == 2 and granted >= certificate.radius
+        if certificate.norm != 2 or certificate.kind not in ("readout", "boxes"):
+            return False
+        if certificate.kind == "boxes":
+            return _granted_readout(certificate, net, x, y) >= certificate.radius
+        return readout_certificate(net, x, y).radius >= certificate.radius
     form = power_form(net)
     if form is None:
         raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy.stats import hypergeom
 
 from featureprism.brackets import RadiusBracket
 
@@ -87,6 +86,8 @@ def judge_curve(
 
 def _of_all(least: np.ndarray, most: np.ndarray, known: int, total: int) -> tuple[np.ndarray, np.ndarray]:
     """Limits on the share among `total` points when a random `known` of them have shares between `least` and `most`."""
+    from scipy.stats import hypergeom  # takes a second to import
+
     if total < known:
         raise ValueError(f"The claims cannot be about {total} points when {known} are given.")
     count = np.arange(total + 1)  # of robust points among all

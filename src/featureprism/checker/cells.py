@@ -170,12 +170,12 @@ def _minimiser(g: np.ndarray, e: np.ndarray, problem: Problem) -> tuple[np.ndarr
         return eta, 0.0
     try:
         eta[curved] += root * np.linalg.solve(S.mid, root * (gram.mid[curved] @ g))
-        return eta, _least_eigenvalue(S)
+        return eta, least_eigenvalue(S)
     except np.linalg.LinAlgError:
         return eta, 0.0
 
 
-def _least_eigenvalue(S: Enclosed) -> float:
+def least_eigenvalue(S: Enclosed) -> float:
     """A number below 1 and every eigenvalue of a symmetric S, at most 0 if none is found.
 
     S = RRᵀ + guess·I + E for any R, and RRᵀ has no negative eigenvalue: none of S is below guess - max_i Σ_j |E_ij|.

@@ -15,8 +15,8 @@ class Certificate:
     """No perturbation below `radius` flips the point: which bound, and its parameters.
 
     kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
-    the units of the scaled problem (see scaled.py); "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN
-    only).
+    the units of the scaled problem (see scaled.py); "boxes": {trees}, such trees in class scores, of a read-out (see readouts.py);
+    "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN only).
     """
 
     radius: float

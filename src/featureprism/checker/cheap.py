@@ -44,8 +44,10 @@ def _sum_above(terms: np.ndarray) -> float:
     return outward(terms.sum(), terms.size)
 
 
-def readout_radius(W: np.ndarray, labels: np.ndarray, x: np.ndarray, y: float) -> float:
-    """y f(x)/L for f = LSE_{J₊} f_j - LSE_{J₋} f_j, f_j(x) = (1/h) Σ_r [⟨w_jr, x⟩]₊, W (k, h, d), rounded down.
+def readout_radius(
+    W: np.ndarray, labels: np.ndarray, x: np.ndarray, y: float, kind: str = "log-sum-exp"
+) -> float:
+    """y f(x)/L for f = LSE_{J₊} f_j - LSE_{J₋} f_j or the maxima, f_j(x) = (1/h) Σ_r [⟨w_jr, x⟩]₊, W (k, h, d), rounded down.
 
     ∇f is a mean over own groups j minus a mean over other groups l of (1/h) Σ_r s_r w_r, 0 ≤ s ≤ 1, so ‖∇f‖² ≤ L² =
     max_{j,l} (A_j + A_l + 2 C_jl), A_j = (1/h²) Σ [⟨w_jr, w_jr'⟩]₊ and C_jl = (1/h²) Σ [-⟨w_jr, w_lr'⟩]₊.
@@ -71,7 +73,11 @@ def readout_radius(W: np.ndarray, labels: np.ndarray, x: np.ndarray, y: float) -
     groups = Enclosed(np.maximum(t.mid, 0), t.rad)
     means = [groups[j * h : (j + 1) * h].sum() * np.ldexp(1.0, exponent) for j in range(k)]
     low, high = (np.array([getattr(m, side) for m in means]) / h for side in ("low", "high"))
-    margin = enclosed(_log_sum_exp(down(low[own]), -1.0)) - _log_sum_exp(up(high[other]), 1.0)
+    refuse_unless(kind in ("log-sum-exp", "max"), f"a read-out that it knows, not {kind}")
+    if kind == "max":
+        margin = enclosed(down(low[own]).max()) - up(high[other]).max()
+    else:
+        margin = enclosed(_log_sum_exp(down(low[own]), -1.0)) - _log_sum_exp(up(high[other]), 1.0)
     radius = np.ldexp(down(margin.low / L), -exponent) if margin.low > 0 else 0.0
     return max(0.0, float(down(radius)))
 

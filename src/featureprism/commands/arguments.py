@@ -133,6 +133,18 @@ def _networks(add: Add) -> None:
         metavar="N",
         help="solve for the exact point beside it up to N points (default: 2000)",
     )
+    audit.add_argument(
+        "--forget",
+        type=int,
+        metavar="I",
+        help="take point I (from 0) out by one ascent step; how close the result is to a KKT point of the rest",
+    )
+    audit.add_argument(
+        "--witness",
+        type=Path,
+        metavar="OUT.npz",
+        help="write other data with the same network at a KKT point",
+    )
     audit.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -3,6 +3,7 @@
 import argparse
 from dataclasses import asdict
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -11,13 +12,14 @@ from torch import Tensor
 from featureprism.attacks import self_test
 from featureprism.certificates import opened
 from featureprism.certificates.referee import judge_curve, read_curve
-from featureprism.files import as_json
-from featureprism.networks import TwoLayerNet, load_net, load_points
+from featureprism.files import as_json, prepare_folder
+from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.networks.reading import as_points, input_dim
 from featureprism.points import read_points
-from featureprism.probes import direction_cosines, kkt_audit
+from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.records import RadiusBracket
 from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
+from featureprism.seeds import generator_for
 from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
 
@@ -90,6 +92,10 @@ def kkt(args: argparse.Namespace) -> int:
     }
     if len(y) <= args.most_points:
         facts |= _reference(net, x, y, audit.normalised_margin)
+    if args.forget is not None:
+        facts |= forget(net, x, y, args.forget, tolerance=args.tolerance).as_row()
+    if args.witness is not None:
+        facts |= _witness(net, x, y, args.tolerance, args.witness)
     if args.json:
         print(as_json(facts, indent=1))
     else:
@@ -113,3 +119,20 @@ def _reference(net: TwoLayerNet, x: Tensor, y: Tensor, margin: float) -> dict[st
         return facts
     positive, negative = direction_cosines(net, best.net).tolist()
     return facts | {"cosine_positive": positive, "cosine_negative": negative}
+
+
+def _witness(net: TwoLayerNet, x: Tensor, y: Tensor, tolerance: float, path: Path) -> dict[str, Any]:
+    """Other data of which the network is as much a KKT point, written to a file, with its own audit."""
+    if path.suffix != ".npz":
+        raise ValueError(f"--witness writes an .npz file, got {path}.")
+    prepare_folder(path.parent)
+    other = other_data(net, x, y, generator=generator_for("witness", 0), tolerance=tolerance)
+    again = kkt_audit(net, other.x, other.y, tolerance=tolerance)
+    save_points(path, other.x, other.y)
+    return {
+        "witness": str(path),
+        "witness_points": len(other.y),
+        "witness_moved": float(other.moved.max()),
+        "witness_stationarity": again.stationarity,
+        "witness_slackness": again.slackness,
+    }

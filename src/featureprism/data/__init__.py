@@ -2,6 +2,7 @@
 
 from featureprism.data.clusters import (
     GaussianClusters,
+    centres_with_cosines,
     class_labels,
     equicorrelated_centres,
     orthogonal_centres,
@@ -9,9 +10,13 @@ from featureprism.data.clusters import (
     orthonormal_clusters,
     sample,
     sample_balanced,
+    sample_blocks,
+    sample_in_span,
     sphere_centres,
     to_signs,
 )
+from featureprism.data.label_noise import NOISES, LabelNoise
+from featureprism.data.noise import NOISE_LAWS, Noise
 from featureprism.data.sparse_coding import (
     DICTIONARIES,
     LABEL_WEIGHTS,
@@ -28,12 +33,11 @@ from featureprism.data.sparse_coding import (
 )
 from featureprism.data.xor import (
     LAWS,
-    NOISES,
-    LabelNoise,
     NoisySample,
     XorClusters,
     best_classifier,
     sample_xor,
+    with_flips,
     xor_clusters,
 )
 
@@ -42,14 +46,17 @@ __all__ = [
     "LABEL_WEIGHTS",
     "LAWS",
     "NOISES",
+    "NOISE_LAWS",
     "GaussianClusters",
     "HiddenVector",
     "LabelNoise",
+    "Noise",
     "NoisySample",
     "SparseCoding",
     "SparseSample",
     "XorClusters",
     "best_classifier",
+    "centres_with_cosines",
     "class_labels",
     "dictionary",
     "dictionary_norms",
@@ -61,11 +68,14 @@ __all__ = [
     "power_law",
     "sample",
     "sample_balanced",
+    "sample_blocks",
+    "sample_in_span",
     "sample_sparse",
     "sample_xor",
     "sphere_centres",
     "three_level",
     "to_signs",
     "two_level",
+    "with_flips",
     "xor_clusters",
 ]

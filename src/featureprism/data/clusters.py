@@ -1,13 +1,20 @@
 """Mixtures of isotropic Gaussians around any centres, split into two classes in any way."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import sqrt
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.data.noise import Noise, gaussian_noise
 from featureprism.records import Dataset
+
+BLOCK = (
+    4096  # points that are in memory at a time; a multiple of 16, which keeps the numbers those of one draw
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +78,21 @@ def equicorrelated_centres(
     if not -1 / max(num_clusters - 1, 1) <= cosine < 1:
         raise ValueError(f"{num_clusters} vectors cannot all have cosine {cosine}.")
     gram = torch.full((num_clusters, num_clusters), float(cosine), dtype=torch.float64)
-    gram.fill_diagonal_(1)
-    values, vectors = torch.linalg.eigh(gram)
+    return centres_with_cosines(gram.fill_diagonal_(1), dim, norm, generator=generator)
+
+
+def centres_with_cosines(
+    cosines: Float[Tensor, "k k"], dim: int, norm: float, *, generator: torch.Generator
+) -> Float[Tensor, "k d"]:
+    """Centres of one norm with the given cosines, turned at random: a root of the Gram matrix times an orthonormal frame."""
+    values, vectors = torch.linalg.eigh(cosines.double())
+    if float(values.min()) < -1e-9 or not bool(torch.allclose(torch.diagonal(cosines), values.new_ones(()))):
+        raise ValueError(
+            f"No vectors have these cosines: the matrix must be 1 on its diagonal and positive semidefinite, least eigenvalue "
+            f"{float(values.min()):.3g}."
+        )
     root = (vectors * values.clamp_min(0).sqrt()) @ vectors.T
-    return norm * root @ orthogonal_centres(num_clusters, dim, 1.0, generator=generator)
+    return norm * root @ orthogonal_centres(len(cosines), dim, 1.0, generator=generator)
 
 
 def sphere_centres(
@@ -107,18 +125,40 @@ def orthogonal_clusters(
 
 
 def _around(
-    distribution: GaussianClusters, cluster: Int[Tensor, " n"], generator: torch.Generator
+    distribution: GaussianClusters,
+    cluster: Int[Tensor, " n"],
+    generator: torch.Generator,
+    noise: Noise = gaussian_noise,
 ) -> Dataset:
     shape = (len(cluster), distribution.dim)
-    noise = torch.randn(shape, generator=generator, dtype=torch.float64)
-    x = distribution.mu[cluster] + distribution.noise_std * noise
+    x = distribution.mu[cluster] + distribution.noise_std * noise(shape, generator)
     return Dataset(x, distribution.labels[cluster], cluster, distribution.mu)
 
 
-def sample(distribution: GaussianClusters, num_points: int, *, generator: torch.Generator) -> Dataset:
-    """Independent draws: cluster sizes are random."""
+def sample(
+    distribution: GaussianClusters,
+    num_points: int,
+    *,
+    generator: torch.Generator,
+    noise: Noise = gaussian_noise,
+) -> Dataset:
+    """Independent draws: cluster sizes are random. `noise` draws ξ."""
     cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
-    return _around(distribution, cluster, generator)
+    return _around(distribution, cluster, generator, noise)
+
+
+def sample_blocks(
+    distribution: GaussianClusters,
+    num_points: int,
+    *,
+    generator: torch.Generator,
+    noise: Noise = gaussian_noise,
+    block: int = BLOCK,
+) -> Iterator[Dataset]:
+    """The points of `sample` from the same generator, a block at a time, so that any number of them fits in memory."""
+    cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
+    for part in cluster.split(block):
+        yield _around(distribution, part, generator, noise)
 
 
 def sample_balanced(
@@ -127,6 +167,29 @@ def sample_balanced(
     """Exactly `per_cluster` points around each centre, sorted by cluster. Source: gmm-flow, eq. (6)."""
     cluster = torch.arange(distribution.num_clusters).repeat_interleave(per_cluster)
     return _around(distribution, cluster, generator)
+
+
+def sample_in_span(
+    dim: int, num_positive: int, num_negative: int, num_points: int, *, generator: torch.Generator
+) -> Dataset:
+    """A sample of `orthogonal_clusters` (σ = 1) in coordinates of its span, (k + n) instead of d; exact in law.
+
+    The first k coordinates are along the centres. What is left of the noise is a Gaussian n × (d-k) matrix, of which only
+    inner products matter: in the basis that Gram-Schmidt makes of its rows it is triangular, with independent N(0, 1) below a diagonal
+    of χ with d-k, d-k-1, … degrees of freedom (Bartlett 1933).
+    """
+    labels = class_labels(num_positive, num_negative)
+    k = len(labels)
+    if num_points > dim - k:
+        raise ValueError(f"{num_points} points and {k} centres span all {dim} dimensions; use sample.")
+    cluster = torch.randint(k, (num_points,), generator=generator)
+    noise = torch.randn(num_points, k + num_points, generator=generator, dtype=torch.float64).tril(k - 1)
+    entropy = int(torch.randint(2**62, (1,), generator=generator))
+    freedom = dim - k - np.arange(num_points)
+    diagonal = torch.from_numpy(np.sqrt(np.random.default_rng(entropy).chisquare(freedom)))
+    noise[torch.arange(num_points), k + torch.arange(num_points)] = diagonal
+    centres = sqrt(dim) * torch.eye(k, k + num_points, dtype=torch.float64)
+    return Dataset(centres[cluster] + noise, labels[cluster], cluster, centres)
 
 
 def to_signs(y: Tensor) -> Float[Tensor, " n"]:

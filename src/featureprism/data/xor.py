@@ -1,17 +1,17 @@
 """XOR of four clusters on two orthonormal directions, with labels that may be flipped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.data.clusters import orthogonal_centres
+from featureprism.data.label_noise import LabelNoise, flips
 from featureprism.records import Dataset
 
 LAWS = ("gaussian", "laplace", "uniform", "exponential", "ball")
-NOISES = ("constant", "one cluster", "boundary", "adversarial")
 XOR_LABELS = (1.0, 1.0, -1.0, -1.0)  # of +μ1, -μ1, +μ2, -μ2
 
 
@@ -37,24 +37,6 @@ class XorClusters:
         """+μ1, -μ1, +μ2, -μ2."""
         first, second = self.directions
         return torch.stack([first, -first, second, -second])
-
-
-@dataclass(frozen=True)
-class LabelNoise:
-    """Which labels are flipped, `rate` of all on average.
-
-    constant: each with probability rate. one cluster: only in +μ1, there with probability 4·rate. boundary: with probability
-    falling off from the decision boundary | |⟨μ1,x⟩| - |⟨μ2,x⟩| |. adversarial: in every cluster the points furthest along it.
-    """
-
-    kind: str = "constant"
-    rate: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in NOISES:
-            raise ValueError(f"Unknown label noise {self.kind!r}; choose one of {', '.join(NOISES)}.")
-        if not 0 <= self.rate <= (0.25 if self.kind == "one cluster" else 0.5):
-            raise ValueError(f"The noise rate {self.rate} is out of range for {self.kind!r}.")
 
 
 @dataclass(frozen=True)
@@ -110,31 +92,12 @@ def sample_xor(
     cluster = torch.randint(4, (num_points,), generator=generator)
     x = centres[cluster] + clusters.sigma * standard_noise(clusters.law, num_points, dim, generator=generator)
     clean = torch.tensor(XOR_LABELS, dtype=torch.float64)[cluster]
-    flipped = _flipped(clusters, x, cluster, noise, generator)
-    y = torch.where(flipped, -clean, clean)
-    return NoisySample(Dataset(x, y, cluster, centres), clean, flipped)
+    margin = best_classifier(clusters.directions, x).abs()
+    flipped = flips(noise, margin, cluster, clusters.sigma, generator=generator)
+    return with_flips(NoisySample(Dataset(x, clean, cluster, centres), clean, flipped), flipped)
 
 
-def _flipped(
-    clusters: XorClusters,
-    x: Tensor,
-    cluster: Int[Tensor, " n"],
-    noise: LabelNoise,
-    generator: torch.Generator,
-) -> Bool[Tensor, " n"]:
-    coin = torch.rand(len(x), generator=generator, dtype=torch.float64)
-    if noise.kind == "constant":
-        return coin < noise.rate
-    if noise.kind == "one cluster":
-        return (cluster == 0) & (coin < 4 * noise.rate)
-    if noise.kind == "boundary":
-        closeness = torch.exp(-best_classifier(clusters.directions, x).abs() / max(clusters.sigma, 1e-12))
-        weight = closeness * noise.rate * len(x) / closeness.sum()
-        return coin < weight.clamp_max(1)
-    flipped = torch.zeros(len(x), dtype=torch.bool)
-    for c in range(4):
-        members = torch.nonzero(cluster == c)[:, 0]
-        reach = x[members] @ clusters.centres[c]
-        chosen = reach.argsort(descending=True)[: round(noise.rate * len(members))]
-        flipped[members[chosen]] = True
-    return flipped
+def with_flips(sample: NoisySample, flipped: Bool[Tensor, " n"]) -> NoisySample:
+    """The same points with other labels flipped."""
+    y = torch.where(flipped, -sample.clean, sample.clean)
+    return NoisySample(replace(sample.data, y=y), sample.clean, flipped)

@@ -167,7 +167,7 @@ class Head(ClassifierMixin, BaseEstimator):
     def robust_radius(self, X: Any, y: Any, *, progress: Progress = silent, **effort: Any) -> RadiusBracket:
         """Per point the proven and the attacked ℓ2 distance to the next decision for another class.
 
-        Radii are in the units of X. `effort`: gap, seconds_per_point, max_cells of `certificates.robust_radius`.
+        Radii are in the units of X. `effort`: gap, seconds_per_point, max_cells of `certificates.margin_radius`.
         """
         x, indices = self._points(X), self.class_indices(y)
         if len(indices) != len(x):

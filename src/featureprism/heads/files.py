@@ -142,7 +142,7 @@ def write_onnx(net: HeadNet, path: Path) -> None:
         from onnx import TensorProto, helper, numpy_helper
     except ImportError as error:
         raise ValueError("ONNX export needs the package onnx: pip install 'featureprism[onnx]'.") from error
-    constants = {"W": net.W.T, "b": net.b, "votes": net.votes(), "p": torch.tensor(net.p)}
+    constants = {"W": net.W.T, "b": net.b, "votes": net.V, "p": torch.tensor(net.p)}
     initial = [
         numpy_helper.from_array(np.ascontiguousarray(value.detach().float().numpy()), name)
         for name, value in constants.items()

@@ -4,18 +4,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.networks import PowerReLU, TwoLayerNet
-from featureprism.networks.activations import relu_power
+from featureprism.networks import PowerReLU, ReLU, ScoreNet
 
 
-class HeadNet(nn.Module):
+class HeadNet(ScoreNet):
     """Scores f_c(x) = Σ_{j of class c} a_j [⟨w_j, x⟩ + b_j]₊^p with a_j ≥ 0, one for each of C classes.
 
     W (h, d), b (h,), a (h,); `owner` (h,) gives the class of each neuron. The largest score wins.
     """
 
-    W: Tensor
-    b: Tensor
     a: Tensor
     owner: Tensor
 
@@ -28,27 +25,17 @@ class HeadNet(nn.Module):
         num_classes: int,
         p: float,
     ) -> None:
-        super().__init__()
         if not bool((a >= 0).all()):
             raise ValueError("The votes of a head's neurons must not be negative.")
-        self.W, self.b, self.a = (nn.Parameter(t.detach().clone()) for t in (W, b, a))
+        V = a.unsqueeze(1) * nn.functional.one_hot(owner, num_classes).to(a.dtype)
+        super().__init__(W, V, b, activation=ReLU() if p == 1 else PowerReLU(float(p)))
+        self.register_buffer("a", a.detach().clone())
         self.register_buffer("owner", owner.detach().clone())
-        self.num_classes, self.p = num_classes, float(p)
 
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n c"]:
-        """The score of every class."""
-        return relu_power(x @ self.W.T + self.b, self.p) @ self.votes()
-
-    def votes(self) -> Float[Tensor, "h c"]:
-        """The second layer as a matrix: a_j in the column of its class, 0 elsewhere."""
-        return self.a.unsqueeze(1) * nn.functional.one_hot(self.owner, self.num_classes).to(self.a.dtype)
-
-    def margin(self, own: int, rival: int) -> TwoLayerNet:
-        """f_own - f_rival: a two-layer network of the neurons of the two classes, positive where `own` is ahead."""
-        part = (self.owner == own) | (self.owner == rival)
-        sign = torch.where(self.owner[part] == own, 1.0, -1.0).to(self.a.dtype)
-        activation = PowerReLU(self.p)
-        return TwoLayerNet(self.W[part], sign * self.a[part], self.b[part], activation=activation)
+    @property
+    def p(self) -> float:
+        """The power of the neurons."""
+        return float(self.activation.p)
 
 
 class MergedHead(nn.Module):

@@ -15,8 +15,8 @@ from featureprism.networks.constructions import (
     robust_margin_classifier,
     shared_features_net,
 )
-from featureprism.networks.files import load_net, load_points, save_net
-from featureprism.networks.grouped import BinaryReadout, GroupedNet
+from featureprism.networks.files import load_net, load_points, save_net, save_points
+from featureprism.networks.grouped import BinaryReadout, GroupedNet, summed_readout
 from featureprism.networks.initial import (
     biased_start,
     gaussian_mlp,
@@ -81,11 +81,13 @@ __all__ = [
     "random_signs",
     "robust_margin_classifier",
     "save_net",
+    "save_points",
     "scores_of",
     "shared_features_net",
     "smoothed_relu",
     "smoothed_step",
     "stack",
+    "summed_readout",
     "symmetric_start",
     "unit_votes_start",
     "voting_start",

@@ -95,3 +95,8 @@ def load_points(path: Path, dim: int) -> tuple[Tensor, Tensor]:
     if x.shape[1] != dim:
         raise ValueError(f"{path} has points of dimension {x.shape[1]}, the network takes {dim}.")
     return x, y
+
+
+def save_points(path: Path, x: Tensor, y: Tensor) -> None:
+    """The file that `load_points` reads."""
+    np.savez(path, x=x.numpy(), y=y.numpy())

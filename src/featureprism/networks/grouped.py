@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.activations import relu_power
+from featureprism.networks.activations import ReLU, relu_power
+from featureprism.networks.two_layer import TwoLayerNet
 
 
 class GroupedNet(nn.Module):
@@ -38,30 +39,38 @@ def group_means(z: Float[Tensor, "*n k h"]) -> Float[Tensor, "*n k"]:
     return relu_power(z, 1).mean(dim=-1)
 
 
-class BinaryReadout(nn.Module):
-    """f(x) = LSE_{j ∈ J₊} f_j(x) - LSE_{j ∈ J₋} f_j(x), with the sign of Σ_{J₊} p_j - Σ_{J₋} p_j.
+READOUTS = ("log-sum-exp", "max")
 
-    A difference of convex functions of x. Source: feature-averaging, Section 4.2 and l.3012.
+
+class BinaryReadout(nn.Module):
+    """f(x) = LSE_{j ∈ J₊} f_j(x) - LSE_{j ∈ J₋} f_j(x), with the sign of Σ_{J₊} p_j - Σ_{J₋} p_j; `kind` "max": maxima instead.
+
+    A difference of convex functions of x. Source: feature-averaging, Section 4.2 and l.3012. Of summed logits see `summed_readout`.
     """
 
     labels: Tensor
 
-    def __init__(self, net: GroupedNet, labels: Float[Tensor, " k"]) -> None:
+    def __init__(self, net: GroupedNet, labels: Float[Tensor, " k"], kind: str = "log-sum-exp") -> None:
         super().__init__()
         if labels.shape != net.W.shape[:1] or not bool((labels.abs() == 1).all()):
             raise ValueError(f"Need a label -1 or +1 for each of the {net.W.shape[0]} classes.")
         if bool((labels == labels[0]).all()):
             raise ValueError("Both labels must occur among the classes.")
-        self.net = net
+        if kind not in READOUTS:
+            raise ValueError(f"Unknown read-out {kind!r}; choose one of {', '.join(READOUTS)}.")
+        self.net, self.kind = net, kind
         self.register_buffer("labels", labels.detach().clone())
 
     def _mean_of(self, logits: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-        """LSE over the chosen classes of each point, and its gradient in the logits."""
+        """LSE (or the largest) over the chosen classes of each point, and its gradient in the logits."""
         masked = logits.masked_fill(~chosen, -torch.inf)
+        if self.kind == "max":
+            largest, at = masked.max(dim=-1)
+            return largest, nn.functional.one_hot(at, logits.shape[-1]).to(logits.dtype)
         return masked.logsumexp(dim=-1), masked.softmax(dim=-1)
 
     def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """The difference of the two log-sum-exps."""
+        """The difference of the two log-sum-exps, or of the two maxima."""
         logits, positive = self.net(x), self.labels > 0
         return self._mean_of(logits, positive)[0] - self._mean_of(logits, ~positive)[0]
 
@@ -91,4 +100,11 @@ class BinaryReadout(nn.Module):
 
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "BinaryReadout":
         """The same function of z = basisᵀ x, exact when the basis spans the rows of W."""
-        return BinaryReadout(GroupedNet(self.net.W.detach().to(basis.dtype) @ basis), self.labels)
+        return BinaryReadout(GroupedNet(self.net.W.detach().to(basis.dtype) @ basis), self.labels, self.kind)
+
+
+def summed_readout(net: GroupedNet, labels: Float[Tensor, " k"]) -> TwoLayerNet:
+    """f(x) = Σ_{j ∈ J₊} f_j(x) - Σ_{j ∈ J₋} f_j(x): logits summed instead of probabilities, which is a two-layer network."""
+    k, h, d = net.W.shape
+    votes = labels.to(net.W.dtype).repeat_interleave(h) / h
+    return TwoLayerNet(net.W.detach().reshape(k * h, d), votes, activation=ReLU())

@@ -11,6 +11,7 @@ from featureprism.probes.alignment import (
 )
 from featureprism.probes.decomposition import Decomposition, by_least_squares, from_updates
 from featureprism.probes.distance import SphereDistance, sphere_distance
+from featureprism.probes.forgetting import Forgotten, forget
 from featureprism.probes.kkt import KKTAudit, cluster_sums, direction_cosines, kkt_audit, summed_neurons
 from featureprism.probes.voronoi import (
     VOID,
@@ -18,13 +19,16 @@ from featureprism.probes.voronoi import (
     nondegeneracy_margin,
     voronoi_region,
 )
+from featureprism.probes.witness import Witness, other_data
 
 __all__ = [
     "VOID",
     "Decomposition",
+    "Forgotten",
     "KKTAudit",
     "Quartiles",
     "SphereDistance",
+    "Witness",
     "alignment",
     "alive",
     "balancedness",
@@ -33,10 +37,12 @@ __all__ = [
     "cluster_sums",
     "cosines",
     "direction_cosines",
+    "forget",
     "from_updates",
     "kkt_audit",
     "nondegeneracy_gap",
     "nondegeneracy_margin",
+    "other_data",
     "quartiles",
     "sphere_distance",
     "summed_neurons",

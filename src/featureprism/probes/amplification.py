@@ -39,10 +39,11 @@ def edges(
 
 
 def aligned(W: Float[Tensor, "h d"], data: Dataset, leaning: Bool[Tensor, "4 h"]) -> Bool[Tensor, " p"]:
-    """Per leaning pair: active on all points of μ, off on all points of -μ. Condition 4.7."""
+    """Per leaning pair: active on all points of μ, off on all points of -μ (of which there may be none). Condition 4.7."""
     z = data.x @ W.T
-    highest = torch.stack([z[data.cluster == c].amax(dim=0) for c in range(4)])
-    lowest = torch.stack([z[data.cluster == c].amin(dim=0) for c in range(4)])
+    nothing = torch.full((1, z.shape[1]), torch.inf, dtype=z.dtype)
+    highest = torch.stack([torch.cat([z[data.cluster == c], -nothing]).amax(dim=0) for c in range(4)])
+    lowest = torch.stack([torch.cat([z[data.cluster == c], nothing]).amin(dim=0) for c in range(4)])
     return ((lowest > 0) & (highest[list(OPPOSITE)] <= 0))[leaning]
 
 
@@ -56,11 +57,12 @@ def largest_crossing(
     return float(values.max()) if len(values) else 0.0
 
 
-def feature_change(W: Float[Tensor, "h d"], start: Float[Tensor, "h d"], x: Float[Tensor, "n d"]) -> float:
-    """min_i ‖φ(W x_i) - φ(W⁰ x_i)‖/‖φ(W⁰ x_i)‖. Proposition 3.2."""
+def feature_changes(
+    W: Float[Tensor, "h d"], start: Float[Tensor, "h d"], x: Float[Tensor, "n d"]
+) -> Float[Tensor, " n"]:
+    """‖φ(W x_i) - φ(W⁰ x_i)‖/‖φ(W⁰ x_i)‖ of every point. Proposition 3.2."""
     before, after = relu_power(x @ start.T, 1), relu_power(x @ W.T, 1)
-    change = torch.linalg.vector_norm(after - before, dim=1) / torch.linalg.vector_norm(before, dim=1)
-    return float(change.min())
+    return torch.linalg.vector_norm(after - before, dim=1) / torch.linalg.vector_norm(before, dim=1)
 
 
 @dataclass(frozen=True)

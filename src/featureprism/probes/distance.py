@@ -1,4 +1,4 @@
-"""The largest difference between two classifiers on the unit sphere."""
+"""The largest difference between two classifiers on a sphere."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -20,23 +20,42 @@ class Smooth(HasInputGradient, HasInputDirections, Protocol):
 
 @dataclass(frozen=True)
 class SphereDistance:
-    """sup_{‖x‖=1} |c f(x) - F(x)| with its scale c and a point where it is reached."""
+    """sup_{‖x‖=radius} |c f(x) - F(x)| with its scale c and a point where it is reached."""
 
     value: float
     scale: float
     point: Float[Tensor, " d"]
 
 
+@dataclass(frozen=True)
+class _Scaled:
+    """x ↦ f(radius·x), so that the sphere is the unit sphere."""
+
+    net: Smooth
+    radius: float
+
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        value, gradient = self.net.input_gradient(self.radius * x)
+        return value, self.radius * gradient
+
+    def input_directions(self) -> Float[Tensor, "h d"]:
+        return self.net.input_directions()
+
+
 @torch.no_grad()
-def sphere_distance(f: Smooth, F: Smooth, *, best_scale: bool = False, steps: int = 30) -> SphereDistance:
-    """sup over the unit sphere of |c f - F|, c = 1 or the c > 0 that makes it least.
+def sphere_distance(
+    f: Smooth, F: Smooth, *, best_scale: bool = False, steps: int = 30, radius: float = 1.0
+) -> SphereDistance:
+    """sup over the sphere of `radius` of |c f - F|, c = 1 or the c > 0 that makes it least.
 
     Normalised ascent in span(f, F) from ±(every direction of F), the most promising directions of f and points
     between the two: a point of the sphere drawn at random has F ~ D^(-p/2) and a vanishing gradient. The result is a
-    lower bound of the true supremum, reached at `point`. Source: dist(·,·) of gmm-flow, Section 3.2.
+    lower bound of the true supremum, reached at `point`. With biases neither network is homogeneous, so the radius matters, and a
+    point of the sphere may lie inside the ball of the span: one direction outside the span is added where there is one.
+    Source: dist(·,·) of gmm-flow, Section 3.2; Theorem 4.6 of feature-averaging has radius √d.
     """
-    basis = span_basis(torch.cat([f.input_directions().double(), F.input_directions().double()]))
-    small_f, small_F = f.in_coordinates(basis), F.in_coordinates(basis)
+    basis = _one_more(span_basis(torch.cat([f.input_directions().double(), F.input_directions().double()])))
+    small_f, small_F = (_Scaled(net.in_coordinates(basis), radius) for net in (f, F))
     starts = _starts(small_f, small_F)
     scale, pool = 1.0, starts[:0]
     for _ in range(8 if best_scale else 1):
@@ -45,14 +64,27 @@ def sphere_distance(f: Smooth, F: Smooth, *, best_scale: bool = False, steps: in
         before = scale
         if best_scale:
             scale = _least_scale(small_f.input_gradient(pool)[0], small_F.input_gradient(pool)[0])
-        if abs(scale - before) < 1e-9:
+        if abs(scale - before) < 1e-9 * max(1.0, abs(scale)):
             break
     gap = (scale * small_f.input_gradient(pool)[0] - small_F.input_gradient(pool)[0]).abs()
     best = int(gap.argmax())
-    return SphereDistance(float(gap[best]), scale, basis @ pool[best])
+    return SphereDistance(float(gap[best]), scale, radius * basis @ pool[best])
 
 
-def _starts(f: Smooth, F: Smooth) -> Tensor:
+def _one_more(basis: Float[Tensor, "d r"]) -> Float[Tensor, "d q"]:
+    """The basis and, if it does not span everything, one unit vector orthogonal to it."""
+    d, r = basis.shape
+    if r >= d:
+        return basis
+    left = 1 - (basis**2).sum(dim=1)  # squared length of what each axis has outside
+    axis = torch.zeros(d, dtype=basis.dtype)
+    axis[int(left.argmax())] = 1.0
+    for _ in range(2):  # twice is enough for rounding
+        axis = axis - basis @ (basis.T @ axis)
+    return torch.cat([basis, (axis / torch.linalg.vector_norm(axis)).unsqueeze(1)], dim=1)
+
+
+def _starts(f: _Scaled, F: _Scaled) -> Tensor:
     """±centres, and of ±neurons and the points halfway to a centre the most different ones."""
     centres, neurons = unit_rows(F.input_directions()), unit_rows(f.input_directions())
     nearest = centres[(neurons @ centres.T).abs().argmax(dim=1)]
@@ -63,7 +95,7 @@ def _starts(f: Smooth, F: Smooth) -> Tensor:
     return torch.cat([centres, -centres, chosen])
 
 
-def _ascend(f: Smooth, F: Smooth, scale: float, x: Tensor, steps: int) -> Tensor:
+def _ascend(f: _Scaled, F: _Scaled, scale: float, x: Tensor, steps: int) -> Tensor:
     """Each row climbs |scale·f - F| on the sphere; its step doubles on success and halves on failure."""
 
     def height(x: Tensor) -> tuple[Tensor, Tensor]:

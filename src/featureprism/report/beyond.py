@@ -1,6 +1,7 @@
 """The figures of our own findings, drawn from rows."""
 
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -13,6 +14,7 @@ from featureprism.report.audit import pareto
 from featureprism.report.phase import draw_map, draw_slices, phase_of
 from featureprism.report.style import COLOURS, panels
 from featureprism.theory.gmm_flow import critical_start
+from featureprism.theory.gmm_flow_phases import critical_power
 
 
 def blind_attacks(rows: Rows) -> Figure:
@@ -94,6 +96,14 @@ def _critical_std(rows: Rows) -> Callable[[float], float]:
     return lambda p: critical_start(size["dim"], per_cluster, p)
 
 
+def phase_cosine(rows: Rows) -> Figure:
+    """The share of the best radius over cosine and power, with the predicted power; the flows with unequal clusters are left out."""
+    size = rows[0]
+    predicted = partial(critical_power, positive=size["positive"], negative=size["negative"])
+    draw = phase_diagram("cosine", "p", "share", boundary=lambda _rows: predicted, label="predicted power")
+    return draw(rows.having(smallest=1.0))
+
+
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "beyond/blind-attacks": blind_attacks,
     "beyond/phase-initialisation": phase_diagram(
@@ -107,6 +117,7 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
         boundary=lambda _rows: lambda alpha: alpha**-2,
         label="N = α⁻²",
     ),
+    "beyond/phase-cosine": phase_cosine,
     "beyond/phase-supervision": phase_diagram("clusters", "labels", "radius", theory="predicted_radius"),
     "beyond/phase-learning-rate": phase_diagram(
         "step_size", "start", "share", theory="predicted_share", levels=(0.3, 0.6, 0.9)

@@ -7,7 +7,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from featureprism.experiment import Rows
-from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
+from featureprism.report.style import COLOURS, band, guide, over_seeds, panels, plain_ticks
+from featureprism.theory.amplification_laws import rademacher_limit
 
 
 def figure_1(rows: Rows) -> Figure:
@@ -43,8 +44,9 @@ def figure_1(rows: Rows) -> Figure:
 def theorem_3_1(rows: Rows) -> Figure:
     """Correlation and alignment along the few steps, one line for each d."""
     figure, (left, right) = panels(2, width=3.6, height=2.8)
-    for colour, dim in zip(COLOURS, sorted(rows.of("step").distinct("dim")), strict=False):
-        own = rows.of("step", dim=dim)
+    steps = rows.of("step", family="dimension")
+    for colour, dim in zip(COLOURS, sorted(steps.distinct("dim")), strict=False):
+        own = steps.having(dim=dim)
         for panel, key in ((left, "correlation"), (right, "aligned")):
             x, low, mean, high = over_seeds(own, "time", key)
             band(panel, x, low, mean, high, colour, f"d = {dim}")
@@ -76,11 +78,12 @@ def amplification(rows: Rows) -> Figure:
 def proposition_3_2(rows: Rows) -> Figure:
     """Feature change against the start, with the slope -1."""
     figure, (axes,) = panels(1, width=4.0, height=3.0)
-    x, low, mean, high = over_seeds(rows.of("change"), "start", "change")
+    starts = rows.of("change", family="start")
+    x, low, mean, high = over_seeds(starts, "start", "change")
     band(axes, x, low, mean, high, COLOURS[0], "measured")
     axes.plot(x, mean[0] * x[0] / x, ":", color="black", label="slope -1")
-    x, _, bound, _ = over_seeds(rows.of("change"), "start", "bound")
-    axes.plot(x, bound, "--", color="0.5", label="bound of the proof")
+    x, _, bound, _ = over_seeds(starts, "start", "bound")
+    axes.plot(x, bound, "--", color="0.5", label="1/(Cω√(md)), C = 16")
     axes.set(
         xscale="log", yscale="log", xlabel="initialisation scale ω", ylabel="least relative feature change"
     )
@@ -88,11 +91,39 @@ def proposition_3_2(rows: Rows) -> Figure:
     return figure
 
 
+def proposition_b_1(rows: Rows) -> Figure:
+    """Complexity against n, with the bound of the paper and the law."""
+    figure, (axes,) = panels(1, width=4.0, height=3.0)
+    x, low, mean, high = over_seeds(rows.of("complexity"), "points", "complexity")
+    band(axes, x, low, mean, high, COLOURS[0], "measured, from below")
+    x, _, bound, _ = over_seeds(rows.of("complexity"), "points", "bound")
+    axes.plot(x, bound, "--", color="0.5", label="2√(E‖x‖²/n)")
+    axes.plot(x, rademacher_limit() / np.sqrt(x), ":", color="black", label="law")
+    axes.set(xscale="log", yscale="log", xlabel="points n", ylabel="Rademacher complexity, R = 1")
+    axes.legend()
+    return figure
+
+
+def critical_c(rows: Rows) -> Figure:
+    """The share of runs in which each conclusion holds, against C."""
+    figure, (axes,) = panels(1, width=4.8, height=3.0)
+    shares = rows.of("share", law="gaussian")
+    for colour, name in zip(COLOURS, shares.distinct("conclusion"), strict=False):
+        x, low, mean, high = over_seeds(shares.having(conclusion=name), "constant", "share")
+        band(axes, x, low, mean, high, colour, name)
+    guide(axes, 0.8, "1 - 4δ", along="y")
+    axes.set(xscale="log", xlabel="C", ylabel="share of runs", ylim=(-0.02, 1.02))
+    plain_ticks(axes, (4, 8, 16, 24))
+    axes.legend()
+    return figure
+
+
 def label_noise(rows: Rows) -> Figure:
     """Clean points lost against the noise rate, for each kind of noise."""
     figure, (axes,) = panels(1, width=4.6, height=3.0)
-    for colour, kind in zip(COLOURS, rows.of("rate").distinct("noise"), strict=False):
-        x, low, mean, high = over_seeds(rows.of("rate", noise=kind), "rate", "clean_lost")
+    sweeps = rows.of("rate", family="breakdown")
+    for colour, kind in zip(COLOURS, sweeps.distinct("noise"), strict=False):
+        x, low, mean, high = over_seeds(sweeps.having(noise=kind), "rate", "clean_lost")
         band(axes, x, low, mean, high, colour, kind)
     axes.set(xlabel="noise rate η", ylabel="clean training points lost", ylim=(-0.02, 1.02))
     axes.legend()
@@ -109,6 +140,23 @@ def linear(rows: Rows) -> Figure:
         axes.text(-0.01, height, text, ha="right", va="center", fontsize=8)
     axes.set(xlabel="test error under clean labels", xlim=(0, 0.6), yticks=[])
     axes.set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+def baselines(rows: Rows) -> Figure:
+    """Errors of three ways to learn in tight and in wide clusters, and how three layers amplify."""
+    figure, (left, right) = panels(2, width=3.8, height=2.8)
+    names = rows.of("error").distinct("name")
+    for place, clusters in enumerate(("tight", "wide")):
+        errors = [rows.of("error", clusters=clusters, name=name).column("error").mean() for name in names]
+        heights = [index + 0.4 * place for index in range(len(names))]
+        left.barh(heights, errors, height=0.35, color=COLOURS[place], label=f"{clusters} clusters")
+    left.set_yticks([index + 0.2 for index in range(len(names))], names)
+    left.set(xlabel="test error under clean labels", xlim=(0, 0.55))
+    left.legend()
+    x, low, mean, high = over_seeds(rows.of("step", clusters="tight"), "time", "correlation")
+    band(right, x, low, mean, high, COLOURS[2], None)
+    right.set(xlabel="steps", ylabel="three layers: cosine to the nearest centre", ylim=(0, 1))
     return figure
 
 
@@ -148,8 +196,11 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-amplification/theorem-3-1": theorem_3_1,
     "feature-amplification/amplification": amplification,
     "feature-amplification/proposition-3-2": proposition_3_2,
+    "feature-amplification/proposition-b-1": proposition_b_1,
+    "feature-amplification/critical-c": critical_c,
     "feature-amplification/label-noise": label_noise,
     "feature-amplification/linear": linear,
+    "feature-amplification/baselines": baselines,
     "feature-amplification/robustness": robustness,
     "feature-amplification/memorisation": memorisation,
 }

@@ -13,6 +13,7 @@ from featureprism.report import (
     double_edged,
     feature_amplification,
     feature_averaging,
+    feature_averaging_lemmas,
     feature_averaging_real,
     feature_purification,
     feature_purification_deep,
@@ -23,6 +24,7 @@ from featureprism.report.style import COLOURS, SETTINGS, panels
 DRAWINGS = {
     **gmm_flow.DRAWINGS,
     **feature_averaging.DRAWINGS,
+    **feature_averaging_lemmas.DRAWINGS,
     **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
     **double_edged.DRAWINGS,

@@ -52,6 +52,19 @@ def robust_accuracy(rows: Rows) -> Figure:
     return figure
 
 
+def recipes(rows: Rows) -> Figure:
+    """50 % radius against the step size, one colour per loss."""
+    figure, (axes,) = panels(1, width=4.4, height=3.0)
+    for colour, (loss, own) in zip(COLOURS, rows.of("summary").groups("loss").items(), strict=False):
+        axes.plot(own.column("step_size"), own.column("half_radius"), "o", color=colour, alpha=0.5)
+        x, _, mean, _ = over_seeds(own, "step_size", "half_radius")
+        axes.plot(x, mean, color=colour, label=loss)
+    guide(axes, theory.LARGEST_RADIUS, "√2/2", along="y")
+    axes.set(xscale="log", xlabel="step size", ylabel="50 % radius", title="pReLU from std 0.01")
+    axes.legend()
+    return figure
+
+
 def trajectory(rows: Rows) -> Figure:
     """Cosines of neurons and masses of clusters along the flow of the first seed, with the laws."""
     rows = rows.having(seed=rows.seeds[0])
@@ -125,6 +138,61 @@ def theorem_1(rows: Rows) -> Figure:
     return figure
 
 
+def alignment(rows: Rows) -> Figure:
+    """Cosines of one neuron of each kind at the largest α, and t₁ against α with its law."""
+    figure, (left, right) = panels(2, width=3.9, height=3.0)
+    phases = rows.of("phase")
+    first = rows.of("track", series="alpha", alpha=max(r["alpha"] for r in phases), seed=rows.seeds[0])
+    for colour, (kind, own) in zip(COLOURS, first.groups("neuron").items(), strict=False):
+        left.plot(own.column("time"), own.column("own"), color=colour, label=f"{kind}: own centre")
+        left.plot(own.column("time"), own.column("other"), color=colour, linestyle=":", linewidth=1)
+    left.set(xlabel="time", ylabel="cosine", xlim=(0, 3), title="(a) dotted: a centre of the other class")
+    left.legend(loc="center right")
+    for colour, (p, own) in zip(COLOURS, phases.groups("p").items(), strict=False):
+        x, low, mean, high = over_seeds(own, "alpha", "t1")
+        right.errorbar(x, mean, [mean - low, high - mean], fmt="o", color=colour, label=f"p = {p:g}")
+        right.plot(*over_seeds(own, "alpha", "predicted_t1")[::2], color=colour, linestyle="--", linewidth=1)
+    right.set(xscale="log", xlabel="α", ylabel="t₁", title="(b) time to align; dashed: nominal")
+    right.legend()
+    return figure
+
+
+def losses(rows: Rows) -> Figure:
+    """Best-scale distance and mean mass under each loss, against the time since learning."""
+    figure, (left, right) = panels(2, width=3.9, height=3.0)
+    clean = rows.of("time", series="clean").where(lambda row: row["after"] >= 1)
+    for colour, (loss, own) in zip(COLOURS, clean.groups("loss").items(), strict=False):
+        band(left, *over_seeds(own, "after", "over_tilt_law"), colour, loss)
+        band(right, *over_seeds(own, "after", "mass"), colour, loss)
+    guide(left, 1.0, "κ α/√N", along="y")
+    left.set(xscale="log", yscale="log", xlabel="time since learning", ylabel="least sup |c f - F| ÷ κ α/√N")
+    left.set_title("(a) only the square loss drifts away")
+    right.set(xscale="log", xlabel="time since learning", ylabel="mean cluster mass", title="(b) growth")
+    left.legend()
+    return figure
+
+
+def metrics(rows: Rows) -> Figure:
+    """Mean radius ÷ the bound of Proposition 1 in each metric, of both rules, with the prediction."""
+    figure, (axes,) = panels(1, width=4.4, height=3.0)
+    for position, own in enumerate(rows.of("metric").groups("norm").values()):
+        for shift, name in ((-0.2, "rule"), (0.2, "matched")):
+            label = (
+                {"rule": "Bayes rule", "matched": "nearest centre in the metric"}[name]
+                if position == 0
+                else None
+            )
+            colour = COLOURS[0] if name == "rule" else COLOURS[2]
+            axes.bar(position + shift, own.column(name).mean(), width=0.35, color=colour, label=label)
+        predicted = own.column("predicted").mean()
+        axes.plot([position - 0.4, position], [predicted, predicted], color="k", linestyle=":")
+    names = [f"ℓ{'∞' if norm == 'inf' else norm}" for norm in rows.of("metric").distinct("norm")]
+    axes.set_xticks(range(len(names)), names)
+    axes.set(ylabel="mean radius ÷ ½ ‖μ - μ'‖", ylim=(0, 1.25), title="dotted: predicted for the Bayes rule")
+    axes.legend(loc="upper left")
+    return figure
+
+
 def propositions(rows: Rows) -> Figure:
     """Robust error of every classifier at √2/2, and the exact radii of Bayes and F^(p)."""
     figure, (left, right) = panels(2, width=3.9, height=3.0)
@@ -153,10 +221,15 @@ def propositions(rows: Rows) -> Figure:
 
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "gmm-flow/figure-2": robust_accuracy,
+    "gmm-flow/figure-2-one-start": robust_accuracy,
     "gmm-flow/figure-4": trajectory,
     "gmm-flow/figure-5": descent,
     "gmm-flow/figure-6": descent,
     "gmm-flow/figure-7": robust_accuracy,
+    "gmm-flow/figure-7-recipes": recipes,
     "gmm-flow/theorem-1": theorem_1,
+    "gmm-flow/alignment": alignment,
+    "gmm-flow/losses": losses,
+    "gmm-flow/metrics": metrics,
     "gmm-flow/propositions": propositions,
 }

@@ -92,6 +92,20 @@ KKT_WORDS = {
     "margin_share": "  this network's margin ÷ its margin",
     "cosine_positive": "  cosine of the summed neurons with v > 0",
     "cosine_negative": "  cosine of the summed neurons with v < 0",
+    "forgotten": "one ascent step takes out point",
+    "forgotten_multiplier": "  its multiplier λ",
+    "forgotten_share": "  the step ÷ ‖θ‖",
+    "forgotten_margin": "  its margin after the step, the least before being 1",
+    "forgotten_least": "  least margin of the others after the step (at most 0: some are lost)",
+    "epsilon_before": "  ε on the others without the step: ‖θ - Σ λ_i y_i ∇N(x_i)‖",
+    "epsilon_after": "  ε after it (None: no KKT point, some are lost)",
+    "delta_before": "  δ on the others without the step: largest λ_i (margin - 1)",
+    "delta_after": "  δ after it",
+    "witness": "other data with the same network",
+    "witness_points": "  points",
+    "witness_moved": "  farthest move ÷ the point's norm",
+    "witness_stationarity": "  stationarity on them",
+    "witness_slackness": "  complementary slackness on them",
 }
 
 

@@ -6,6 +6,7 @@ log is base 2 and ln natural, so its logistic loss log(1 + e^-q) has ℓ(0) = 1.
 
 import math
 from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
 
 import torch
 from jaxtyping import Float
@@ -17,6 +18,7 @@ SHARP_ROBUST = (
     0.5  # of √d: where the network of Theorem 4.1 breaks on orthogonal means; the theorem promises 1/8
 )
 PROMISED_ROBUST = 0.125
+ROUNDING = 1e-9  # of ‖μ‖²/d in float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +35,11 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Separation(Setting):
-    """A setting with its means: p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k; and the Δ of a sample where it is measured."""
+    """A setting with its means: p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k, max |‖μ‖²/d - 1|; the Δ of a sample where measured."""
 
     coherence: float
     balance: float
+    norm_gap: float = 0.0
     measured_spread: float | None = None
 
     @property
@@ -58,7 +61,8 @@ def separation(s: Setting, mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]
     sizes = {f.name: getattr(s, f.name) for f in fields(Setting)}
     gram = (mu @ mu.T).fill_diagonal_(0)
     share = float(torch.minimum((labels > 0).sum(), (labels < 0).sum())) / len(labels)
-    return Separation(**sizes, coherence=float(gram.abs().max()), balance=share)
+    gap = float(((mu**2).sum(dim=1) / s.dim - 1).abs().max())
+    return Separation(**sizes, coherence=float(gram.abs().max()), balance=share, norm_gap=gap)
 
 
 def measured_spread(data: Dataset, coherence: float) -> float:
@@ -70,9 +74,19 @@ def measured_spread(data: Dataset, coherence: float) -> float:
     return max(across, d - float(gram[same].min()), float(gram[same].max()) - 3 * d, 0.0)
 
 
-def on_sample(s: Separation, data: Dataset) -> Separation:
-    """The same with the Δ of a sample in place of the formula."""
-    return replace(s, measured_spread=measured_spread(data, s.coherence))
+def test_spread(data: Dataset, test: Dataset, coherence: float) -> float:
+    """The least Δ with ⟨x, x_i⟩ in [d - Δ, d + Δ] within a cluster and |⟨x, x_i⟩| ≤ p + Δ across, x a test point. Lemmas A.12, D.3."""
+    gram = test.x @ data.x.T
+    same = test.cluster.unsqueeze(1) == data.cluster
+    return max(_largest((gram[same] - data.x.shape[1]).abs()), _largest(gram[~same].abs()) - coherence)
+
+
+def on_sample(s: Separation, data: Dataset, test: Dataset | None = None) -> Separation:
+    """The same with the Δ of a sample in place of the formula, and of test points beside it where they are given."""
+    spread = measured_spread(data, s.coherence)
+    if test is not None:
+        spread = max(spread, test_spread(data, test, s.coherence))
+    return replace(s, measured_spread=spread)
 
 
 def assumption_2_2(s: Separation) -> list[Premise]:
@@ -85,6 +99,7 @@ def assumption_2_2(s: Separation) -> list[Premise]:
         Premise(f"{id}.crowding", "k (p + Δ + 1)", crowd, "<=", room, source),
         Premise(f"{id}.spread", "Δ", s.spread, "<=", s.dim / 21, f"{source}, (A.9)"),
         Premise(f"{id}.sigma", "σ", s.sigma, "<=", 1.0, source),
+        Premise(f"{id}.norms", "max |‖μ‖²/d - 1|", s.norm_gap, "<=", ROUNDING, source),
     ]
 
 
@@ -176,6 +191,25 @@ def test_error_bound(s: Setting) -> float:
     return 4 * s.points * s.dim ** (-math.log(s.dim) / 2)
 
 
+def lost_share(num_clusters: int, num_points: int) -> float:
+    """(1 - 1/k)^n, the mean share of clusters without a training point."""
+    return (1 - 1 / num_clusters) ** num_points
+
+
+def lost_cluster_error(num_clusters: int, num_points: int) -> float:
+    """½(1 - 1/k)^n: a lost cluster is a coin flip, with sign(0) = -1 as the paper has it (Section 2), and no other point is wrong."""
+    return lost_share(num_clusters, num_points) / 2
+
+
+def lost_cluster_strict_error(num_clusters: int, num_points: int) -> float:
+    """⅝(1 - 1/k)^n where y N(x) ≤ 0 counts as wrong, as in Theorem 3.1.
+
+    On a lost cluster the two directions of a KKT point see independent symmetric numbers (where noise is larger than the biases): both
+    are below their kinks with probability ¼, where N = 0 is wrong for either label, and the other ¾ are a coin flip.
+    """
+    return 5 / 8 * lost_share(num_clusters, num_points)
+
+
 def largest_sum(s: Separation) -> float:
     """S_q ≤ 1/((1 - 2c')(d - Δ + 1)) for every cluster and sign. Lemma A.10; NaN where c' ≥ 1/2 and the lemma says nothing."""
     return 1 / ((1 - 2 * s.crowding) * (s.dim - s.spread + 1)) if s.crowding < 0.5 else math.nan
@@ -224,6 +258,61 @@ def critical_step(num_clusters: int) -> float:
     return 1 / num_clusters
 
 
-def critical_norm(dim: int, num_clusters: int) -> float:
-    """√(d/k), the norm of u/k for orthogonal means."""
-    return math.sqrt(dim / num_clusters)
+def critical_norm(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> float:
+    """‖u‖/k for any means and any balance of the classes; √(d/k) only for orthogonal means of norm √d.
+
+    With two directions N = [⟨u₊, x⟩]₊ - [⟨u₋, x⟩]₊ the difference y_q ⟨u₊ - u₋, μ_q⟩ is 1 + e_q, e_q ≥ 0 how far the other direction
+    is below its kink on cluster q. Along u both are on where the output crosses 0, so cluster q breaks at the step
+    (1 + e_q)/Σ_r (1 + e_r): the mean over clusters is 1/k whatever the means, and where the e_q agree (orthogonal means, or equal
+    classes with equal cosines) all clusters break there. A bias adds k (1 - 2c)²/(d + 1) of it in unequal classes. Noise cancels:
+    n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
+    """
+    return float(torch.linalg.vector_norm(linear_direction(mu, labels))) / len(labels)
+
+
+def mixed_radius(mixing: float, num_clusters: int) -> float:
+    """Radius ÷ √d of N = Σ_j y_j [⟨μ_j, x⟩ + ρ Σ_{l of the class of j} ⟨μ_l, x⟩]₊ at its means, κ = k/2 orthogonal ones a class.
+
+    Move the point's own coordinate, the others of its class and those of the other class by (a, e, c): the output is 0 where
+    1 - a - (κ-1)e = κc =: A, and the other neurons of the class stay on up to e = ρA. The shortest such move is
+    √(B/((1 + (κ-1)ρ)² + B)), B = (κ-1)ρ² + 1/κ; from ρ = 1/κ on it is 1/√k, that of features averaged in full.
+    """
+    half = num_clusters / 2
+    rho = min(mixing, 1 / half)
+    rest = (half - 1) * rho**2 + 1 / half
+    return math.sqrt(rest / ((1 + (half - 1) * rho) ** 2 + rest))
+
+
+def robust_start_passage(dim: int, num_clusters: int, scale: float = 1.0, share: float = 1.1) -> float:
+    """ln(1/L) at which gradient flow from `scale` times Theorem 4.1's network is robust to `share` √(d/k) only; σ → 0, equal classes.
+
+    While its bias is negative a neuron sees its own cluster alone: with input h there and vote v, h' = (d+1)v and v' = h in one clock,
+    so v² - h²/(d+1) stays and b + 2 = (h - 2)/(d+1); b = 0 at h₁ = 2d + 4. From there on all clusters of its class feed it alike: it
+    mixes ρ = G/h₁ of them in, and with M = h₁ + κG, v² - M²/(κ(d+κ)) stays. ln(1/L) = vM, about 4 d^(3/2) at b = 0, times scale².
+    """
+    if num_clusters % 2:
+        raise ValueError(f"The law is for classes of equal size, got {num_clusters} clusters.")
+    half, target = num_clusters / 2, share / math.sqrt(num_clusters)
+    if not 1 / math.sqrt(num_clusters) < target < mixed_radius(0.0, num_clusters):
+        raise ValueError(
+            f"{share:g} √(d/k) is not between √(d/k) and the radius of features that are not mixed."
+        )
+    low, high = 0.0, 1 / half
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if mixed_radius(middle, num_clusters) > target else (low, middle)
+    first = 2.0 * dim + 4
+    square = 1 + (first**2 - 4) / (dim + 1)  # v² at b = 0
+    total = first * (1 + half * low)
+    square += (total**2 - first**2) / (half * (dim + half))
+    return scale**2 * total * math.sqrt(square)
+
+
+def noisy_passage_share(s: Setting) -> float:
+    """1/(1 + zσ√d)², z the normal quantile of 1 - k/n: how much earlier noise brings the passage of `robust_start_passage`.
+
+    A neuron is opened by the farthest of the n/k points of another cluster along it, at -b = zσ‖w‖ in place of b = 0; ‖w‖ is then
+    smaller by 1 + zσ√d, and with it everything after, of which ln(1/L) is the square. That one point does it is a guess that fits.
+    """
+    quantile = NormalDist().inv_cdf(1 - s.clusters / s.points)
+    return (1 + quantile * s.sigma * math.sqrt(s.dim)) ** -2

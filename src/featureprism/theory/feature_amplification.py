@@ -108,9 +108,14 @@ def generalisation_bound(s: Setting, flipped_share: float) -> float:
     return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
 
 
-def feature_change_bound(s: Setting) -> float:
-    """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ e⁻²/(16384 ω√(md)). Proposition 3.2."""
-    return NO_CHANGE / (s.start * math.sqrt(s.width * s.dim))
+def rademacher_bound(s: Setting, mean_square: float, R: float = 1.0) -> float:
+    """2R√(E‖x‖²)/√n for networks with ‖W‖_F ≤ R. Proposition B.1."""
+    return 2 * R * math.sqrt(mean_square / s.points)
+
+
+def feature_change_bound(s: Setting, C: float) -> float:
+    """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ 1/(Cω√(md)); the proof shows e⁻²/16384 in place of 1/C. Proposition 3.2."""
+    return 1 / (C * s.start * math.sqrt(s.width * s.dim))
 
 
 def start_events(
@@ -131,7 +136,7 @@ def start_events(
 
 
 def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
-    """The least C₁ that makes each part of Lemma 4.3 true on a sample; the proof needs a universal one, here up to C = 16."""
+    """The least C₁ that makes each part of Lemma 4.3 true on a sample, beside the largest that its other half allows."""
     own = data.centres[data.cluster]
     noise = s.sigma * math.sqrt(s.dim)
     across = data.centres[(data.cluster + 2) % 4]
@@ -147,9 +152,14 @@ def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> 
         ("d", "(d) ||I_μ|/n - 1/4| ≤ C₁√(ln(1/δ)/n)", float((sizes - 0.25).abs().max()) / root),
     ]
     return [
-        Premise(f"lemma-4-3.{id}", f"least C₁ of {name}", value, "<=", 16.0, "Lemma 4.3")
+        Premise(f"lemma-4-3.{id}", f"least C₁ of {name}", value, "<=", largest_c1(s), "Lemma 4.3")
         for id, name, value in rows
     ]
+
+
+def largest_c1(s: Setting) -> float:
+    """C₁σ√d ≤ 1/C₁ and C₁√(ln(1/δ)/n) ≤ 1/C₁ in Lemma 4.3 (a), (c): C₁ ≤ √C on the edge of (A3), 4 for C = 16; it asks for C₁ ≥ 2."""
+    return max(s.sigma * math.sqrt(s.dim), math.sqrt(math.log(1 / s.delta) / s.points)) ** -0.5
 
 
 def subnetwork_bound(num_outside: int, width: int, norm_outside: float) -> float:
@@ -195,17 +205,3 @@ def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
 def loss_noise_bound(s: Setting) -> float:
     """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step."""
     return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)
-
-
-def lost_cluster_chance(noise_rate: float, num_points: int, steps: int) -> float:
-    """Chance that a tight cluster ends on the wrong side, which is the clean error to expect: Φ(-z) with r = 1/(2T-1) and
-
-    z = (1-r)(1-2η)√n / 4√((1+r²)/4 - (1-r)²(1-2η)²/16). With s the number of right minus flipped labels of the cluster and s' that of
-    the cluster opposite: in each of T small steps its right-voting neurons gain s; the first one also throws the wrong-voting neurons
-    of the cluster opposite across by s', of which later steps take back s each. It is lost when Ts < s' - (T-1)s; s, s' are sums of n
-    independent signs. Not in the paper. T → ∞: the majority of the labels decides.
-    """
-    r, signal = 1 / (2 * steps - 1), 1 - 2 * noise_rate
-    variance = (1 + r**2) / 4 - ((1 - r) * signal) ** 2 / 16
-    z = (1 - r) * signal * math.sqrt(num_points) / (4 * math.sqrt(variance))
-    return 0.5 * math.erfc(z / math.sqrt(2))

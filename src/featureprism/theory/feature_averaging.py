@@ -89,9 +89,9 @@ def training_time(s: Setting, steps: int, theorem: str = "4.5") -> list[Premise]
     ]
 
 
-def sample_events(data: Dataset) -> list[Premise]:
-    """The events of Proposition A.6 on a sample, each as its most extreme value."""
-    n, d = data.x.shape
+def sample_events(data: Dataset, dim: int | None = None) -> list[Premise]:
+    """The events of Proposition A.6 on a sample, each as its most extreme value; `dim`: d, if the coordinates are those of a span."""
+    n, d = data.x.shape[0], dim or data.x.shape[1]
     k, delta = len(data.centres), noise_bound(d)
     noise = data.x - data.centres[data.cluster]
     lengths, norms = (torch.linalg.vector_norm(v, dim=1) for v in (noise, data.x))
@@ -125,6 +125,39 @@ def start_events(s: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) ->
         Premise("proposition-a-10.norms", "|‖w(0)‖/σ_w - √d|", worst, "<=", 2 * math.log(s.dim), source),
         Premise("proposition-a-10.biases", "|b(0)|", float(b.abs().max()), "<=", largest, source),
     ]
+
+
+def sample_events_chance(s: Setting) -> float:
+    """1 - 8n² d^(-ln d/2) - 2k (n/k)^(-ln(n/k)), the probability that Proposition A.6 gives its events."""
+    ratio = math.log(s.points / s.num_clusters)
+    pairs = 8 * s.points**2 * math.exp(-(math.log(s.dim) ** 2) / 2)
+    return 1 - pairs - 2 * s.num_clusters * math.exp(-(ratio**2))
+
+
+def start_events_chance(s: Setting) -> float:
+    """1 - 4m d^(-ln d) - 2m⁻³, the probability that Proposition A.10 gives its events."""
+    return 1 - 4 * s.per_class * math.exp(-(math.log(s.dim) ** 2)) - 2 / s.per_class**3
+
+
+def needed_activations(s: Setting) -> float:
+    """n/(3km²), how many points of each cluster Proposition A.12 has activate each neuron at the start."""
+    return s.points / (3 * s.num_clusters * s.per_class**2)
+
+
+def printed_activation_chance(s: Setting) -> float:
+    """1 - m^(-1/100) - 2mk exp(-n/(9km²)), the probability that Proposition A.12 prints: ½ from m = 2¹⁰⁰ on."""
+    m, k = s.per_class, s.num_clusters
+    return 1 - m**-0.01 - 2 * m * k * math.exp(-s.points / (9 * k * m**2))
+
+
+def activation_chance(s: Setting) -> float:
+    """(1 - 1/(3m²))^(2mk), the probability of the event of Proposition A.12; it tends to e^(-2/3) = 0.51 for m = k, not to 1.
+
+    A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m neurons and k
+    clusters, each below 1/(3m²) with that probability. The proof takes the least ⟨w, μ_j⟩ over neurons for one cluster, not for all.
+    """
+    m, k = s.per_class, s.num_clusters
+    return (1 - 1 / (3 * m**2)) ** (2 * m * k)
 
 
 def epsilon(s: Setting) -> float:
@@ -217,18 +250,111 @@ def partial_radius(dim: int, per_label: float) -> float:
     return math.sqrt(dim / (2 * per_label))
 
 
+def own_growth(margin: float, num_clusters: int, num_points: int) -> float:
+    """λ = q/(1 + k/n): the margin of a training point is its feature λ and its own noise σ = λk/n."""
+    return margin / (1 + num_clusters / num_points)
+
+
+def balance_slope(margin: float) -> float:
+    """dq_j/d ln(|I_j| + 1) = (q + e^q - 1)/(1 + e^q), the slope of margins on the logarithm of cluster sizes.
+
+    Each cluster grows by its own law q + e^q = 1 + Ct with C in proportion to |I_j| + 1 (its points, and each point itself), so
+    margins of two clusters differ by ln(|I_i|/|I_j|) once e^q ≫ q. Not in the paper: Lemma 5.3 says that margins agree.
+    """
+    return (margin - 1 + math.exp(margin)) / (1 + math.exp(margin))
+
+
+def margin_spread(growth: float, num_own: int, dim: int) -> float:
+    """λ√(|J|/d), the standard deviation of margins within a cluster: ⟨λ Σ μ_j/d, ξ_i⟩; it grows with λ, hence with ln t."""
+    return growth * math.sqrt(num_own / dim)
+
+
+def opposite_share(num_own: int, num_clusters: int, num_points: int, dim: int, num_labels: int = 2) -> float:
+    """o = |λ of an opposite cluster| ÷ λ, the solution of (labels - 1) o = Φ(-o/s) with s² = |J|(1 + k/n)/d.
+
+    A neuron sees a point of another label at λ(-o + s·N(0, 1)), and learns from it while that is positive: with residuals that the
+    other labels share equally, d|λ_opp|/dλ = Φ(-o/s)/(labels - 1), whose fixed point has |λ_opp| = oλ. For two labels o is of order
+    √(k/d) times √ln(d/k), whatever n. A neuron has |J| own clusters: half of all for two labels, one for k.
+    """
+    spread = math.sqrt(num_own * (1 + num_clusters / num_points) / dim)
+    low, high = 0.0, 0.5
+    for _ in range(100):
+        middle = (low + high) / 2
+        active = math.erfc(middle / spread / math.sqrt(2)) / 2
+        low, high = (middle, high) if active > (num_labels - 1) * middle else (low, middle)
+    return (low + high) / 2
+
+
+def approach_law(s: Setting, growth: float) -> float:
+    """inf_C sup_{‖x‖=√d} |C f_FA - f| ÷ sup|f| = √(2(k/n)(1 + (g/λ)²) + o²) for equal classes, to first order.
+
+    The neurons of a class are λ(Σ_own μ_j + what differs)/d: memorised noise, of relative length √(k/n); features that differ from
+    their mean by g·ln(|I_j|k/n), of relative length (g/λ)√(k/n), g the `balance_slope`; and -o Σ_opp μ_j, the `opposite_share`. A point
+    of the sphere can be against the first two in one class and with them in the other (hence √2), and along the third.
+    """
+    ratio = s.num_clusters / s.points
+    slope = balance_slope(growth * (1 + ratio))
+    own = s.num_clusters // 2
+    noise = 2 * ratio * (1 + (slope / growth) ** 2)
+    return math.sqrt(noise + opposite_share(own, s.num_clusters, s.points, s.dim) ** 2)
+
+
+def summed_radius(dim: int, num_others: int, opposite: float = 0.0) -> float:
+    """(1 + |J_other| o)√(d/(1 + |J_other|)), where summed logits of decoupled features break; o the `opposite_share` of k labels.
+
+    In scores s = ⟨x, μ⟩/√d the output at a centre is Σ_own [s_j]₊ - Σ_other [s_l - o√d]₊. It falls by 1 for each unit of the own score
+    and of every other score that is raised at once, beyond its threshold: the gradient has length √(1 + |J_other|), and √d and all the
+    thresholds must be covered. A maximum lets only one rival rise: √(d/2).
+    """
+    return (1 + num_others * opposite) * math.sqrt(dim / (1 + num_others))
+
+
+def correlated_cosine(s: Setting, cosine: float) -> float:
+    """cos(w, μ_j) of the own class for centres with equal cosines c, |J| in either class: c = 0 gives `cosine_law` up to o².
+
+    Neurons see the other class at λ|J|c, and learn -o of its features until they hardly do: o(1 + (|J|-1)c) = |J|c + o₀ with o₀ the
+    `opposite_share` of orthogonal centres. Then w ∝ Σ_own μ - o Σ_opp μ, with memorised noise |J|(1 + o²)k/n beside.
+    """
+    own, ratio = s.num_clusters // 2, s.num_clusters / s.points
+    inside = 1 + (own - 1) * cosine
+    first = opposite_share(own, s.num_clusters, s.points, s.dim)
+    opposite = (own * cosine + first) / inside
+    along = inside - opposite * own * cosine
+    square = own * inside * (1 + opposite**2) - 2 * opposite * own**2 * cosine
+    return along / math.sqrt(square + own * (1 + opposite**2) * ratio)
+
+
+def correlated_radius(dim: int, num_clusters: int, cosine: float) -> float:
+    """√((1-c)d/k), where Σ y_j μ_j flips an averaging network on centres with equal cosines c, equal classes: ‖Σ y_j μ_j‖² = dk(1-c)."""
+    return math.sqrt((1 - cosine) * dim / num_clusters)
+
+
 def averaging_share(s: Setting, steps: int) -> float:
     """Own-class cosine ÷ `cosine_law` after `steps` steps: what is left of averaging at large steps and large starts.
 
-    1/√(1 + ρ²(1/12 + |J₋|/3|J₊|) + σ²d²/(|J₊|q²(1+k/n))) with q the margin at the end and ρ = C/2q the share of the first step.
-    In the first step a neuron sees a random share of each cluster (uniform in [0, 1]: mean 1/2, variance 1/12), of both classes;
-    later ones add its own class alone, with dq/dt = C/(1 + e^q) from q = C/4. Not in the paper: follows from its dynamics.
+    1/√(1 + ρ²(1/12 + |J₋|/3|J₊|) + σ²d²/(|J₊|λ²(1+k/n))) with λ = q/(1+k/n), q the margin at the end and ρ = C/2q the share of the
+    first step. In the first step a neuron sees a random share of each cluster (uniform in [0, 1]: mean 1/2, variance 1/12), of both
+    classes; later ones add its own class alone, with dq/dt = C/(1 + e^q) from q = C/4. Not in the paper: follows from its dynamics.
+    Holds where `averaging_share_domain` does.
     """
-    rate = growth_rate(s, s.per_class)
-    first, k, n = rate / 4, s.num_clusters, s.points
-    # past e^600 one step settles everything, and the exponential would overflow
-    margin = first if first > 600 else _grown(first + math.exp(first) - 1 + rate * (steps - 1), 1.0)
-    own = s.positive
-    overshoot = (rate / (2 * margin)) ** 2 * (1 / 12 + s.negative / (3 * own))
-    remembered = (s.start * s.dim / margin) ** 2 / (own * (1 + k / n))
+    margin, own = _final_margin(s, steps), s.positive
+    k, n = s.num_clusters, s.points
+    growth = own_growth(margin, k, n)
+    overshoot = (growth_rate(s, s.per_class) / (2 * margin)) ** 2 * (1 / 12 + s.negative / (3 * own))
+    remembered = (s.start * s.dim / growth) ** 2 / (own * (1 + k / n))
     return 1 / math.sqrt(1 + overshoot + remembered)
+
+
+def averaging_share_domain(s: Setting, steps: int) -> Premise:
+    """The law counts every neuron as active on its own class: what it started with, |⟨w(0), x⟩| ~ σ√(2d), is below the margin q."""
+    started = s.start * math.sqrt(2 * s.dim)
+    name, source = "σ√(2d), the pre-activations of the start", "own law"
+    return Premise("averaging-share.start", name, started, "<=", _final_margin(s, steps), source)
+
+
+def _final_margin(s: Setting, steps: int) -> float:
+    """q after `steps` steps: C/4 after the first, then by the growth law."""
+    rate = growth_rate(s, s.per_class)
+    first = rate / 4
+    # past e^600 one step settles everything, and the exponential would overflow
+    return first if first > 600 else _grown(first + math.exp(first) - 1 + rate * (steps - 1), 1.0)

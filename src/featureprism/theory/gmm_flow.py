@@ -15,6 +15,7 @@ from featureprism.geometry import row_norms
 from featureprism.records import Dataset, Premise
 
 LARGEST_RADIUS = math.sqrt(2) / 2  # Propositions 1 and 2
+EULER = 0.5772156649015329  # H_q = digamma(q + 1) + EULER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,22 @@ class RobustnessBound:
 def proposition_1(s: Setting) -> float:
     """No classifier has less robust error at √2/2 than min(K₁, K₂)/K. Eq. (2)."""
     return min(s.positive, s.negative) / s.num_clusters
+
+
+def largest_radius(difference: Float[Tensor, " d"], norm: float) -> float:
+    """Proposition 1 in another metric: ½‖μ_k - μ_l‖_q, because its midpoints are midpoints in every norm."""
+    return float(torch.linalg.vector_norm(difference, norm)) / 2
+
+
+def metric_share(dim: int) -> float:
+    """What the Bayes rule reaches of ½‖μ_k - μ_l‖ in ℓ1 and in ℓ∞ for centres in general position: 2/(‖δ‖₁‖δ‖_∞) of a Gaussian δ.
+
+    The rule is linear between two centres, so its ℓq radius is 1/‖δ‖_q' with the dual q'; both metrics give the same product. It is 1
+    in ℓ2. With ‖δ‖₁ = D√(2/π) and the largest of D entries at their quantile 1 - e^(-γ)/D: about √(π/(4 ln 2D)).
+    """
+    normal = torch.distributions.Normal(torch.tensor(0.0).double(), torch.tensor(1.0).double())
+    largest = float(normal.icdf(torch.tensor(1 - math.exp(-EULER) / (2 * dim)).double()))
+    return math.sqrt(math.pi / 2) / largest
 
 
 def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
@@ -183,6 +200,65 @@ def kappa(p: float) -> float:
     Largest at tan²φ = 1/(p-1) from μ; 1.1547 for p = 3.
     """
     return math.sqrt(p) * ((p - 1) / p) ** ((p - 1) / 2)
+
+
+def window_length(s: Setting) -> float:
+    """T* - t* of Theorem 1, α^(-min(p-2, 2)): its order read with constant 1 and without logarithms."""
+    return s.alpha ** -min(s.p - 2, 2.0)
+
+
+def drift_delay(p: float) -> float:
+    """How long after a cluster's mass passes ½ its drift begins: H_(p/2)/2 with the harmonic number H.
+
+    While S grows by dS/dt = 2S(1-S) the tilt τ obeys τ' = p(1-S)(ε̄ - τ) - p²S Ĉμ; with the integrating factor S^(p/2) its
+    departure from ε̄ is -p²Ĉμ S^(-p/2) ∫S^(1+p/2) dt, and the integral tends to t - H_(p/2)/2.
+    """
+    return float(torch.special.digamma(torch.tensor(p / 2 + 1, dtype=torch.float64)) + EULER) / 2
+
+
+def drift_tilt(s: Setting, since_half: float) -> float:
+    """Expected ‖u - μ‖/⟨u, μ⟩ of a neuron, `since_half` after its cluster's mass passed ½, under the square loss.
+
+    Once S z̄^p = 1, the residual of x_i is p⟨ε_i - ε̄, u⟩ and the direction follows u' = -p²Ĉu, Ĉ the sample covariance of
+    the cluster: it fits the noise of the labels' margins. The tilt is ε̄ - p²t Ĉμ, whose parts are independent of norms α/√N and
+    xγ^½, x = p²α²t/D, γ = D/N: a drift of p²α²t/√(DN). The next order is -x²(1+γ)γ^½/2 (moments of Marchenko and Pastur, the margin
+    held at 1), here summed to xγ^½/(1 + x(1+γ)/2). Not in the paper, which has dc/dt ≥ -O(α^min(p,4)) in Lemma 12.
+    """
+    x = s.p**2 * s.alpha**2 / s.dim * max(0.0, since_half - drift_delay(s.p))
+    ratio = s.dim / s.per_cluster
+    drifted = math.sqrt(ratio) * x / (1 + x * (1 + ratio) / 2)
+    return math.hypot(s.alpha / math.sqrt(s.per_cluster), drifted)
+
+
+def tilted_distance(tilt: float, deficit: float, p: float) -> float:
+    """sup over the sphere of |(1 - deficit)[⟨x, μ + tilt·e⟩]₊^p - [⟨x, μ⟩]₊^p| with a unit e ⊥ μ, on a fine grid of angles.
+
+    κ_p·tilt for a small tilt alone. The length of μ + tilt·e stands for the mass, which keeps the margin at 1.
+    """
+    phi = torch.linspace(-math.pi / 2, math.pi / 2, 4001, dtype=torch.float64)
+    tilted = (phi.cos() + tilt * phi.sin()).clamp_min(0) ** p
+    return float(((1 - deficit) * tilted - phi.cos().clamp_min(0) ** p).abs().max())
+
+
+def drift_distance(s: Setting, since_half: float) -> float:
+    """Expected sup|f - F^(p)|, `since_half` after the mass passed ½: the tilt of `drift_tilt` and a mass that is not 1.
+
+    By e^(-2t) it has not grown yet, and by p⟨ε̄, μ⟩ of std pα/√(DN) it makes up for the mean of its points.
+    """
+    growing, settled = 1 - nominal_mass(0.5, since_half), s.p * s.alpha / math.sqrt(s.dim * s.per_cluster)
+    deficit = math.hypot(growing, settled)
+    return tilted_distance(drift_tilt(s, since_half), deficit, s.p)
+
+
+def drift_rate(s: Setting, since_half: float) -> float:
+    """-dc/dt of a drifting neuron, p⁴α⁴t/(DN), from 1 - c = tilt²/2: the law behind Lemma 12."""
+    later = max(0.0, since_half - drift_delay(s.p))
+    return s.p**4 * s.alpha**4 * later / (s.dim * s.per_cluster)
+
+
+def stopping_time(s: Setting) -> float:
+    """√D/(p²α) after the mass passed ½ the drift is as large as the tilt α/√N that no stopping avoids: stop before."""
+    return math.sqrt(s.dim) / (s.p**2 * s.alpha)
 
 
 def lemma_17(

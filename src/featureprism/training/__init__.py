@@ -3,7 +3,7 @@
 from featureprism.training.adversarial import logistic_descent
 from featureprism.training.any_scale import balanced_flow
 from featureprism.training.descent import gradient_descent, stochastic_descent
-from featureprism.training.first_layer import first_layer_descent
+from featureprism.training.first_layer import first_layer_descent, growing_lumps
 from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss
 from featureprism.training.margins import log_loss, margin_ascent, margin_descent, point_weights
@@ -22,6 +22,7 @@ __all__ = [
     "from_pool",
     "gradient_descent",
     "gradient_flow",
+    "growing_lumps",
     "log_loss",
     "logistic_descent",
     "margin_ascent",

@@ -5,7 +5,7 @@ With pre-activations Z = X Wᵀ + b and slopes C = ∂L/∂Z, a step is W ← W 
 W(0) - η A(t)ᵀX follows from the summed slopes A. Both are the same algorithm. A is also the decomposition of Lemma 5.1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -35,12 +35,16 @@ def first_layer_descent(
     steps: int,
     record: Sequence[int] = (),
     representation: str = "auto",
+    lumps: Sequence[int] | None = None,
+    watch: Callable[[Tensor], Any] | None = None,
     progress: Progress = silent,
 ) -> Trajectory[Any]:
     """Descent on W and b; logistic loss and labels ±1 for a TwoLayerNet, cross-entropy and classes for a GroupedNet, both means.
 
     A stack of networks may share x (n, d) or have its own (s, n, d), and its own step sizes. `representation`: "direct", "gram", or
-    "auto" (gram if n < d). Recorded probes: `slopes`, the summed A (s, n, H), and `pre_activations` Z. The second layer stays.
+    "auto" (gram if n < d). Recorded probes: `slopes`, the summed A (s, n, H), and `pre_activations` Z; `watch(Z)` is called at every
+    step, its answers are the probe `watched`. `lumps`: how many steps each step stands for, taken as one where that changes little
+    (see `growing_lumps`). The second layer stays. φ'(0) = 1, as feature-averaging has it (Section 3).
     """
     if representation not in ("auto", "direct", "gram"):
         raise ValueError(f"Unknown representation {representation!r}; use auto, direct or gram.")
@@ -49,13 +53,17 @@ def first_layer_descent(
     layer, many = _layer(net)
     x = x.to(layer.W.dtype)
     rate = torch.as_tensor(step_size, dtype=x.dtype).reshape(-1, 1, 1)
+    if lumps is not None and len(lumps) != steps:
+        raise ValueError(f"Need a lump for each of {steps} steps, got {len(lumps)}.")
     if steps < 0 or not bool((rate > 0).all()):
         raise ValueError(f"Need steps ≥ 0 and positive step sizes, got {steps} and {step_size}.")
     gram = representation == "gram" or (representation == "auto" and x.shape[-2] < x.shape[-1])
     moving = (_Gram if gram else _Direct)(layer, x, rate)
     total, wanted = torch.zeros_like(moving.z), {*record, steps}
-    times, nets, probes = [], [], {"slopes": [], "pre_activations": []}
+    times, nets, probes = [], [], {"slopes": [], "pre_activations": [], "watched": []}
     for step in range(steps + 1):
+        if watch is not None:
+            probes["watched"].append(watch(moving.z))
         if step in wanted and bool(torch.isfinite(moving.z).all()):
             times.append(step)
             nets.append(_rebuilt(net, moving.now(total), many))
@@ -63,11 +71,24 @@ def first_layer_descent(
             probes["pre_activations"].append(moving.z.clone())
         if step < steps:
             slopes = _slopes(net, moving.z, targets)
+            slopes = slopes if lumps is None else lumps[step] * slopes
             total += slopes
             moving.step(slopes)
             progress((step + 1) / steps)
     ended = Ended.TIME_REACHED if bool(torch.isfinite(moving.z).all()) else Ended.DIVERGED
     return Trajectory(times, nets, ended, probes, steps)
+
+
+def growing_lumps(steps: int, growth: float) -> list[int]:
+    """Numbers of steps that add up to `steps`: one by one at first, then this share of all that went before.
+
+    Margins grow like the logarithm of time, so a lump of a share g of the past adds g to them, and Euler's method is off by g/2.
+    """
+    lumps, done = [], 0
+    while done < steps:
+        lumps.append(min(max(1, int(growth * done)), steps - done))
+        done += lumps[-1]
+    return lumps
 
 
 def _layer(net: TwoLayerNet | GroupedNet) -> tuple[Layer, bool]:
@@ -98,11 +119,16 @@ def _slopes(
         k, h = net.W.shape[-3:-1]
         p = group_means(z.unflatten(-1, (k, h))).softmax(dim=-1)
         residual = (p - torch.nn.functional.one_hot(targets, k).to(z.dtype)) / (num * h)
-        return (residual.unsqueeze(-1) * relu_power(z, 0).unflatten(-1, (k, h))).flatten(-2)
+        return (residual.unsqueeze(-1) * _active(z).unflatten(-1, (k, h))).flatten(-2)
     a = net.a.detach().reshape(-1, 1, z.shape[2])
     f = (relu_power(z, 1) * a).sum(dim=-1)  # (s, n)
     residual = -targets * torch.sigmoid(-targets * f) / num
-    return relu_power(z, 0) * (residual.unsqueeze(-1) * a)
+    return _active(z) * (residual.unsqueeze(-1) * a)
+
+
+def _active(z: Tensor) -> Tensor:
+    """1(z ≥ 0): the derivative of ReLU that the paper specifies."""
+    return torch.ge(z, 0, out=torch.empty_like(z))
 
 
 def _shared(left: Float[Tensor, "*s m n"], right: Float[Tensor, "s n h"]) -> Float[Tensor, "s m h"]:

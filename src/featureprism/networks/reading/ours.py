@@ -1,12 +1,11 @@
 """This library's own networks, which are read without being traced."""
 
 import copy
-from typing import Any
 
 import torch
 from torch import nn
 
-from featureprism.networks.activations import Activation, PowerReLU, ReLU
+from featureprism.networks.activations import ReLU
 from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reading.chain import Chain
@@ -21,7 +20,10 @@ def read_ours(module: nn.Module) -> nn.Module | None:
 
 
 def _scores(module: nn.Module) -> nn.Module | None:
-    if isinstance(module, LinearScores | ScoreNet | LayeredScores):
+    if isinstance(module, ScoreNet):  # of heads, which know more, the network alone
+        parts = (t.detach() for t in (module.W, module.V, module.b, module.c))
+        return ScoreNet(*parts, activation=module.activation)
+    if isinstance(module, LinearScores | LayeredScores):
         return copy.deepcopy(module)
     if isinstance(module, TwoLayerNet) and module.W.ndim == 2:
         return ScoreNet.of(copy.deepcopy(module).double())
@@ -35,15 +37,12 @@ def _scores(module: nn.Module) -> nn.Module | None:
         return scores_of(list(module.weights), [torch.zeros(len(W)) for W in module.weights], ReLU())
     if isinstance(module, TwoLayerNet | GroupedNet):
         raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
-    if callable(getattr(module, "votes", None)) and all(hasattr(module, name) for name in ("W", "b", "p")):
-        return head_chain(Chain(), module).network()
     return None
 
 
-def head_chain(chain: Chain, net: Any) -> Chain:
-    """The network of a head after other steps: neurons W, b, a power p, and votes (h, k)."""
-    power: Activation = ReLU() if net.p == 1 else PowerReLU(net.p)
-    return chain.affine(net.W, net.b).activate(power).affine(net.votes().T)
+def head_chain(chain: Chain, net: ScoreNet) -> Chain:
+    """The network of a head after other steps."""
+    return chain.affine(net.W, net.b).activate(net.activation).affine(net.V.T, net.c)
 
 
 def input_dim(net: nn.Module) -> int:

@@ -2,6 +2,7 @@
 
 from featureprism.experiment import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
+from featureprism.papers.beyond.phase_cosine import PHASE_COSINE
 from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
@@ -18,6 +19,7 @@ PAPER = Paper(
         BLIND_ATTACKS,
         PHASE_INITIALISATION,
         PHASE_NOISE,
+        PHASE_COSINE,
         PHASE_SUPERVISION,
         PHASE_LEARNING_RATE,
         PHASE_LABEL_NOISE,

@@ -3,7 +3,10 @@
 from featureprism.experiment import Paper
 from featureprism.papers.double_edged.assumption import ASSUMPTION_2_2
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1
+from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt import KKT
+from featureprism.papers.double_edged.kkt_lab import KKT_LAB
+from featureprism.papers.double_edged.many_clusters import MANY_CLUSTERS
 from featureprism.papers.double_edged.robustness import THEOREM_4_1, THEOREM_4_2
 from featureprism.papers.double_edged.universality import SCALING, TRANSFER
 
@@ -14,5 +17,16 @@ CITATION = (
 PAPER = Paper(
     "double-edged",
     CITATION,
-    (KKT, THEOREM_3_1, THEOREM_4_1, THEOREM_4_2, TRANSFER, SCALING, ASSUMPTION_2_2),
+    (
+        KKT,
+        KKT_LAB,
+        THEOREM_3_1,
+        THEOREM_4_1,
+        THEOREM_4_2,
+        INITIALISATION,
+        TRANSFER,
+        SCALING,
+        MANY_CLUSTERS,
+        ASSUMPTION_2_2,
+    ),
 )

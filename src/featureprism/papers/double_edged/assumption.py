@@ -23,6 +23,7 @@ from featureprism.papers.double_edged.setting import (
     INSIDE,
     Bracketed,
     Problem,
+    critical_norm,
     direction,
     error_of,
     inside,
@@ -42,7 +43,7 @@ def measure(s: Bracketed, seed: int, context: Context) -> list[Row]:
     """Premises, events, lemmas and conclusions of all theorems at the exact KKT point of one setting."""
     data = problem(s, seed)
     apart = separation(s, data)
-    measured = theory.on_sample(apart, data.train)
+    measured, met = theory.on_sample(apart, data.train), theory.on_sample(apart, data.train, data.test)
     net = max_margin_network(data.train.x, data.train.y).net
     audit = kkt_audit(net, data.train.x, data.train.y, tolerance=EXACT_KINK)
     context.progress(0.5)
@@ -56,18 +57,24 @@ def measure(s: Bracketed, seed: int, context: Context) -> list[Row]:
         "failure_probability": theory.failure_probability(s),
         "events": theory.holds(events),
         "stationarity": audit.stationarity,
-        **_lemmas(net, data, measured, audit),
+        "test_crowding": met.crowding,
+        **_lemmas(net, data, measured, met, audit),
         **_conclusions(net, data, apart),
         "robust_exists": proven_at_promise(robust_bracket(s, data, 0.5), s.dim),
     }
     context.progress(1.0)
-    premises = assumption + theory.assumption_2_2(measured)[:1] + theory.size_conditions(s) + events
+    premises = assumption + theory.assumption_2_2(met)[:1] + theory.size_conditions(s) + events
     return [row, *(premise.as_row() for premise in premises)]
 
 
 @torch.no_grad()
-def _lemmas(net: TwoLayerNet, data: Problem, s: theory.Separation, audit: KKTAudit) -> Row:
-    """Lemmas A.10-A.12, D.2-D.4 with the Δ of the sample: measured ÷ bound, or the least of both sides' difference."""
+def _lemmas(
+    net: TwoLayerNet, data: Problem, s: theory.Separation, met: theory.Separation, audit: KKTAudit
+) -> Row:
+    """Lemmas A.10-A.12, D.2-D.4 with the Δ of the sample: measured ÷ bound, or the least of both sides' difference.
+
+    A.12 and D.3 speak of test points: their Δ also covers the products of test with training points.
+    """
     x, y, cluster = data.train.x, data.train.y, data.train.cluster
     sums = cluster_sums(net, x, y, cluster, audit)
     own = torch.where(data.clusters.labels > 0, sums[:, 0], sums[:, 1])
@@ -79,9 +86,9 @@ def _lemmas(net: TwoLayerNet, data: Problem, s: theory.Separation, audit: KKTAud
         "a10": float(sums.max()) / theory.largest_sum(s),
         "a11": float(own.min()) / theory.least_own_sum(s),
         "own_sum_times_d": float(own.mean()) * (s.dim + 1),
-        "a12": float(margins.min()) - theory.least_test_margin(s),
+        "a12": float(margins.min()) - theory.least_test_margin(met),
         "d2": float(margins.abs().max()),
-        "d3": float((inputs - theory.least_input(s) * weighted).min()),
+        "d3": float((inputs - theory.least_input(met) * weighted).min()),
         "d4": float((toward - theory.alignment_room(s) * weighted).min()),
         "room": theory.alignment_room(s),
     }
@@ -90,7 +97,7 @@ def _lemmas(net: TwoLayerNet, data: Problem, s: theory.Separation, audit: KKTAud
 def _conclusions(net: TwoLayerNet, data: Problem, s: theory.Separation) -> Row:
     """What Theorems 3.1 and 4.2 promise: a small test error, and a network flipped by the printed z."""
     error, bound = error_of(net, data.test), theory.test_error_bound(s)
-    critical = theory.critical_norm(s.dim, s.clusters)
+    critical = critical_norm(data)
     return {
         "error": error,
         "error_bound": bound,
@@ -145,7 +152,7 @@ CLAIMS = (
     ours(
         "outside",
         "beyond Theorem 4.2",
-        "critical norm ÷ √(d/k) outside the assumption, the one farthest from 1",
+        "critical norm ÷ (‖u‖/k) outside the assumption, the one farthest from 1",
         lambda rows: outside(rows.of("audit")).farthest("critical", 1.0),
         between(0.9, 1.1),
         note="the same as inside, where c' is 1000 times smaller: the assumption is far from necessary",

@@ -1,21 +1,25 @@
 """How well networks at KKT points generalise: Theorem 3.1."""
 
 from dataclasses import dataclass, replace
+from math import inf
+
+import torch
 
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, under
+from featureprism.networks import TwoLayerNet
+from featureprism.papers.double_edged.samples import SAMPLE_CLAIMS, Sampled, measure_samples
 from featureprism.papers.double_edged.setting import (
     EXACT_KINK,
     KINK,
     Trained,
-    direction,
-    error_of,
+    clusters_of,
     inside_and_outside,
     ours,
-    premises,
-    problem,
-    separation,
+    premises_of,
+    test_blocks,
     trained,
+    training_set,
 )
 from featureprism.probes import kkt_audit
 from featureprism.records import Row
@@ -33,46 +37,54 @@ class Variants(Trained):
     variants: tuple[tuple[int, float], ...]
 
 
-def measure(s: Variants, seed: int, context: Context) -> list[Row]:
+def measure(s: Variants | Sampled, seed: int, context: Context) -> list[Row]:
+    """Networks at and near KKT points on streamed test points; or test errors against the size of the training set."""
+    return (
+        measure_samples(s, seed, context) if isinstance(s, Sampled) else _measure_networks(s, seed, context)
+    )
+
+
+def _measure_networks(s: Variants, seed: int, context: Context) -> list[Row]:
     """Test error of the solver's point and of networks trained to near KKT points from several widths and starts."""
-    data = problem(s, seed)
-    x, y = data.train.x, data.train.y
-    solution = max_margin_network(x, y)
-    exact = kkt_audit(solution.net, x, y, tolerance=EXACT_KINK)
-    rows: list[Row] = [
-        {
-            "kind": "point",
-            "width_used": 2,
-            "start_used": 0.0,
-            "error": error_of(solution.net, data.test),
-            "stationarity": exact.stationarity,
-        }
-    ]
+    clusters = clusters_of(s, seed)
+    train = training_set(s, clusters, seed)
+    net = max_margin_network(train.x, train.y).net
+    exact = kkt_audit(net, train.x, train.y, tolerance=EXACT_KINK)
+    nets, points = [net], [{"width_used": 2, "start_used": 0.0, "stationarity": exact.stationarity}]
     for index, (width, size) in enumerate(s.variants):
-        net = trained(replace(s, width=width, start=size), data.train, seed)
-        audit = kkt_audit(net, x, y, tolerance=KINK)
-        rows.append(
+        net = trained(replace(s, width=width, start=size), train, seed)
+        audit = kkt_audit(net, train.x, train.y, tolerance=KINK)
+        share = audit.normalised_margin / exact.normalised_margin
+        nets.append(net)
+        points.append(
             {
-                "kind": "point",
                 "width_used": width,
                 "start_used": size,
-                "error": error_of(net, data.test),
                 "stationarity": audit.stationarity,
-                "margin_share": audit.normalised_margin / exact.normalised_margin,
+                "margin_share": share,
             }
         )
-        context.progress((index + 1) / len(s.variants))
-    least, bound = float((data.test.y * (data.test.x @ direction(data))).min()), theory.linear_margin(s.dim)
-    rows.append(
-        {
-            "kind": "bound",
-            "bound": theory.test_error_bound(separation(s, data)),
-            "linear_least": least,
-            "linear_bound": bound,
-            "linear_over_bound": least / bound,
-        }
-    )
-    return rows + premises(s, data)
+        context.progress((index + 1) / (len(s.variants) + 1))
+    errors, least = _on_test_points(s, seed, nets)
+    rows: list[Row] = [
+        {"kind": "point", "error": e, **point} for e, point in zip(errors, points, strict=True)
+    ]
+    apart, bound = theory.separation(s, clusters.mu, clusters.labels), theory.linear_margin(s.dim)
+    linear = {"linear_least": least, "linear_bound": bound, "linear_over_bound": least / bound}
+    rows.append({"kind": "bound", "bound": theory.test_error_bound(apart), **linear})
+    return rows + premises_of(s, apart)
+
+
+@torch.no_grad()
+def _on_test_points(s: Variants, seed: int, nets: list[TwoLayerNet]) -> tuple[list[float], float]:
+    """The share of test points with y N(x) ≤ 0 of every network, and the least y ⟨u, x⟩, a block of points at a time."""
+    clusters = clusters_of(s, seed)
+    u = theory.linear_direction(clusters.mu, clusters.labels)
+    wrong, least = torch.zeros(len(nets)), inf
+    for block in test_blocks(s, clusters, seed):
+        wrong += torch.stack([(block.y * net(block.x) <= 0).sum() for net in nets])
+        least = min(least, float((block.y * (block.x @ u)).min()))
+    return (wrong / s.test_points).tolist(), least
 
 
 def _trained(rows: Rows) -> Rows:
@@ -110,6 +122,7 @@ CLAIMS = (
         lambda rows: _trained(rows).least("margin_share"),
         at_least(0.99),
     ),
+    *SAMPLE_CLAIMS,
 )
 
 THEOREM_3_1 = Experiment(
@@ -117,14 +130,19 @@ THEOREM_3_1 = Experiment(
     source="Frei et al. 2023, Theorem 3.1",
     title="KKT points generalise",
     scales={
-        "quick": [made(variants=FEW, iterations=80) for made in (Variants.usual, Variants.within)],
+        "quick": [
+            *(made(variants=FEW, iterations=80) for made in (Variants.usual, Variants.within)),
+            *Sampled.loud_and_still(1000, 16, draws=30),
+        ],
         "standard": [
             made(variants=MANY, test_points=10000)
             for made in (Variants.usual, Variants.on_sphere, Variants.within)
-        ],
+        ]
+        + Sampled.loud_and_still(1000, 16, draws=100, test_points=4000),
         "paper": [
             Variants.usual(3072, 10, variants=MANY, test_points=100000),
             Variants.within(6000, 16, variants=MANY, test_points=100000),
+            *Sampled.loud_and_still(6000, 16, draws=200, test_points=10000),
         ],
     },
     measure=measure,

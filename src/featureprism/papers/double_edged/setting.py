@@ -1,6 +1,6 @@
 """What the experiments of the paper share: clusters and samples of a setting, and networks trained close to a KKT point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, log, sqrt
@@ -8,7 +8,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from featureprism.data import GaussianClusters, class_labels, orthogonal_centres, sample, sphere_centres
+from featureprism.data import (
+    NOISE_LAWS,
+    GaussianClusters,
+    centres_with_cosines,
+    class_labels,
+    equicorrelated_centres,
+    orthogonal_centres,
+    sample,
+    sample_blocks,
+    sphere_centres,
+)
 from featureprism.experiment import Bound, Claim, Rows, Under, Values, under
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.records import Dataset, Row
@@ -19,6 +29,8 @@ from featureprism.training import margin_ascent, margin_descent
 DESCENT_STEP = 0.1
 KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x_i, 1)‖ counts as on the kink of a trained network
 EXACT_KINK = 1e-9  # the same at the solver's point
+COSINES = (-0.1, 0.3)  # between which mixed cosines lie
+ORDINARY = ("usual", "sphere", "within")  # the cases of equal classes, norms √d and cosines near 0
 INSIDE = under("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
 ours = partial(Claim, speaker="ours")
 
@@ -27,10 +39,17 @@ S = TypeVar("S", bound="Setting")
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(theory.Setting):
-    """The sizes of the theory; half of the clusters in each class. `case` names one of the three kinds below."""
+    """The sizes of the theory, and the means, norms, classes and noise; `case` names a kind of setting.
+
+    `positives` clusters are positive, half of them where it is 0. Norms go from 1 - `norm_spread` to 1 + `norm_spread` times √d.
+    """
 
     case: str
     means: str = "orthogonal"
+    cosine: float = 0.0
+    positives: int = 0
+    norm_spread: float = 0.0
+    noise: str = "gaussian"
     test_points: int = 1000
 
     @classmethod
@@ -56,7 +75,7 @@ class Setting(theory.Setting):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Setting):
-    """A network of random start, trained by normalised descent and then by L-BFGS."""
+    """A network of random start, trained by normalised descent and then by L-BFGS; none is where the width is 0."""
 
     width: int = 20
     start: float = 0.1
@@ -80,18 +99,65 @@ class Problem(NamedTuple):
 
 
 def clusters_of(s: Setting, seed: int) -> GaussianClusters:
-    """Means of norm √d, half of them of each label."""
-    centres = orthogonal_centres if s.means == "orthogonal" else sphere_centres
-    mu = centres(s.clusters, s.dim, sqrt(s.dim), generator=generator_for("centres", seed))
-    return GaussianClusters(mu, class_labels(s.clusters // 2, s.clusters - s.clusters // 2), s.sigma)
+    """The means with their labels."""
+    generator = generator_for("centres", seed)
+    mu = MEANS[s.means](s, generator)
+    if s.norm_spread:
+        sizes = torch.linspace(1 - s.norm_spread, 1 + s.norm_spread, s.clusters, dtype=torch.float64)
+        mu = mu * sizes[torch.randperm(s.clusters, generator=generator)].unsqueeze(1)
+    positives = s.positives or s.clusters // 2
+    return GaussianClusters(mu, class_labels(positives, s.clusters - positives), s.sigma)
+
+
+def _orthogonal(s: Setting, generator: torch.Generator) -> torch.Tensor:
+    return orthogonal_centres(s.clusters, s.dim, sqrt(s.dim), generator=generator)
+
+
+def _on_sphere(s: Setting, generator: torch.Generator) -> torch.Tensor:
+    return sphere_centres(s.clusters, s.dim, sqrt(s.dim), generator=generator)
+
+
+def _equal_cosines(s: Setting, generator: torch.Generator) -> torch.Tensor:
+    return equicorrelated_centres(s.clusters, s.dim, sqrt(s.dim), s.cosine, generator=generator)
+
+
+def _mixed_cosines(s: Setting, generator: torch.Generator) -> torch.Tensor:
+    """Cosines drawn uniformly from COSINES, anew until vectors with these cosines exist."""
+    low, high = COSINES
+    while True:
+        drawn = low + (high - low) * torch.rand(s.clusters, s.clusters, generator=generator).double()
+        cosines = torch.triu(drawn, 1) + torch.triu(drawn, 1).T + torch.eye(s.clusters).double()
+        if float(torch.linalg.eigvalsh(cosines).min()) > 0:
+            return centres_with_cosines(cosines, s.dim, sqrt(s.dim), generator=generator)
+
+
+MEANS: dict[str, Callable[[Setting, torch.Generator], torch.Tensor]] = {
+    "orthogonal": _orthogonal,
+    "sphere": _on_sphere,
+    "equal cosines": _equal_cosines,
+    "mixed cosines": _mixed_cosines,
+}
+
+
+def training_set(s: Setting, clusters: GaussianClusters, seed: int, which: int | str = 0) -> Dataset:
+    """A training sample; `which` names independent ones of the same clusters."""
+    return sample(
+        clusters, s.points, generator=generator_for(f"train {which}", seed), noise=NOISE_LAWS[s.noise]
+    )
+
+
+def test_blocks(s: Setting, clusters: GaussianClusters, seed: int) -> Iterator[Dataset]:
+    """The test points a block at a time: a hundred thousand of them in thousands of dimensions do not fit in memory."""
+    return sample_blocks(
+        clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise]
+    )
 
 
 def problem(s: Setting, seed: int, which: int = 0) -> Problem:
-    """Training and test samples; `which` numbers independent training sets of the same clusters."""
+    """Training and test samples of the clusters; all of both in memory."""
     clusters = clusters_of(s, seed)
-    train = sample(clusters, s.points, generator=generator_for(f"train {which}", seed))
-    test = sample(clusters, s.test_points, generator=generator_for("test", seed))
-    return Problem(clusters, train, test)
+    test = sample(clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise])
+    return Problem(clusters, training_set(s, clusters, seed, which), test)
 
 
 def separation(s: Setting, data: Problem) -> theory.Separation:
@@ -104,9 +170,19 @@ def direction(data: Problem) -> torch.Tensor:
     return theory.linear_direction(data.clusters.mu, data.clusters.labels)
 
 
+def critical_norm(data: Problem) -> float:
+    """‖u‖/k, where half of the points flip by the sharp law."""
+    return theory.critical_norm(data.clusters.mu, data.clusters.labels)
+
+
 def premises(s: Setting, data: Problem) -> list[Row]:
     """Assumption 2.2 and the sizes that Theorems 3.1 and 4.2 ask for, as rows."""
-    return [p.as_row() for p in (*theory.assumption_2_2(separation(s, data)), *theory.size_conditions(s))]
+    return premises_of(s, separation(s, data))
+
+
+def premises_of(s: Setting, apart: theory.Separation) -> list[Row]:
+    """The same where the separation is known."""
+    return [p.as_row() for p in (*theory.assumption_2_2(apart), *theory.size_conditions(s))]
 
 
 def inside(rows: Rows) -> Rows:

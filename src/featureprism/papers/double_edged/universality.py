@@ -12,6 +12,7 @@ from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
     Setting,
     Trained,
+    critical_norm,
     direction,
     inside_and_outside,
     ours,
@@ -20,7 +21,6 @@ from featureprism.papers.double_edged.setting import (
     trained,
 )
 from featureprism.records import Dataset, Row
-from featureprism.theory import double_edged as theory
 from featureprism.training import max_margin_network
 
 SOURCE, NEIGHBOUR = "A itself", "nearest neighbour"
@@ -55,7 +55,7 @@ def measure_transfer(s: Trained, seed: int, context: Context) -> list[Row]:
     Two directions: u of Theorem 4.2, and one found on A alone, as an attacker without the means would.
     """
     data = problem(s, seed)
-    critical = theory.critical_norm(s.dim, s.clusters)
+    critical = critical_norm(data)
     source = trained(s, data.train, seed)
     x, y = data.test.x, data.test.y
     half = len(x) // 2
@@ -116,7 +116,7 @@ CLAIMS_TRANSFER = (
     ours(
         "norm",
         "Theorem 4.2, sharp",
-        "the norm of the z along u ÷ √(d/k), largest over settings",
+        "the norm of the z along u ÷ (‖u‖/k), largest over settings",
         lambda rows: _strangers(rows, "u").largest("norm"),
         at_most(1.5),
     ),
@@ -135,7 +135,7 @@ def measure_scaling(s: Scaled, seed: int, context: Context) -> list[Row]:
     data = problem(s, seed)
     net = max_margin_network(data.train.x, data.train.y).net
     norm = flipping_norm(net, data.test.x, data.test.y, direction(data))
-    predicted = theory.critical_norm(s.dim, s.clusters)
+    predicted = critical_norm(data)
     context.progress(1.0)
     measured = {"kind": "norm", "norm": norm, "predicted": predicted, "over_predicted": norm / predicted}
     return [measured, *premises(s, data)]
@@ -158,7 +158,7 @@ CLAIMS_SCALING = (
     ours(
         "constant",
         "Theorem 4.2, sharp",
-        "norm ÷ √(d/k), the size farthest from 1",
+        "norm ÷ (‖u‖/k), the size farthest from 1",
         lambda rows: rows.of("norm").farthest("over_predicted", 1.0),
         between(0.9, 1.1),
     ),

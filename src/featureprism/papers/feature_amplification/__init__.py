@@ -1,10 +1,15 @@
 """Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", JMLR 2023."""
 
 from featureprism.experiment import Paper
-from featureprism.papers.feature_amplification.amplification import AMPLIFICATION, PROPOSITION_3_2
+from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
+from featureprism.papers.feature_amplification.baselines import BASELINES
+from featureprism.papers.feature_amplification.critical_constant import CRITICAL_C
+from featureprism.papers.feature_amplification.feature_change import PROPOSITION_3_2
 from featureprism.papers.feature_amplification.figure import FIGURE_1
+from featureprism.papers.feature_amplification.linear import LINEAR
 from featureprism.papers.feature_amplification.long_training import MEMORISATION, ROBUSTNESS
-from featureprism.papers.feature_amplification.noise import LABEL_NOISE, LINEAR
+from featureprism.papers.feature_amplification.noise import LABEL_NOISE
+from featureprism.papers.feature_amplification.rademacher import PROPOSITION_B_1
 from featureprism.papers.feature_amplification.theorem import THEOREM_3_1
 
 PAPER = Paper(
@@ -15,8 +20,11 @@ PAPER = Paper(
         THEOREM_3_1,
         AMPLIFICATION,
         PROPOSITION_3_2,
+        PROPOSITION_B_1,
+        CRITICAL_C,
         LABEL_NOISE,
         LINEAR,
+        BASELINES,
         ROBUSTNESS,
         MEMORISATION,
     ),

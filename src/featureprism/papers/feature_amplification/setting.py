@@ -5,24 +5,40 @@ from typing import NamedTuple
 
 import torch
 
-from featureprism.data import LabelNoise, NoisySample, XorClusters, sample_xor, xor_clusters
+from featureprism.data import LAWS, LabelNoise, NoisySample, XorClusters, sample_xor, with_flips, xor_clusters
+from featureprism.data.label_noise import budget
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
+from featureprism.papers.feature_amplification.adversary import worst_flips
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
 
 C = 16.0  # the constant of the assumptions in these experiments; the proof's own would be 10¹⁰
+# sizes inside (A1)-(A7) for C = 16, where d must be at least 16 ln²(20n)
+INSIDE = {
+    "quick": {"points": 400, "width": 800},
+    "standard": {"points": 1000, "width": 1000},
+    "paper": {"points": 4000, "width": 2000},
+}
+DIMS = {"quick": (1300, 2600, 5200), "standard": (1600, 3200, 6400), "paper": (2100, 4200, 8400)}
+OTHER_LAWS = tuple(law for law in LAWS if law != "gaussian")  # log-concave too, as the paper allows
+ADVERSARY = "adversarial"  # the noise that looks at the sample and the start
 GOOD_RUN = ("assumption", "lemma-4-1", "lemma-4-3")  # what the lemmas ask for. Definition 4.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(theory.Setting):
-    """The sizes of the theory, how labels are flipped, the law of the points in a cluster, and how many points test the network."""
+    """The sizes of the theory, how labels are flipped (by coins or by count), the law of a cluster, and how many points test.
+
+    `constant` is the C of the assumptions that the setting is held against.
+    """
 
     noise: str = "constant"
+    counted: bool = False
     law: str = "gaussian"
     test_points: int = 1000
+    constant: float = C
 
 
 class Problem(NamedTuple):
@@ -34,13 +50,15 @@ class Problem(NamedTuple):
 
 
 def problem(s: Setting, seed: int) -> Problem:
-    """Samples of a setting."""
+    """Samples of a setting. An adversary looks at the sample it spoils; fresh points are spoiled at random at the same rate."""
     clusters = xor_clusters(s.dim, s.sigma, s.law, generator=generator_for("centres", seed))
-    noise = LabelNoise(s.noise, s.noise_rate)
+    noise = LabelNoise("constant" if s.noise == ADVERSARY else s.noise, s.noise_rate, s.counted)
     train = sample_xor(clusters, s.points, noise, generator=generator_for("train", seed))
-    # an adversary looks at the sample it spoils; fresh points are spoiled at random at the same rate
-    fresh = LabelNoise("constant", s.noise_rate) if s.noise == "adversarial" else noise
-    test = sample_xor(clusters, s.test_points, fresh, generator=generator_for("test", seed))
+    test = sample_xor(clusters, s.test_points, noise, generator=generator_for("test", seed))
+    if s.noise == ADVERSARY:
+        num = budget(s.noise_rate, s.points)
+        chosen = worst_flips(start(s, seed), train, num, step_size=s.step_size, steps=s.steps)
+        train = with_flips(train, chosen)
     return Problem(clusters, train, test)
 
 
@@ -78,7 +96,7 @@ def clean_error(net: TwoLayerNet, sample: NoisySample) -> float:
 def good_run(s: Setting, W0: torch.Tensor, sample: NoisySample) -> list[Row]:
     """(A1)-(A7), and the events of Lemmas 4.1 and 4.3 on a start and a training set, as rows."""
     premises = [
-        *theory.assumptions(s, C),
+        *theory.assumptions(s, s.constant),
         *theory.start_events(s, W0, sample.data.centres, theory.USABLE_C0),
         *theory.sample_constants(s, sample.data, sample.flipped),
     ]

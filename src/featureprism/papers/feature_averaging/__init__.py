@@ -2,14 +2,17 @@
 
 from featureprism.experiment import Paper
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
+from featureprism.papers.feature_averaging.approach import THEOREM_4_6
 from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS, FIGURE_10
 from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
+from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
+from featureprism.papers.feature_averaging.regime import REGIME
 from featureprism.papers.feature_averaging.scaling import SCALING
-from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_6, THEOREM_4_7
+from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_7
 
 PAPER = Paper(
     "feature-averaging",
@@ -28,7 +31,9 @@ PAPER = Paper(
         THEOREM_4_6,
         THEOREM_4_7,
         PROPOSITION_4_8,
+        LEMMA_5_3,
         DECOMPOSITION,
+        REGIME,
         DYNAMICS,
         SCALING,
     ),

@@ -1,10 +1,12 @@
 """How the weights grow: the decomposition of Lemma 5.1, and the laws that the margins follow."""
 
 import torch
+from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, below
-from featureprism.networks import TwoLayerNet
+from featureprism.experiment import SCALES, Claim, Experiment, Rows, at_least, at_most, below, between
+from featureprism.papers.feature_averaging.approach import class_shares
+from featureprism.papers.feature_averaging.lemmas import spread_of
 from featureprism.papers.feature_averaging.setting import (
     Setting,
     k_class_start,
@@ -15,30 +17,44 @@ from featureprism.papers.feature_averaging.setting import (
 )
 from featureprism.papers.feature_averaging.theorems import of_4_5
 from featureprism.probes import from_updates
-from featureprism.records import Dataset, Row
+from featureprism.records import Row
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
 
 def measure_decomposition(s: Setting, seed: int, context: Context) -> list[Row]:
-    """λ and σ by the updates of Lemma 5.2, the margins they lead to, and the premises of Theorem 4.5."""
+    """λ and σ by the updates of Lemma 5.2, activations at every step, balance at the end, and the premises of Theorem 4.5."""
     data = problem(s, seed)
     train, mu = data.train, data.clusters.mu
     start = two_class_start(s, seed)
-    options = {"step_size": s.step_size, "steps": s.steps, "representation": "gram"}
-    run = first_layer_descent(start, train.x, train.y, **options)
+    signs = torch.sign(start.a.detach())
+    own_pairs = signs == train.y.unsqueeze(1)
+    run = first_layer_descent(
+        start,
+        train.x,
+        train.y,
+        step_size=s.step_size,
+        steps=s.steps,
+        representation="gram",
+        watch=lambda z: (z[0] >= 0).logical_and(own_pairs).sum() / own_pairs.sum(),
+    )
     context.progress(0.9)
     tracked = from_updates(run.probes["slopes"][-1][0], train, s.step_size)
-    is_own = torch.sign(start.a.detach()).unsqueeze(1) == data.clusters.labels
-    own, other = tracked.features[is_own], tracked.features[~is_own]
+    growth, opposite = class_shares(tracked.features, signs, data.clusters.labels)
+    own = tracked.features[signs.unsqueeze(1) == data.clusters.labels]
+    with torch.no_grad():
+        margin = train.y * run.last(train.x)
+    found = spread_of(margin, train)
     row = {
         "kind": "summary",
-        "least_own": float(own.min()),
-        "largest_opposite": float(other.max()),
-        "lambda": float(own.mean()),
+        "lambda": growth,
         "lambda_spread": float(own.std() / own.mean()),
-        "opposite": float(other.abs().mean()),
-        **_margins(run.last, train),
+        "lambda_ratio": float(own.max() / own.min()),
+        "opposite": opposite,
+        "opposite_law": theory.opposite_share(s.positive, s.num_clusters, s.points, s.dim),
+        "balance": found["balance"],
+        "balance_law": theory.balance_slope(found["margin"]),
+        **_activation(torch.stack(run.probes["watched"])),
     }
     features = [
         {"kind": "feature", "neuron": r, "cluster": j, "coefficient": value}
@@ -49,39 +65,43 @@ def measure_decomposition(s: Setting, seed: int, context: Context) -> list[Row]:
     return [row, *features, *(premise.as_row() for premise in premises)]
 
 
-def _margins(net: TwoLayerNet, data: Dataset) -> Row:
-    """Margins of the training points, the ratio of their loss derivatives, and how many own neurons they activate."""
-    with torch.no_grad():
-        margin = data.y * net(data.x)
-        assert net.b is not None
-        active = data.x @ net.W.T + net.b >= 0
-    own = torch.sign(net.a.detach()) == data.y.unsqueeze(1)
-    slope = torch.sigmoid(-margin)
+def _activation(shares: Tensor) -> Row:
+    """Of the shares of own pairs (point, neuron) that are active at t = 0, 1, …: at t = 1, the least from then on, and since when all."""
+    partly = (shares < 1).nonzero()
     return {
-        "margin": float(margin.mean()),
-        "least_margin": float(margin.min()),
-        "margin_gap": float(margin.max() - margin.min()),
-        "derivative_ratio": float(slope.max() / slope.min()),
-        "own_active": float(active[own].double().mean()),
+        "own_active_first": float(shares[1]),
+        "own_active_least": float(shares[1:].min()),
+        "all_active_from": int(partly.max()) + 1 if len(partly) else 0,
     }
 
 
 CLAIMS_DECOMPOSITION = (
     of_4_5(
-        "balanced",
-        "Lemma 5.3",
-        "margins of training points are balanced, their gaps o(1): largest minus least margin",
-        summary("margin_gap"),
-        below(1.0),
-        note="o(1) read as below 1",
-    ),
-    of_4_5(
         "active",
         "Lemma 5.5",
-        "every training point activates all neurons of its class: share that is active",
-        summary("own_active"),
+        "every training point activates all neurons of its class at every t ≥ 1: least share that is active",
+        summary("own_active_least"),
         at_least(1.0),
         over="every seed",
+    ),
+    of_4_5(
+        "active-first",
+        "Lemma B.1",
+        "already after the first step: share that is active at t = 1",
+        summary("own_active_first"),
+        at_least(1.0),
+        over="every seed",
+        note=lambda rows: (
+            "all of them are, for good, from step"
+            f" {rows.of('summary').column('all_active_from').max():.0f} on at the latest"
+        ),
+    ),
+    ours(
+        "active-from",
+        "Lemma 5.5, sharp",
+        "it comes true a few steps later: the step from which all are active for good",
+        summary("all_active_from"),
+        at_most(5),
     ),
     of_4_5(
         "spread",
@@ -89,6 +109,21 @@ CLAIMS_DECOMPOSITION = (
         "coefficients of own features are close to each other: relative spread of λ over own clusters and neurons",
         summary("lambda_spread"),
         at_most(0.15),
+    ),
+    ours(
+        "balance",
+        "Lemma 5.3, sharp",
+        "they differ by the sizes of clusters: slope of margin differences on ln(|I_i|/|I_j|)",
+        summary("balance"),
+        between(0.95, 1.1),
+        note="the law is (q + e^q - 1)/(1 + e^q), 1.035 after 1000 steps, 1 in the end",
+    ),
+    ours(
+        "opposite",
+        "Section 5.3, step 2, sharp",
+        "what neurons unlearn of the other class: (opposite λ ÷ own λ) ÷ o, o = Φ(-o/s), s² = |J|(1+k/n)/d",
+        lambda rows: summary("opposite")(rows) / summary("opposite_law")(rows),
+        between(0.85, 1.2),
     ),
 )
 
@@ -137,9 +172,9 @@ def _claim(network: str) -> Claim:
 
 DECOMPOSITION = Experiment(
     id="feature-averaging/decomposition",
-    source="Li et al. 2025, Lemmas 5.1-5.5",
+    source="Li et al. 2025, Lemmas 5.1, 5.2 and 5.5",
     title="Every neuron is its start, plus features, plus memorised noise",
-    scales={"quick": [Setting()], "standard": [Setting(steps=1000)], "paper": [Setting(steps=1000)]},
+    scales=dict.fromkeys(SCALES, [Setting(steps=1000)]),
     measure=measure_decomposition,
     claims=CLAIMS_DECOMPOSITION,
     about=(

@@ -36,7 +36,7 @@ def measure(s: Split, seed: int, context: Context) -> list[Row]:
     context.progress(0.7)
     rows: list[Row] = []
     for name, net in (("two-class", two), ("k-class", fine)):
-        radii = bracket(net, data.test, gap=0.01)
+        radii = bracket(net, data.test, gap=0.01, boxes=1)
         rows.append(
             {
                 "kind": "radius",
@@ -77,6 +77,7 @@ def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Split
             positive=positive,
             negative=k - positive,
             points=40 * k,
+            per_class=k // 2,
             step_size=RATE,
             steps=20 * k,
             test_points=test_points,
@@ -98,7 +99,7 @@ SCALING = Experiment(
     measure=measure,
     claims=tuple(_claim(network, split) for split in CLASSES for network in ORDERS),
     about=(
-        "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, steps in proportion to k. Unequal: three"
-        " quarters of the clusters are positive."
+        "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, k neurons (m = k/2 of each sign, Assumption 4.3) and"
+        " steps in proportion to k. Unequal: three quarters of the clusters are positive."
     ),
 )

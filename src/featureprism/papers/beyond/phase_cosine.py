@@ -1,0 +1,221 @@
+"""Clusters that are not orthonormal: the radius of the pReLU flow against p and the cosine of the centres, and unequal sizes."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import inf, nan, sqrt
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from featureprism.attacks import minimal_radius, structured_starts
+from featureprism.context import Context, part
+from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample, sample_balanced
+from featureprism.experiment import Claim, Experiment, Rows, at_least, between
+from featureprism.geometry import unit_rows
+from featureprism.networks import (
+    BalancedWeights,
+    PolynomialReLU,
+    balanced,
+    gaussian_shape,
+    nudge_to_own_class,
+)
+from featureprism.papers.beyond.curves import crossing
+from featureprism.papers.gmm_flow.setting import NUDGE, Setting
+from featureprism.probes import cluster_masses, voronoi_region
+from featureprism.records import Dataset, Row, Trajectory
+from featureprism.seeds import generator_for
+from featureprism.theory import gmm_flow_phases as theory
+from featureprism.training import Loss, balanced_flow
+
+LOG_EPSILON = -12.0  # of the start
+AFTER = 40.0  # how long the flow is followed after its start has grown
+NEURONS_PER_CLUSTER = 2
+LEFT = 1.1  # times the radius of an average: from here on neurons have left it
+BELOW, ABOVE = 0.95, 1.5  # of the critical power: the cells that count as clearly on one side
+SOURCE = "beyond gmm-flow, Theorem 1"
+finding = partial(Claim, source=SOURCE, speaker="ours")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Centres(Setting):
+    """Unit centres with one cosine between any two; `smallest` is the share of its points that the last cluster of each class keeps."""
+
+    cosine: float
+    smallest: float = 1.0
+    positive: int = 3
+    negative: int = 3
+    alpha: float = 0.05
+
+
+def measure(s: Centres, seed: int, context: Context) -> list[Row]:
+    """One flow on such clusters: the 50 % radius ÷ half the way between two centres, and when each cluster was learned."""
+    labels = class_labels(s.positive, s.negative)
+    mu = equicorrelated_centres(
+        s.num_clusters, s.dim, 1.0, s.cosine, generator=generator_for("centres", seed)
+    )
+    clusters = GaussianClusters(mu, labels, s.alpha / sqrt(s.dim))
+    train = _thinned(sample_balanced(clusters, s.per_cluster, generator=generator_for("train", seed)), s)
+    test = sample(clusters, s.test_points, generator=generator_for("test", seed))
+    signs = labels.repeat(NEURONS_PER_CLUSTER)
+    shape = unit_rows(gaussian_shape(len(signs), s.dim, generator=generator_for("shape", seed)))
+    shape = nudge_to_own_class(shape, signs, mu, labels, NUDGE, generator=generator_for("nudge", seed))
+    t_end = (AFTER - LOG_EPSILON) / s.smallest
+    trajectory = balanced_flow(
+        balanced(shape, signs, LOG_EPSILON),
+        train.x,
+        train.y,
+        p=s.p,
+        loss=Loss("square", "per-cluster", s.num_clusters),
+        t_end=t_end,
+        record=np.linspace(0, t_end, 4 * round(t_end)).tolist() if s.smallest < 1 else (),
+        progress=part(context.progress, 0, 0.8),
+    )
+    net = trajectory.last.to_net(PolynomialReLU(s.p))
+    attacked = minimal_radius(net, test.x, test.y, starts=structured_starts(net, mu, labels), upper=1.0)
+    critical = theory.critical_power(s.cosine, s.positive, s.negative)
+    averaged = theory.averaged_radius(s.cosine, s.positive) / theory.best_radius(s.cosine)
+    return [
+        {
+            "kind": "cell",
+            "share": attacked.half / theory.best_radius(s.cosine),
+            "predicted_share": averaged if s.p < critical else 1.0,
+            "averaged_share": averaged,
+            "critical_power": critical,
+            "late": _late(trajectory, voronoi_region(shape, signs, mu, labels), s),
+        }
+    ]
+
+
+def _thinned(train: Dataset, s: Centres) -> Dataset:
+    """The training set with only some of the points of the last cluster of each class."""
+    few = torch.isin(train.cluster, torch.tensor([s.positive - 1, s.num_clusters - 1]))
+    position = torch.arange(len(train.x)) % s.per_cluster  # points are sorted by cluster
+    kept = ~few | (position < round(s.smallest * s.per_cluster))
+    return Dataset(train.x[kept], train.y[kept], train.cluster[kept], train.centres)
+
+
+def _late(trajectory: Trajectory[BalancedWeights], region: Tensor, s: Centres) -> float:
+    """When the mass of the last positive cluster passes ½ ÷ when that of the first does; NaN if one does not, or all are equal."""
+    masses = [cluster_masses(weights.log_norms, region, s.num_clusters) for weights in trajectory.snapshots]
+    grown = torch.stack(masses)[:, [0, s.positive - 1]] >= 0.5
+    if s.smallest == 1 or not bool(grown.any(dim=0).all()):
+        return nan
+    first, last = (float(trajectory.times[i]) for i in grown.int().argmax(dim=0).tolist())
+    return last / first
+
+
+def _map(rows: Rows) -> Rows:
+    return rows.of("cell", smallest=1.0)
+
+
+def _averaged(own: Rows) -> float:
+    """Share ÷ 1/√K₁ in the cells below the critical power, the one farthest from 1."""
+    cells = own.where(lambda row: row["p"] < BELOW * (row["critical_power"] or 0.0))
+    ratio = cells.column("share") / cells.column("averaged_share")
+    return float(ratio[np.abs(ratio - 1).argmax()]) if len(ratio) else nan
+
+
+def _separated(own: Rows) -> float:
+    """The least share in the cells well above the critical power."""
+    cells = own.where(lambda row: row["p"] >= ABOVE * (row["critical_power"] or inf))
+    return cells.column("share").min() if len(cells) else nan
+
+
+def _place(own: Rows) -> float:
+    """Where the share leaves that of an average by a tenth ÷ the critical power, mean over cosines that show it."""
+    places = []
+    for cells in own.groups("cosine").values():
+        level = LEFT * cells.column("averaged_share")[0]
+        found = crossing(cells.column("p"), cells.column("share"), level)
+        places.append(found / cells.column("critical_power")[0])
+    return float(np.nanmean(places)) if np.isfinite(places).any() else nan
+
+
+def best_power(cells: Rows) -> float:
+    """The power with the largest radius; NaN if one is missing."""
+    shares = cells.column("share")
+    return cells.column("p")[shares.argmax()] if np.isfinite(shares).all() else nan
+
+
+def _rise(own: Rows) -> float:
+    lines = sorted(own.groups("cosine").items())
+    return best_power(lines[-1][1]) / best_power(lines[0][1])
+
+
+CLAIMS = (
+    finding(
+        "averaged",
+        statement="below the predicted power neurons average their class: 50 % radius ÷ √((1-ρ)/(2K₁)), farthest from 1 over cells",
+        value=lambda rows: _map(rows).per_seed(_averaged),
+        bound=between(0.9, 1.1),
+    ),
+    finding(
+        "separated",
+        statement=f"from {ABOVE:g} times that power on they do not: least 50 % radius ÷ √((1-ρ)/2) over cells",
+        value=lambda rows: _map(rows).per_seed(_separated),
+        bound=at_least(0.85),
+    ),
+    finding(
+        "place",
+        statement="they leave the average where predicted: p at which the radius is a tenth above it ÷ the predicted power, mean over"
+        " cosines",
+        value=lambda rows: _map(rows).per_seed(_place),
+        bound=between(0.95, 1.25),
+    ),
+    finding(
+        "best-power",
+        statement="closer centres want larger powers: best p at the largest cosine ÷ at the smallest",
+        value=lambda rows: _map(rows).per_seed(_rise),
+        bound=at_least(1.5),
+    ),
+    finding(
+        "sizes",
+        statement="orthonormal clusters with fewer points are learned later in proportion: (time ÷ that of a full cluster) times the"
+        " share of points, farthest from 1",
+        value=lambda rows: (
+            rows.of("cell")
+            .where(lambda row: row["smallest"] < 1)
+            .per_seed(lambda own: _farthest_from_1(own.column("late") * own.column("smallest")))
+        ),
+        bound=between(0.9, 1.1),
+    ),
+    finding(
+        "sizes-radius",
+        statement="and as well: least 50 % radius ÷ √2/2 with unequal clusters",
+        value=lambda rows: rows.of("cell").where(lambda row: row["smallest"] < 1).least("share"),
+        bound=at_least(0.95),
+    ),
+)
+
+
+def _farthest_from_1(values: np.ndarray) -> float:
+    return float(values[np.abs(values - 1).argmax()])
+
+
+def _settings(dim: int, points: int, cosines: tuple[float, ...], powers: tuple[float, ...]) -> list[Centres]:
+    size = {"dim": dim, "per_cluster": points, "test_points": 8}
+    cells = [Centres(cosine=cosine, p=p, **size) for cosine in cosines for p in powers]
+    return [*cells, *(Centres(cosine=0.0, p=3.0, smallest=share, **size) for share in (0.5, 0.25))]
+
+
+PHASE_COSINE = Experiment(
+    id="beyond/phase-cosine",
+    source=SOURCE,
+    title="Which power separates centres that are not orthogonal",
+    scales={
+        "quick": _settings(40, 60, (0.0, 0.3, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 5.2, 9.0)),
+        "standard": _settings(200, 200, (0.0, 0.15, 0.3, 0.45, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 6.0, 9.0)),
+        "paper": _settings(
+            400, 400, (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 5.2, 6.0, 9.0, 12.0)
+        ),
+    },
+    measure=measure,
+    claims=CLAIMS,
+    about=(
+        "The flow of gmm-flow on K = 3+3 unit centres with the same cosine ρ between any two. The mean of a class stops being"
+        " where neurons go at the power p with (p-1)(1-ρ)c^(p-2) = K₁c^p - K₂c'^p (2 for orthogonal centres): below it the network"
+        " is as fragile as a linear one, however small the start; far above it as robust as possible, until p is so large that"
+        " noise counts. Two more flows have orthonormal centres and one cluster of each class with half or a quarter of the points."
+    ),
+)
