@@ -235,9 +235,9 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
     x = torch.randn(8, 5, generator=generator).double()
     with torch.no_grad():
         y = torch.where(readout(x) >= 0, 1.0, -1.0).double()
-    bracket = bracketed(readout, x, y)
+    bracket = bracketed(readout, x, y, max_cells=12)
     assert bool((bracket.certified > 0).all())
-    assert set(bracket.method) == {"lipschitz"}
+    assert set(bracket.method) <= {"lipschitz", "boxes"}
     directions = torch.randn(4000, 5, generator=generator).double()
     directions = directions / directions.norm(dim=1, keepdim=True)
     flipped = torch.isfinite(bracket.attacked)
@@ -256,7 +256,7 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
         right = twin(x).abs() > 1e-6
         labels = torch.where(twin(x) >= 0, 1.0, -1.0).double()
     exact = bracketed(twin, x[right], labels[right], gap=1e-3)
-    loose = bracketed(pair, x[right], labels[right])
+    loose = bracketed(pair, x[right], labels[right], max_cells=12)
     assert bool((loose.certified <= exact.attacked * (1 + 1e-9)).all())
     torch.testing.assert_close(loose.attacked, exact.attacked, rtol=1e-2, atol=0)
 

@@ -1,12 +1,12 @@
 """What the items of feature-amplification measure, against known truths."""
 
-import itertools
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize
 
 from featureprism.context import Context
 from featureprism.experiment import Rows
@@ -14,8 +14,8 @@ from featureprism.papers.feature_amplification.adversary import label_influence
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 from featureprism.papers.feature_amplification.baselines import ThreeLayers, lazy_outputs
 from featureprism.papers.feature_amplification.critical_constant import (
+    logistic_fit,
     on_every_edge,
-    rising,
     smallest_constant,
 )
 from featureprism.papers.feature_amplification.feature_change import CLAIMS as CLAIMS_3_2
@@ -205,29 +205,48 @@ def test_a_step_of_three_layers_is_the_gradient():
     torch.testing.assert_close(net.stepped(data.x, data.y, 0.5).W, net.W - 0.5 * W.grad)
 
 
-def shares(*pairs, conclusion="theorem"):
-    return Rows.gather(
-        {"kind": "share", "seed": 0, "runs": 20, "conclusion": conclusion, "constant": C, "share": share}
-        for C, share in pairs
-    )
+def shares(curve, constants, steps):
+    return [
+        {
+            "kind": "share",
+            "seed": 0,
+            "runs": 10_000,
+            "steps": steps,
+            "constant": C,
+            "share": curve(math.log(C)),
+        }
+        for C in constants
+    ]
 
 
-def test_the_smallest_constant_is_interpolated_on_the_log_scale():
-    assert smallest_constant(shares((16.0, 1.0), (4.0, 0.6))) == pytest.approx(8.0)
-    # 0.9 and 0.5 are out of order: together 0.7 at both
-    assert smallest_constant(shares((2.0, 0.0), (4.0, 0.9), (8.0, 0.5), (32.0, 0.9))) == pytest.approx(16.0)
-    assert smallest_constant(shares((2.0, 0.9))) == pytest.approx(2.0)
-    assert smallest_constant(shares((2.0, 0.7))) == math.inf
+def test_the_smallest_constant_is_where_a_logistic_curve_passes():
+    def curve(x):
+        return 1 / (1 + math.exp(-2 - 3 * (x - math.log(8))))
+
+    wanted = 8 * math.exp((math.log(4) - 2) / 3)
+    rows = shares(curve, (4.0, 6.0, 9.0, 12.0), 2)
+    assert smallest_constant(Rows.gather(rows)) == pytest.approx(wanted, rel=1e-3)
+    # it does not get there before the number of steps jumps, and is above the level from then on
+    low = shares(lambda x: curve(x) / 2, (4.0, 6.0, 9.0, 12.0), 2)
+    high = shares(lambda _: 0.95, (16.0, 20.0), 3)
+    assert smallest_constant(Rows.gather(low + high)) == 16.0
+    assert smallest_constant(Rows.gather(low)) == math.inf
+    assert smallest_constant(Rows.gather(high)) == 16.0
 
 
-def test_the_nearest_rising_sequence_by_brute_force(generator):
-    values = torch.rand(5, generator=generator).double().numpy()
-    grid = np.linspace(0, 1, 11)
-    best = min(itertools.combinations_with_replacement(grid, 5), key=lambda y: ((values - y) ** 2).sum())
-    found = rising(values)
-    assert (np.diff(found) >= 0).all()
-    assert ((values - found) ** 2).sum() <= ((values - best) ** 2).sum() + 1e-12
-    np.testing.assert_allclose(found, best, atol=0.11)
+def test_a_logistic_fit_is_the_most_likely(generator):
+    x = np.linspace(0, 2, 6)
+    share = torch.rand(6, generator=generator).double().numpy()
+    runs = np.full(6, 30.0)
+    height, slope = logistic_fit(x, share, runs)
+
+    def loss(height, slope):
+        chance = 1 / (1 + np.exp(-height - slope * x))
+        k, n = share * runs + 0.5, runs + 1
+        return -(k * np.log(chance) + (n - k) * np.log(1 - chance)).sum() + 1e-3 * slope**2 / 2
+
+    least = minimize(lambda b: loss(*b), [0.0, 0.0], tol=1e-10)
+    assert (height, slope) == pytest.approx(tuple(least.x), abs=1e-4)
 
 
 @pytest.mark.parametrize("C", [3.0, 4.0, 7.3, 16.0, 24.0])

@@ -62,7 +62,10 @@ def test_where_averaging_ends():
         )
 
     assert last_that_averages(rows(0.99, 0.95, 0.5)).tolist() == [0.1]
-    assert math.isnan(last_that_averages(rows(0.5, 0.5, None))[0])
+    assert last_that_averages(rows(0.99, 0.5, 0.95)).tolist() == [
+        0.01
+    ]  # what averages again beyond does not count
+    assert math.isnan(last_that_averages(rows(0.5, 0.95, None))[0])
 
 
 def test_radii_are_in_units_of_the_critical_one_and_withheld_when_the_attack_is_blind():

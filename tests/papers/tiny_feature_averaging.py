@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
+from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.approach import THEOREM_4_6, size
 from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
@@ -10,6 +11,7 @@ from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FI
 from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
 from featureprism.papers.feature_averaging.regime import REGIME, Regime
 from featureprism.papers.feature_averaging.scaling import SCALING, Split
+from featureprism.papers.feature_averaging.second_layer import SECOND_LAYER
 from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_7
 
 SIZES = {"dim": 100, "points": 40, "steps": 10, "step_size": 0.03, "test_points": 1}
@@ -25,6 +27,7 @@ VARIED = {
 SINGLE = (
     *(FIGURE_1, FIGURE_2, FIGURE_3, *ABLATIONS),
     *(THEOREM_4_5, THEOREM_4_7, PROPOSITION_4_8, LEMMA_5_3, DECOMPOSITION, DYNAMICS),
+    *(APPENDIX, SECOND_LAYER),
 )
 
 TINY: dict[str, list] = {

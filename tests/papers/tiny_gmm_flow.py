@@ -33,7 +33,7 @@ _DESCENT = {
 TINY = {
     "gmm-flow/figure-2": _tiny("figure-2", max_cells=1, **_MODEL),
     "gmm-flow/figure-2-one-start": _tiny("figure-2-one-start", max_cells=1, **_MODEL | {"width": 8}),
-    "gmm-flow/figure-7-recipes": _tiny("figure-7-recipes", **_MODEL | {"width": 8})[1:2],
+    "gmm-flow/figure-7-recipes": _tiny("figure-7-recipes", **_MODEL | {"epochs": 200})[1::3],
     "gmm-flow/figure-4": _tiny(
         "figure-4", dim=40, per_cluster=5, positive=2, negative=2, width=8, num_times=5
     ),

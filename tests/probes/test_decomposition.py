@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.networks import ReLU, voting_start
+from featureprism.networks import ReLU, grouped_start, voting_start
 from featureprism.probes import by_least_squares, from_updates
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
@@ -53,3 +53,27 @@ def test_tracked_coefficients_are_the_lemma_and_the_direct_solve():
     many = sample(clusters, 80, generator=generator_for("many", 0))
     with pytest.raises(ValueError, match="not unique"):
         by_least_squares(W, net.W.detach(), many)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_the_decomposition_of_a_k_class_network_is_exact(group, generator):
+    """Lemma C.6 and Corollary C.8: the same coefficients, with ℓ'_{i,s} = p_s(x_i) - 1(c(i) = s), step by step."""
+    clusters = orthogonal_clusters(60, 2, 2, 1.0, generator=generator_for("centres", 0))
+    data = sample(clusters, 12, generator=generator_for("train", 0))
+    net = grouped_start(4, group, 60, 0.05, generator=generator)
+    run = first_layer_descent(net, data.x, data.cluster, step_size=0.05, steps=8, record=range(8))
+    tracked = from_updates(run.probes["slopes"][-1][0], data, 0.05)
+    start, last = (n.W.detach().flatten(0, 1) for n in (net, run.last))
+    torch.testing.assert_close(tracked.weights(start, data), last)
+    # Corollary C.8 by hand
+    features = torch.zeros(4 * group, 4).double()
+    for step in run.snapshots[:-1]:
+        p = step(data.x).detach().softmax(dim=1)
+        for s in range(4):
+            for r in range(group):
+                for i in range(12):
+                    j = int(data.cluster[i])
+                    if float(step.W[s, r].detach() @ data.x[i]) >= 0:
+                        slope = float(p[i, s]) - float(j == s)
+                        features[s * group + r, j] -= 0.05 / (12 * group) * slope * 60
+    torch.testing.assert_close(tracked.features, features)

@@ -160,3 +160,52 @@ def test_activations_of_a_start_are_uniform_shares(generator):
     assert theory.printed_activation_chance(s) == pytest.approx(1 - 3**-0.01)
     assert theory.start_events_chance(s) == pytest.approx(1 - 2 / 27, abs=1e-9)
     assert theory.sample_events_chance(replace(s, dim=59049, points=2187)) > 1 - 1e-12
+
+
+def test_derivatives_of_many_classes_obey_their_lemma(generator):
+    """Lemma C.18: own logits q ≥ 0, all others between 0 and ε."""
+    k, epsilon = 6, 0.1
+    own = 4 * torch.rand(300, generator=generator).double()
+    others = epsilon * torch.rand(300, k - 1, generator=generator).double()
+    slope = 1 - own.exp() / (own.exp() + others.exp().sum(dim=1))
+    for i in range(0, 300, 2):
+        a, b = (i, i + 1) if own[i] >= own[i + 1] else (i + 1, i)
+        low, high = theory.multi_class_ratio_bounds(float(own[a] - own[b]), k, epsilon)
+        assert low <= float(slope[b] / slope[a]) <= high
+
+
+def test_statements_of_the_appendix_name_their_lemmas():
+    found = dict.fromkeys(
+        [
+            "least_noise",
+            "most_noise",
+            "cluster_sum_gap",
+            "sum_gap",
+            "gap",
+            "cluster_derivative_ratio",
+            "derivative_ratio",
+            "own_active",
+            "opposite_feature",
+            "opposite_noise",
+            "largest_bias",
+            "feature_error",
+            "noise_error",
+            "point_error",
+            "sum_error",
+            "noise_ratio",
+            "margin_above",
+            "margin_below",
+            "slope_above",
+            "slope_below",
+            "least_feature",
+            "most_feature",
+            "feature_ratio",
+        ],
+        1.0,
+    )
+    statements = {p.id: p for p in theory.lemma_b(BASELINE, 1000, found)}
+    assert statements["lemma-b-7.4"].required == pytest.approx(65 * theory.epsilon(BASELINE))
+    assert statements["lemma-b-7.4"].source == "Lemma B.7"
+    assert statements["lemma-b-20-least"].source == "Lemma B.20"
+    assert statements["lemma-b-23-most"].required == pytest.approx(4 * math.log(1001))
+    assert all(p.holds is not None for p in statements.values())

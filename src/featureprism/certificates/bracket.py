@@ -57,7 +57,8 @@ def margin_radius(
     Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). The two-class read-out of a grouped
-    network: the attack, a Lipschitz bound and boxes of class scores. Every certificate has passed the checker. Other modules: the attack, and
+    network: the attack, a Lipschitz bound and boxes of class scores. Every certificate has passed the checker. Other modules:
+    the attack, and
     y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".

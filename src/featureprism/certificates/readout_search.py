@@ -1,13 +1,17 @@
 """Proving a radius for the two-class read-out of a k-class network: boxes of class scores, a separable bound on each.
 
-Class j is seen through its score u_j = ⟨v_j, x + δ⟩, v_j the mean of its h neurons. Own logits f_j ≥ [u_j]₊, rivals f_l ≤ G_l(u_l), where G_l(u) = u
-from A_l on, [u]₊ + ε_l below it and 0 below -B_l; for h = 1 that is [u]₊. y f = P - N, the log-sum-exps (or maxima) of own and rival logits:
+Class j is seen through its score u_j = ⟨v_j, x + δ⟩, v_j the mean of its h neurons. Own logits f_j ≥ [u_j]₊, rivals f_l ≤
+G_l(u_l), where G_l(u) = u
+from A_l on, [u]₊ + ε_l below it and 0 below -B_l; for h = 1 that is [u]₊. y f = P - N, the log-sum-exps (or maxima) of own and
+rival logits:
 
     P ≥ Σ_own π_j f_j + entropy(π),  Σπ ≤ 1;     N ≤ ln S - 1 + (1/S) Σ_rivals e^f_l for any S > 0;     one rival at a time for maxima.
 
-For any α with δ̄ = Σ α_j v_j, ½‖δ‖² = ⟨δ̄, δ⟩ - ½‖δ̄‖² + ½‖δ - δ̄‖² and ‖δ - δ̄‖² ≥ Σ_j D_j (u_j - ū_j)² as long as Σ_j D_j v_j v_jᵀ ≤ I. So every δ that
+For any α with δ̄ = Σ α_j v_j, ½‖δ‖² = ⟨δ̄, δ⟩ - ½‖δ̄‖² + ½‖δ - δ̄‖² and ‖δ - δ̄‖² ≥ Σ_j D_j (u_j - ū_j)² as long as Σ_j D_j v_j
+v_jᵀ ≤ I. So every δ that
 flips, with scores in a box, has ½‖δ‖² ≥ ½‖δ‖² + τ(P - N) ≥ a constant plus a sum of functions of one score each, whose least values are
-found one by one. At the shortest flip of the box, with its own multiplier, softmax and S, nothing is lost; elsewhere boxes are cut where
+found one by one. At the shortest flip of the box, with its own multiplier, softmax and S, nothing is lost; elsewhere boxes are
+cut where
 the score that makes a function least is not that of the flip.
 """
 

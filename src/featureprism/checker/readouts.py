@@ -1,4 +1,5 @@
-"""The checker's word on read-outs: boxes of class scores, every number enclosed with its rounding (see readout_search.py for the bound).
+"""The checker's word on read-outs: boxes of class scores, every number enclosed with its rounding (see readout_search.py for the
+bound).
 
 Nothing of the search is believed but cuts and free parameters: α, τ ≥ 0, ln S and weights π ≥ 0 with Σπ ≤ 1. As logits are not
 negative, P ≥ Σ π_j f_j - Σ π_j ln π_j + ln Σπ for log-sum-exp, and P ≥ Σ π_j f_j for maxima.

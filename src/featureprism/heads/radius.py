@@ -27,6 +27,6 @@ def head_radius(
     **effort: Any,
 ) -> RadiusBracket:
     """The bracket of every point against all rivals; points that another class already wins or ties have radius 0."""
-    options = {"seconds_per_point": inf, "max_cells": MAX_CELLS, **effort}
+    effort = Effort(2, gap, seconds_per_point, max_cells)
     scores = net.margin(1, 0) if net.num_classes == 2 else net
-    return bracket_classifier(Classifier(scores), x, y, Effort(**options), progress=progress)
+    return bracket_classifier(Classifier(scores), x, y, effort, progress=progress)

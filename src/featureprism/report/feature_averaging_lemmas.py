@@ -63,8 +63,31 @@ def premises(rows: Rows) -> Figure:
     return figure
 
 
+def layers(rows: Rows) -> Figure:
+    """Cosines, radii and gaps of networks with a second layer that stays and one that moves."""
+    figure, (axes,) = panels(1, width=4.2, height=2.6)
+    names = {
+        "share": "cosine ÷ law",
+        "radius": "radius ÷ √(d/k)",
+        "gap": "gap to f_FA",
+        "votes_moved": "votes moved",
+    }
+    for shift, (colour, part) in enumerate(zip(COLOURS, ("first", "both"), strict=False)):
+        own = rows.of("summary", layers=part)
+        for position, name in enumerate(names):
+            value = own.column(name).mean()
+            axes.barh(
+                position + 0.35 * shift, value, color=colour, height=0.3, label=part if not position else None
+            )
+    axes.set_yticks([position + 0.17 for position in range(len(names))], list(names.values()), fontsize=8)
+    axes.legend(title="layers trained", fontsize=8)
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-averaging/theorem-4-6": approach,
     "feature-averaging/lemma-5-3": margins,
     "feature-averaging/regime": premises,
+    "feature-averaging/appendix": premises,
+    "feature-averaging/second-layer": layers,
 }

@@ -6,6 +6,7 @@ imply; bounds that say nothing at a given size are marked vacuous by the one who
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -153,7 +154,8 @@ def printed_activation_chance(s: Setting) -> float:
 def activation_chance(s: Setting) -> float:
     """(1 - 1/(3m²))^(2mk), the probability of the event of Proposition A.12; it tends to e^(-2/3) = 0.51 for m = k, not to 1.
 
-    A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m neurons and k
+    A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m
+    neurons and k
     clusters, each below 1/(3m²) with that probability. The proof takes the least ⟨w, μ_j⟩ over neurons for one cluster, not for all.
     """
     m, k = s.per_class, s.num_clusters
@@ -241,6 +243,54 @@ def derivative_ratio_bounds(large: float, small: float) -> tuple[float, float]:
     return math.exp((large - small) / 2), math.exp(large - small)
 
 
+def multi_class_ratio_bounds(gap: float, num_classes: int, epsilon: float) -> tuple[float, float]:
+    """((e^Δ + k - 1)/k)/(1 + 2ε) ≤ ℓ'_j/ℓ'_i ≤ e^Δ(1 + 2ε), Δ = q_i - q_j ≥ 0. Lemma C.18: q_j ≥ 0, other logits in [0, ε], ε ≤ 1."""
+    k = num_classes
+    return (math.exp(gap) + k - 1) / k / (1 + 2 * epsilon), math.exp(gap) * (1 + 2 * epsilon)
+
+
+def lemma_b(s: Setting, steps: int, found: Mapping[str, float]) -> list[Premise]:
+    """What Lemmas B.7 and B.10 to B.24 say after `steps` steps, with ε as printed, beside what was found (see `papers`)."""
+    e, k, n, T = epsilon(s), s.num_clusters, s.points, steps
+    grown = math.log(T * s.step_size), math.log(T + 1)
+    statements = [
+        ("b-7.1-least", "σ of own points, from below", "least_noise", ">=", k / (2 * n) * grown[0]),
+        ("b-7.1-most", "σ of own points, from above", "most_noise", "<=", 2 * k / n * grown[1]),
+        ("b-7.2", "gap of q̂ within a cluster", "cluster_sum_gap", "<=", 5 * e),
+        ("b-7.3", "gap of q̂", "sum_gap", "<=", 63 * e),
+        ("b-7.4", "gap of margins", "gap", "<=", 65 * e),
+        ("b-7.5", "ratio of derivatives within a cluster", "cluster_derivative_ratio", "<=", 1 + 14 * e),
+        ("b-7.6", "ratio of derivatives", "derivative_ratio", "<=", 1 + 130 * e),
+        ("b-7.7", "share of own neurons that are active", "own_active", ">=", 1.0),
+        ("b-7.8-features", "|λ| of the other class", "opposite_feature", "<=", e),
+        ("b-7.8-noise", "|σ| of the other class", "opposite_noise", "<=", 2 * e),
+        ("b-10", "|b|", "largest_bias", "<=", e / 6),
+        ("b-11", "|⟨w, μ_j⟩ - λ_j|", "feature_error", "<=", e / 6),
+        ("b-12", "|⟨w, ξ_i⟩ - σ_i|", "noise_error", "<=", e / 6),
+        ("b-13", "|⟨w, x_i⟩ - λ_c(i) - σ_i|", "point_error", "<=", e / 3),
+        ("b-14", "|q - q̂|", "sum_error", "<=", e),
+        ("b-19", "ratio of own σ", "noise_ratio", "<=", 1 + 200 * e),
+        ("b-20-least", "q - (n/2k)σ", "margin_above", ">=", -2 * e),
+        ("b-20-most", "q - (2n/k)σ", "margin_below", "<=", 2 * e),
+        ("b-21-least", "ln(-yℓ') + (2n/k)σ", "slope_above", ">=", -math.log(3)),
+        ("b-21-most", "ln(-yℓ') + (n/2k)σ", "slope_below", "<=", math.log(2)),
+        ("b-23-least", "own λ, from below", "least_feature", ">=", grown[0] / 4),
+        ("b-23-most", "own λ, from above", "most_feature", "<=", 4 * grown[1]),
+        ("b-24", "ratio of own λ", "feature_ratio", "<=", 1 + 204 * e),
+    ]
+    return [
+        Premise(
+            f"lemma-{id}",
+            name,
+            found[field],
+            relation,
+            required,
+            f"Lemma {id.split('-')[0].upper()}.{id.split('-')[1].split('.')[0]}",
+        )
+        for id, name, field, relation, required in statements
+    ]
+
+
 def partial_radius(dim: int, per_label: float) -> float:
     """√(d/2s), where a network with one label for every s clusters breaks: each label averages the features of its s clusters.
 
@@ -325,7 +375,7 @@ def correlated_cosine(s: Setting, cosine: float) -> float:
 
 
 def correlated_radius(dim: int, num_clusters: int, cosine: float) -> float:
-    """√((1-c)d/k), where Σ y_j μ_j flips an averaging network on centres with equal cosines c, equal classes: ‖Σ y_j μ_j‖² = dk(1-c)."""
+    """√((1-c)d/k), where Σ y_j μ_j flips an averaging network, centres with equal cosines c, equal classes: ‖Σ y_j μ_j‖² = dk(1-c)."""
     return math.sqrt((1 - cosine) * dim / num_clusters)
 
 

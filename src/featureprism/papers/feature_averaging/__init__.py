@@ -2,6 +2,7 @@
 
 from featureprism.experiment import Paper
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
+from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.approach import THEOREM_4_6
 from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
@@ -12,6 +13,7 @@ from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_
 from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
 from featureprism.papers.feature_averaging.regime import REGIME
 from featureprism.papers.feature_averaging.scaling import SCALING
+from featureprism.papers.feature_averaging.second_layer import SECOND_LAYER
 from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_7
 
 PAPER = Paper(
@@ -33,7 +35,9 @@ PAPER = Paper(
         PROPOSITION_4_8,
         LEMMA_5_3,
         DECOMPOSITION,
+        APPENDIX,
         REGIME,
+        SECOND_LAYER,
         DYNAMICS,
         SCALING,
     ),

@@ -136,7 +136,8 @@ CLAIMS = (
     ours(
         "floor",
         "Theorem 4.6, sharp",
-        "the floor is what neurons unlearn of the other class: (opposite λ ÷ own λ) ÷ o, o = Φ(-o/s), s² = |J|(1+k/n)/d, mean over sizes",
+        "the floor is what neurons unlearn of the other class: (opposite λ ÷ own λ) ÷ o, o = Φ(-o/s), s² = |J|(1+k/n)/d, mean"
+        " over sizes",
         lambda rows: rows.of("gap").per_seed(
             lambda run: float((run.column("opposite") / run.column("floor")).mean())
         ),

@@ -66,7 +66,7 @@ def measure_decomposition(s: Setting, seed: int, context: Context) -> list[Row]:
 
 
 def _activation(shares: Tensor) -> Row:
-    """Of the shares of own pairs (point, neuron) that are active at t = 0, 1, …: at t = 1, the least from then on, and since when all."""
+    """Of the shares of own pairs (point, neuron) active at t = 0, 1, …: at t = 1, the least from then on, and since when all."""
     partly = (shares < 1).nonzero()
     return {
         "own_active_first": float(shares[1]),
@@ -174,7 +174,7 @@ DECOMPOSITION = Experiment(
     id="feature-averaging/decomposition",
     source="Li et al. 2025, Lemmas 5.1, 5.2 and 5.5",
     title="Every neuron is its start, plus features, plus memorised noise",
-    scales=dict.fromkeys(SCALES, [Setting(steps=1000)]),
+    scales={scale: [Setting(steps=1000)] for scale in SCALES},
     measure=measure_decomposition,
     claims=CLAIMS_DECOMPOSITION,
     about=(

@@ -189,7 +189,8 @@ CLAIMS = (
     _of_regime(
         "start-events",
         "Proposition A.10",
-        "lengths and biases of the start are as they should be, with probability 1 - 4md^(-ln d) - 2/m³ (0.93 at m = 3): share of seeds",
+        "lengths and biases of the start are as they should be, with probability 1 - 4md^(-ln d) - 2/m³ (0.93 at m = 3): share of"
+        " seeds",
         "proposition-a-10_hold",
         at_least(0.93),
     ),
@@ -204,7 +205,8 @@ CLAIMS = (
     ours(
         "activated-law",
         "Proposition A.12, sharp",
-        "shares of clusters are uniform in [0, 1], so it happens with probability (1-1/(3m²))^(2mk), e^(-2/3) for m = k large: measured ÷ that",
+        "shares of clusters are uniform in [0, 1], so it happens with probability (1-1/(3m²))^(2mk), e^(-2/3) for m = k large:"
+        " measured ÷ that",
         lambda rows: summary("activated")(rows) / summary("activation_law")(rows),
         between(0.75, 1.25),
     ),
@@ -217,7 +219,8 @@ REGIME = Experiment(
     measure=measure,
     claims=CLAIMS,
     about=(
-        "Every size is the least that Assumption 4.3 allows with constants 1. The sample is drawn in coordinates of its own span, exact in"
+        "Every size is the least that Assumption 4.3 allows with constants 1. The sample is drawn in coordinates of its own span,"
+        " exact in"
         " law; the first steps are taken one by one, later ones in lumps of a twentieth of all before, until T = 1/η = 3²⁰. Smaller"
         " sizes can check the conclusions; this one has the premises."
     ),

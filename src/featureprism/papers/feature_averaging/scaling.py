@@ -99,7 +99,8 @@ SCALING = Experiment(
     measure=measure,
     claims=tuple(_claim(network, split) for split in CLASSES for network in ORDERS),
     about=(
-        "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, k neurons (m = k/2 of each sign, Assumption 4.3) and"
+        "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, k neurons (m = k/2 of each sign,"
+        " Assumption 4.3) and"
         " steps in proportion to k. Unequal: three quarters of the clusters are positive."
     ),
 )
