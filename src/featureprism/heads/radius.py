@@ -1,7 +1,6 @@
 """The robust radius of a head: the least over all rivals of the radius of one margin."""
 
 from math import inf
-from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -23,8 +22,10 @@ def head_radius(
     x: Float[Tensor, "n d"],
     y: Int[Tensor, " n"],
     *,
+    gap: float = 0.01,
+    seconds_per_point: float = inf,
+    max_cells: int = MAX_CELLS,
     progress: Progress = silent,
-    **effort: Any,
 ) -> RadiusBracket:
     """The bracket of every point against all rivals; points that another class already wins or ties have radius 0."""
     effort = Effort(2, gap, seconds_per_point, max_cells)
