@@ -97,7 +97,7 @@ def test_every_route_gives_the_same_bracket(route, task, direct, tmp_path):
 def test_a_loop_over_rivals_gives_the_same_bracket(task, direct):
     W, b, V, c, x, y = task
     net = ScoreNet(*(torch.from_numpy(a) for a in (W, V, b, c)), activation=ReLU())
-    for i, own in ((0, int(y[0])), (5, int(y[5]))):
+    for i, own in ((5, int(y[5])),):
         point, one = torch.from_numpy(x[i : i + 1]), torch.ones(1).double()
         loop = [fp.robust_radius(net.margin(own, r), point, one, **CELLS) for r in range(10) if r != own]
         assert min(float(a.attacked) for a in loop) == pytest.approx(float(direct.attacked[i]), rel=1e-6)

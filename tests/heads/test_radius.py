@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits, make_blobs
 
-from featureprism.certificates import robust_radius
+from featureprism.certificates import margin_radius
 from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
 
 
@@ -44,7 +44,7 @@ def test_the_radius_is_the_least_over_all_rivals():
     for i in range(2):
         own = int(y[i])
         pairs = [
-            robust_radius(
+            margin_radius(
                 head.net_.margin(own, c),
                 torch.as_tensor(X[i : i + 1]),
                 torch.ones(1).double(),

@@ -100,13 +100,13 @@ def test_a_file_that_is_no_store_is_refused(tmp_path, capsys):
 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
-    spec, out = write_spec(tmp_path, "slow", seconds=0.2), tmp_path / "out"
+    spec, out = write_spec(tmp_path, "slow", seconds=0.5), tmp_path / "out"
     process = command("sweep", spec, "--out", out, "--workers", 1, start_new_session=True)
     wait_for(lambda: finished(out) >= 2, process)
     while process.poll() is None:
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does, to the whole group
         with suppress(subprocess.TimeoutExpired):
-            process.wait(3)  # Python may lose one that comes inside a callback: people press again
+            process.wait(1)  # Python may lose one that comes inside a callback: people press again
     told, _ = process.communicate()
     assert process.returncode == 130, told
     assert "the same command goes on" in told

@@ -261,5 +261,12 @@ def _digest(question: Question) -> str:
     """A hash of the files and the options."""
     digest = hashlib.sha256(f"{question.normalise, question.num_points, question.seen}".encode())
     for path in (question.embeddings, question.head):
-        digest.update(b"" if path is None else path.read_bytes())
+        digest.update(b"" if path is None else _content(path))
     return digest.hexdigest()[:16]
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"Cannot read {path}: {error.strerror or error}.") from error
