@@ -17,7 +17,7 @@ ten = grouped_start(k, 1, dim, 1e-5, generator=fp.generator_for("ten", 0))
 ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last
 
 for name, net in (("two labels", two), ("ten labels", BinaryReadout(ten, clusters.labels))):
-    bracket = fp.robust_radius(net, test.x, test.y)
+    bracket = fp.robust_radius(net, test.x, test.y, gap=0.03, max_cells=4)
     low, high = bracket.certified.median() / math.sqrt(dim), bracket.attacked.median() / math.sqrt(dim)
     print(f"{name}: 50 % radius between {low:.3f} and {high:.3f} √d")
 print(
