@@ -70,16 +70,6 @@ def purification(rows: Rows) -> Figure:
     return figure
 
 
-def strict(rows: Rows) -> Figure:
-    """Accuracies without conditioning, between floor and ceiling."""
-    figure, (axes,) = panels(1, width=6.0, height=2.6)
-    measured = rows.of("network").distinct("stage")
-    stages = [stage for stage in STAGES if stage in measured]
-    groups = network_means(rows, stages, {"no attack": "clean", "all attacks": "worst"})
-    bars(axes, [STAGES[stage] for stage in stages], groups, "accuracy")
-    return figure
-
-
 def figure_3(rows: Rows) -> Figure:
     """The three units, and the accuracy of their classifiers against noise."""
     figure, (left, right) = panels(2, width=3.6, height=2.9)
@@ -251,7 +241,6 @@ def gradient_masking(rows: Rows) -> Figure:
 
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/purification": purification,
-    "feature-purification/strict": strict,
     "feature-purification/figure-3": figure_3,
     "feature-purification/figure-8": figure_8,
     "feature-purification/figure-9": figure_9,
