@@ -71,7 +71,7 @@ class LaterTickets(NamedTuple):
 
 
 def later_tickets(
-    W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, beta: float, few: int = 20
+    W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, beta: float, few: float = 20
 ) -> LaterTickets:
     """The sets of Definition B.3: winners stand at |A_ij| ≥ 2√k b, so that the least signal opens them twice."""
     A, sign = _correlations(W, coding)

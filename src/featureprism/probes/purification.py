@@ -50,7 +50,7 @@ LARGE = 0.5  # of the largest coefficient of all neurons: a neuron above it is l
 class LargeNeurons(NamedTuple):
     """Over the neurons whose own coefficient α is large: how many, mean of α, of the rest of them β, and of β/α. Theorem 5.2(2)."""
 
-    count: int
+    number: int
     alpha: float
     beta: float
     ratio: float

@@ -74,7 +74,7 @@ def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
         "pure_neurons": int(pure.sum()),
         "features_covered": len(features.unique()),
         "firing": float(fires.mean()),
-        "large_neurons": large.count,
+        "large_neurons": large.number,
         "alpha": large.alpha,
         "beta": large.beta,
         "kappa_large": large.ratio * scale,

@@ -17,6 +17,7 @@ from featureprism.experiment import (
     under,
 )
 from featureprism.experiment.rows import number
+from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     BROKEN,
     LEARNED,
@@ -37,7 +38,6 @@ from featureprism.papers.feature_purification.setting import (
     start,
     trained,
 )
-from featureprism.networks import SymmetricNet
 from featureprism.probes import lottery
 from featureprism.probes import purification as probes
 from featureprism.records import Row
@@ -105,7 +105,13 @@ def _sizes_note(key: str) -> Callable[[Rows], str]:
 
 
 def _law(
-    name: str, source: str, statement: str, key: str, bound: Bound, regime: tuple[str, ...], speaker: str = "paper"
+    name: str,
+    source: str,
+    statement: str,
+    key: str,
+    bound: Bound,
+    regime: tuple[str, ...],
+    speaker: str = "paper",
 ) -> Claim:
     """An exponent in d."""
     statement = f"{statement}: exponent in d"
@@ -234,7 +240,7 @@ SCALING = Experiment(
     claims=CLAIMS,
     family=FAMILY,
     about=(
-        "The main battery at growing d with k = d^0.36 (rounded), m = 3d, and every rate as the theorems have it: λ, the bias growth and"
-        " σ_0 ∝ 1/d, caps of the bias and the radius ∝ 1/√k, times ∝ d. Exponents are slopes of logarithms, with intervals over seeds."
+        "The main battery at growing d with k = d^0.36 (rounded), m = 3d, and every rate as the theorems have it: λ, the bias growth"
+        " and σ_0 ∝ 1/d, caps of the bias and the radius ∝ 1/√k, times ∝ d. Exponents are slopes of logarithms, with intervals over seeds."
     ),
 )

@@ -116,7 +116,9 @@ def _printed(name: str) -> Callable[[Rows], Values]:
 
 def _rate_note(rows: Rows) -> str:
     parts = rows.of("rate").groups("share")
-    told = ", ".join(f"{part.column('c_b').mean():.2g}: {part.column('covered').mean():.2f}" for part in parts.values())
+    told = ", ".join(
+        f"{part.column('c_b').mean():.2g}: {part.column('covered').mean():.2f}" for part in parts.values()
+    )
     return f"share of features covered by c_b: {told}"
 
 
@@ -124,7 +126,7 @@ CLAIMS = (
     Claim(
         "small",
         "finding",
-        "c_b stops being small at the rate of a winner, (d/2) E[y sign(w*_j) z_j 1{|z_j| = 1}]: where half of the features are lost ÷ that",
+        "half of the features are lost at c_b = the rate of a winner, (d/2) E[y sign(w*_j) z_j 1{|z_j| = 1}]: c_b ÷ it",
         half_share,
         between(0.5, 2.0),
         speaker="ours",
@@ -144,7 +146,9 @@ CLAIMS = (
         "tickets",
         "finding",
         "what is won is what begins above the bias: share of features won ÷ 1 - (1 - Φ(-√(c1 ln d)))^m",
-        lambda rows: rows.of("printed", name="small").per_seed(lambda own: own[0]["covered"] / own[0]["predicted"]),
+        lambda rows: rows.of("printed", name="small").per_seed(
+            lambda own: own[0]["covered"] / own[0]["predicted"]
+        ),
         between(0.5, 1.5),
         speaker="ours",
         premises=under(*LEARNED),

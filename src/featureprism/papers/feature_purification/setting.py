@@ -78,7 +78,7 @@ class Training(Data, theory.Setting):
     smoothing: float = 0.05  # σ_ρ in units of b
     penalty: float = 0.07  # λ in units of 1/d
     step_size: float = 3.0
-    step_per_bias: float = 10.0  # the step is at most this times b·d
+    step_per_bias: float = 0.2  # the step is at most this times b·d
     steps: int = 800
     batch: int = 500
     adversarial_steps: int = 250
@@ -125,7 +125,8 @@ class Setting(Training):
 def in_regime(dim: int, **changes: Any) -> Setting:
     """Assumption 2.1 at one size, everything else at the rates of the theorems.
 
-    k = d^0.36, m = 3d, σ_0 ∝ 1/d, λ ∝ 1/d, steps ∝ d (so that as many of them take a time ∝ d), caps of b and τ ∝ 1/√k.
+    k = d^0.36, m = 3d, σ_0 ∝ 1/d, λ ∝ 1/d, steps ∝ d (so that as many of them take a time ∝ d) and batches ∝ d (or their noise would
+    grow with the steps), caps of b and τ ∝ 1/√k.
     """
     k = round(dim**SPARSITY_EXPONENT)
     rates: dict[str, Any] = {
@@ -134,6 +135,7 @@ def in_regime(dim: int, **changes: Any) -> Setting:
         "width": 3 * dim,
         "start": 0.5 / dim,
         "step_size": 0.03 * dim,
+        "batch": 5 * dim,
         "radius": round(RADIUS_OVER_CAP * Training.bias_cap / math.sqrt(k), 3),
     }
     return Setting(**(rates | changes))

@@ -70,7 +70,7 @@ def _of_dense(key: str) -> Callable[[Rows], Values]:
 
 def _dense_note(rows: Rows) -> str:
     own = rows.of("dense")
-    return f"{own.column('neurons').mean():.0f} neurons; {own.column('left').mean():.2g} of their mass is left after adversarial training"
+    return f"{own.column('neurons').mean():.0f} neurons; {own.column('left').mean():.2g} of their mass is left after training"
 
 
 CLAIMS = (

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,6 +20,8 @@ from featureprism.records import Row, Trajectory
 from featureprism.theory import feature_purification as theory
 
 ALL = 0.95  # the theorems say all of them
+# the theorems have steps of 1/poly(d): with the steps of the main battery the noise of the batches is as large as the start
+SMALL_STEPS: dict[str, Any] = {"start": 2e-3, "step_per_bias": 0.05, "steps": 1000}
 FOLLOWED = 12  # features whose correlation with one winner is drawn
 
 
@@ -82,7 +86,10 @@ def _sets(s: Setting, run: Trajectory[SymmetricNet], problem: SparseCoding, W0: 
     beta = 1 / math.sqrt(s.sparsity)  # 1/(√k Ξ2¹⁰) with Ξ2 = 1
     for time, net in zip(run.times, run.snapshots, strict=True):
         W, t = net.W.detach(), thresholds(net)
-        now, later = lottery.tickets(W, problem, t, few), lottery.later_tickets(W, problem, t, beta, few)
+        now, later = (
+            lottery.tickets(W, problem, t, few),
+            lottery.later_tickets(W, problem, replace(t, bias=net.bias), beta, few),
+        )
         rows.append(
             {
                 "kind": "sets",
@@ -185,7 +192,6 @@ CLAIMS = (
         "Theorem C.1(3)",
         "every neuron is in S_ept, with all four conditions: share, least over Phase I",
         _least("regular", 1),
-        "the first, ‖w‖² ≤ 2σ_w² d, the third and the fourth bind at the start already",
     ),
     _set_claim(
         "win",
@@ -217,12 +223,13 @@ FIGURE_8 = Experiment(
     id="feature-purification/figure-8",
     source="Allen-Zhu & Li 2020, Figure 8",
     title="Lottery tickets: the start decides which neuron learns which feature",
-    scales=scales(Setting),
+    scales=scales(Setting, **SMALL_STEPS),
     measure=measure,
     claims=CLAIMS,
     family=FAMILY,
     about=(
         "Correlations of one neuron with the features along clean training, and how well the start predicts who wins. All outputs count"
-        " +1, so a neuron must begin with the sign of w*. Sets of sure and potential winners with the paper's constants."
+        " +1, so a neuron must begin with the sign of w*. Sets of sure and potential winners with the paper's constants: at this size"
+        " gates open for noise and mixtures often enough that most neurons grow, whatever their ticket."
     ),
 )
