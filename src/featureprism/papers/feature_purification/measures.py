@@ -44,7 +44,12 @@ LAWS = "two-level, three-level and power-law z"
 
 def over_laws(value: Callable[[Rows], Values], pick: Callable[..., Values]) -> Callable[[Rows], Values]:
     """A value law by law of the hidden vector, and the least (np.min), largest (np.max) or mean of them, seed by seed."""
-    return lambda rows: pick([value(part) for part in rows.groups("hidden").values()], axis=0)
+
+    def picked(rows: Rows) -> Values:
+        parts = [value(part) for part in rows.groups("hidden").values()]
+        return pick(parts, axis=0) if parts else value(rows)
+
+    return picked
 
 
 class Bench(NamedTuple):

@@ -241,6 +241,7 @@ SCALING = Experiment(
     family=FAMILY,
     about=(
         "The main battery at growing d with k = d^0.36 (rounded), m = 3d, and every rate as the theorems have it: λ, the bias growth"
-        " and σ_0 ∝ 1/d, caps of the bias and the radius ∝ 1/√k, times ∝ d. Exponents are slopes of logarithms, with intervals over seeds."
+        " and σ_0 ∝ 1/d, caps of the bias and the radius ∝ 1/√k, times ∝ d. Exponents are slopes of logarithms, with intervals over"
+        " seeds."
     ),
 )

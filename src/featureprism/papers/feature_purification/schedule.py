@@ -99,6 +99,8 @@ def half_share(rows: Rows) -> Values:
 
     def crossing(own: Rows) -> float:
         shares, covered = own.column("share"), own.column("covered")
+        if np.isnan(covered).any():
+            return math.nan
         below = np.flatnonzero(covered < covered[0] / 2)
         if not len(below):
             return math.inf
@@ -110,8 +112,8 @@ def half_share(rows: Rows) -> Values:
     return rows.of("rate").per_seed(crossing)
 
 
-def _printed(name: str) -> Callable[[Rows], Values]:
-    return lambda rows: rows.of("printed", name=name).per_seed("covered")
+def _printed(name: str, key: str = "covered") -> Callable[[Rows], Values]:
+    return lambda rows: rows.of("printed", name=name).per_seed(key)
 
 
 def _rate_note(rows: Rows) -> str:
@@ -146,9 +148,7 @@ CLAIMS = (
         "tickets",
         "finding",
         "what is won is what begins above the bias: share of features won ÷ 1 - (1 - Φ(-√(c1 ln d)))^m",
-        lambda rows: rows.of("printed", name="small").per_seed(
-            lambda own: own[0]["covered"] / own[0]["predicted"]
-        ),
+        lambda rows: _printed("small")(rows) / _printed("small", "predicted")(rows),
         between(0.5, 1.5),
         speaker="ours",
         premises=under(*LEARNED),
