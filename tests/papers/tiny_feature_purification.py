@@ -34,7 +34,15 @@ OWN: dict[str, dict[str, Any]] = {
     BASELINES.id: {"baseline_steps": 5, "tangent_width": 10, "baseline_batch": 20},
     ATTACKERS.id: {"attacker_steps": 4, "attacker_batch": 20},
     SPARSE_RECONSTRUCTION.id: {"reconstructed": 3},
-    FIGURE_8.id: {"steps": 200, "step_per_bias": 10.0, "batch": 300, "step_size": 1.5, "sparsity": 3, "noise": 0.3, "width": 100},
+    FIGURE_8.id: {
+        "steps": 200,
+        "step_per_bias": 10.0,
+        "batch": 300,
+        "step_size": 1.5,
+        "sparsity": 3,
+        "noise": 0.3,
+        "width": 100,
+    },
     LINEAR_SHORTCUT.id: {"steps": 120},
     BIAS_SCHEDULE.id: {"schedule_steps": 20, "schedule_batch": 50},
 }

@@ -74,7 +74,7 @@ def scaling(rows: Rows) -> Figure:
     """What falls with the dimension and what does not, on logarithmic axes."""
     figure, axes = panels(3, width=3.4, height=3.0)
     groups = (
-        {"beta_over_k": "mixture β/k", "together": "Q1", "kept_from_start": "Q0"},
+        {"share_random": "mixture β/(α k)", "together": "Q1", "kept_from_start": "Q0"},
         {"drift": "drift, adversarial", "drift_control": "drift, more clean steps"},
         {"worst_clean": "clean training", "worst_adversarial": "adversarial training"},
     )

@@ -33,9 +33,11 @@ from featureprism.papers.feature_purification.setting import (
     SIZES,
     Setting,
     in_regime,
+    later_phase,
     pure_start,
     robustness,
     start,
+    train,
     trained,
 )
 from featureprism.probes import lottery
@@ -56,9 +58,16 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     row = {**movement(nets, start(s, seed).W.detach(), on.many.x), **_tickets(s, seed, on)}
     for stage in ("clean", "adversarial"):
         row |= {f"{key}_{stage}": value for key, value in _stage(nets[stage], ceiling, on, s, seed).items()}
-    row |= {"kind": "size", "beta_over_k": row["beta_clean"] / s.sparsity, "ceiling": ceiling["worst"]}
+    row |= {"kind": "size", "ceiling": ceiling["worst"], "share_random": row["kappa_large_clean"] / s.dim}
+    row["share_pure"] = _from_pure(s, seed, on)
     row["gain"] = row["worst_adversarial"] - row["worst_clean"]
     return [row, *premise_rows(s, on.problem, on.many)]
+
+
+def _from_pure(s: Setting, seed: int, on: Bench) -> float:
+    """β/(α k) after clean training from neurons that are pure features."""
+    net = train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean").last
+    return probes.large_neurons(net.W.detach(), on.problem).ratio / s.sparsity
 
 
 def _stage(net: SymmetricNet, ceiling: Row, on: Bench, s: Setting, seed: int) -> Row:
@@ -123,18 +132,18 @@ def _law(
 CLAIMS = (
     _law(
         "mixture",
-        "Theorem 5.2",
-        "mixtures are of order k/d: β/k of large neurons after clean training",
-        "beta_over_k",
+        "Theorem 5.2, (5.1)",
+        "mixtures are of order k/d beside their feature: β/(α k) of large neurons after clean training from a random start",
+        "share_random",
         between(-1.2, -0.8),
         LEARNED,
     ),
     _law(
-        "mixture-share",
-        "(5.1)",
-        "beside their feature too: (d/k) β/α of large neurons after clean training",
-        "kappa_large_clean",
-        between(-0.2, 0.2),
+        "mixture-pure",
+        "Section 6.2",
+        "the same from neurons that start as pure features, one for each",
+        "share_pure",
+        between(-1.2, -0.8),
         LEARNED,
     ),
     _law(
