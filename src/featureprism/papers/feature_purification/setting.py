@@ -141,7 +141,7 @@ def in_regime(dim: int, **changes: Any) -> Setting:
     return Setting(**(rates | changes))
 
 
-QUICK = in_regime(100)
+QUICK = in_regime(100, steps=700, adversarial_steps=200)
 STANDARD = in_regime(200, test_points=1000, attack_steps=40, adversarial_steps=400)
 # the paper has no synthetic experiment of its own; this is the largest we offer of every item
 PAPER = in_regime(400, test_points=1000, attack_steps=40, adversarial_steps=400, steps=1000)
