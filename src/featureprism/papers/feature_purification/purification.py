@@ -355,16 +355,11 @@ CLAIMS = (
 )
 
 
-def _settings(base: Setting) -> list[Setting]:
-    """Every law of z; twice the points, for a difference of accuracies near 0.1 is to be told."""
-    return [replace(base, hidden=law, test_points=2 * base.test_points) for law in HIDDEN]
-
-
 PURIFICATION = Experiment(
     id="feature-purification/purification",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3",
     title="Every neuron keeps its feature, and adversarial training takes its dense mixture away",
-    scales={scale: _settings(base) for scale, base in SIZES.items()},
+    scales={scale: [replace(base, hidden=law) for law in HIDDEN] for scale, base in SIZES.items()},
     measure=measure,
     claims=CLAIMS,
     family=FAMILY,
