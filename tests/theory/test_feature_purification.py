@@ -103,12 +103,6 @@ def test_the_rate_of_a_winner_by_enumeration():
     assert theory.winner_rate(z, torch.ones(2)) == pytest.approx(expected)
 
 
-def test_features_with_a_ticket(generator):
-    start = torch.randn(400, 30, 20, generator=generator)  # 400 networks of 30 neurons on 20 features
-    share = float((start > 2.0).any(dim=1).double().mean())
-    assert theory.ticket_coverage(30, 2.0) == pytest.approx(share, abs=0.02)
-
-
 def test_the_linear_share_of_the_hidden_score(generator):
     hidden, w = two_level(50, 4.0), torch.ones(50)
     s = sample_sparse(

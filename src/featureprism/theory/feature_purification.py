@@ -82,11 +82,6 @@ def printed_schedule(s: Setting, start: float) -> Schedule:
     )
 
 
-def ticket_coverage(width: int, threshold: float) -> float:
-    """P(some neuron begins above a threshold, in units of σ_0, at a feature with the right sign) = 1 - (1 - Φ(-θ))^m."""
-    return 1 - (1 - math.erfc(threshold / math.sqrt(2)) / 2) ** width
-
-
 class TicketCounts(NamedTuple):
     """Expected tickets of one feature at the start. Lemma B.2 says at least one sure one, for large d."""
 
