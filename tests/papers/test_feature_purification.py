@@ -15,6 +15,9 @@ from featureprism.papers.feature_purification.adversaries import ATTACKERS, Atta
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, half_radius
 from featureprism.papers.feature_purification.perturbations import guarded_pgd
 from featureprism.papers.feature_purification.reconstruction import lasso_codes, sparsity_curve, used_at
+from featureprism.papers.feature_purification.scaling import SCALING
+from featureprism.papers.feature_purification.schedule import SHARES, half_share
+from featureprism.papers.feature_purification.shortcut import first_component
 from featureprism.papers.feature_purification.thresholds import share_passed, soft_threshold
 from featureprism.probes.purification import pull_to_dense
 from papers.tiny_feature_purification import SMALL
@@ -25,6 +28,59 @@ SETTING = replace(shared.QUICK, **SMALL)
 def values(experiment, name, rows):
     (claim,) = (claim for claim in experiment.claims if claim.name == name)
     return claim.value(Rows.gather(rows)).tolist()
+
+
+def test_sizes_follow_the_rates_of_the_theorems():
+    small, large = shared.in_regime(100), shared.in_regime(400)
+    assert (small.sparsity, large.sparsity) == (5, 9)
+    assert all(s.k_exponent <= 0.499 and s.margin == 0 and s.noise == 1 for s in (small, large))
+    assert large.clean_time / small.clean_time == pytest.approx(4, rel=0.15)
+    assert large.final_bias / small.final_bias == pytest.approx(math.sqrt(5 / 9))
+
+
+@pytest.mark.parametrize("law", shared.HIDDEN)
+def test_all_laws_of_the_hidden_vector_have_one_norm(law):
+    assert 100 * shared.hidden_vector(replace(shared.QUICK, hidden=law)).second_moment == pytest.approx(2)
+
+
+def test_an_unknown_law_is_refused():
+    with pytest.raises(ValueError, match="choose one of"):
+        shared.hidden_vector(replace(shared.QUICK, hidden="gaussian"))
+
+
+def test_batches_are_new_without_a_pool_and_come_back_with_one():
+    def seen(pool):
+        draw = shared.draws(replace(SETTING, pool=pool, batch=50), 0, "clean")
+        return torch.cat([draw()[0] for _ in range(10)]).unique(dim=0)
+
+    assert len(seen(0)) == 500
+    assert len(seen(30)) <= 30
+
+
+def test_the_first_principal_component_of_stretched_points(generator):
+    x = torch.randn(4000, 5, generator=generator)
+    direction = torch.tensor([1.0, 2.0, 0.0, 0.0, 2.0])
+    x = x + 2 * (x @ direction / 9).unsqueeze(1) * direction
+    assert first_component(x, direction) == pytest.approx(1, abs=0.02)
+
+
+def test_where_half_of_the_features_are_lost():
+    rows = [
+        {"kind": "rate", "seed": 0, "share": share, "covered": covered}
+        for share, covered in zip(SHARES, (0.8, 0.8, 0.8, 0.2, 0.0), strict=True)
+    ]
+    assert half_share(Rows.gather(rows)).tolist() == pytest.approx([math.sqrt(2)])
+    kept = [row | {"covered": 0.8} for row in rows]
+    assert half_share(Rows.gather(kept)).tolist() == [math.inf]
+
+
+def test_exponents_are_slopes_by_seed():
+    rows = [
+        {"kind": "size", "seed": seed, "dim": d, "drift": 3.0 * d**power}
+        for seed, power in ((0, -0.5), (1, 0.25))
+        for d in (50, 100, 200)
+    ]
+    assert values(SCALING, "drift", rows) == pytest.approx([-0.5, 0.25])
 
 
 def test_training_is_done_once_and_depends_on_nothing_else():
@@ -57,7 +113,6 @@ def test_the_universal_direction_breaks_a_network_that_is_nothing_else():
     dense = SymmetricNet(problem.dense_direction.unsqueeze(0), 0.0, 0.0)
     few = SparseSample(*(test[:3]), test.acceptance, test.tie_share)
     row = shared.robustness(dense, few, problem, SETTING, 0, radius=2.0).row
-    assert row["clean"] == 1.0
     assert row["universal"] == 0.0
 
 

@@ -13,7 +13,9 @@ from featureprism.papers.feature_purification.perturbations import (
 )
 from featureprism.papers.feature_purification.purification import PURIFICATION
 from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
-from featureprism.papers.feature_purification.strict import STRICT
+from featureprism.papers.feature_purification.scaling import SCALING
+from featureprism.papers.feature_purification.schedule import BIAS_SCHEDULE
+from featureprism.papers.feature_purification.shortcut import LINEAR_SHORTCUT
 from featureprism.papers.feature_purification.thresholds import FIGURE_3
 from featureprism.papers.feature_purification.tickets import FIGURE_8
 
@@ -32,9 +34,23 @@ OWN: dict[str, dict[str, Any]] = {
     BASELINES.id: {"baseline_steps": 5, "tangent_width": 10, "baseline_batch": 20},
     ATTACKERS.id: {"attacker_steps": 4, "attacker_batch": 20},
     SPARSE_RECONSTRUCTION.id: {"reconstructed": 3},
+    FIGURE_8.id: {
+        "steps": 200,
+        "step_per_bias": 10.0,
+        "batch": 300,
+        "step_size": 1.5,
+        "sparsity": 3,
+        "noise": 0.3,
+        "width": 100,
+    },
+    LINEAR_SHORTCUT.id: {"steps": 120},
+    BIAS_SCHEDULE.id: {"schedule_steps": 20, "schedule_batch": 50},
 }
 EXPERIMENTS = (
     PURIFICATION,
+    SCALING,
+    BIAS_SCHEDULE,
+    LINEAR_SHORTCUT,
     FIGURE_3,
     FIGURE_8,
     FIGURE_9,
@@ -45,12 +61,12 @@ EXPERIMENTS = (
     BASELINES,
     L_INFINITY,
     ATTACKERS,
-    STRICT,
     GRADIENT_MASKING,
 )
 TINY: dict[str, list] = {
     e.id: [replace(s, **(SMALL | OWN.get(e.id, {}))) for s in e.settings("quick")] for e in EXPERIMENTS
 }
+TINY[SCALING.id] = [replace(s, dim=dim) for s, dim in zip(TINY[SCALING.id], (30, 40, 50), strict=True)]
 # growth with d and k needs settings that differ in them
 _random, _smaller, _sparser, _pure = TINY[DENSE_MIXTURE.id]
 TINY[DENSE_MIXTURE.id] = [_random, replace(_smaller, dim=30), replace(_sparser, sparsity=3), _pure]

@@ -127,6 +127,42 @@ def test_tickets_of_neurons_by_hand():
     assert lottery.included(torch.zeros(2, dtype=torch.bool), torch.zeros(2, dtype=torch.bool)) == 1.0
 
 
+def test_all_four_conditions_of_regular_neurons():
+    """d = 100, σ_w = 1: each row but the first breaks one condition of S_ept."""
+    coding, log = problem(100, "identity"), math.log(100)
+    t = lottery.Thresholds(2.4, 0.02, math.sqrt(2.4 * log), 100)
+    W = torch.full((5, 100), 0.5).double()
+    W[:, :10] = 0.0
+    W[1] *= 4  # ‖w‖² = 360 > 2d
+    W[2, 50:53] = 4.0  # three coefficients above √((c1 - c2) ln d)
+    W[3, 50:80] = 2.08  # more than 2^-√ln d of them above √(2 √ln d)
+    W[4, :10] = 0.5  # none below 1/ln d
+    assert lottery.tickets(W, coding, t, few=3).regular.tolist() == [True, False, False, False, False]
+
+
+def test_large_neurons_and_their_mixtures():
+    coding = problem(20, "haar")
+    A = torch.zeros(3, 20).double()
+    A[0, 3], A[1, 5], A[2, 7] = 1.0, 0.8, 0.1
+    A += 0.01
+    W = (A * coding.w) @ coding.M.T
+    large = purification.large_neurons(W, coding)
+    assert large.number == 2
+    assert large.beta == pytest.approx(0.01)
+    assert large.alpha == pytest.approx((1.01 + 0.81) / 2)
+    assert large.ratio == pytest.approx((0.01 / 1.01 + 0.01 / 0.81) / 2)
+
+
+def test_the_linear_share_is_that_of_a_regression(generator):
+    g, e = torch.randn(2, 5000, generator=generator).double()
+    e = e - (e @ g) / (g @ g) * g
+    e, g = e - e.mean(), g - g.mean()
+    f = 2 * g + e
+    residual = f - (f @ g) / (g @ g) * g
+    assert purification.linear_share(f, g) == pytest.approx(float(1 - (residual @ residual) / (f @ f)))
+    assert purification.linear_share(-3 * g + 1, g) == pytest.approx(1)
+
+
 def test_expected_numbers_of_tickets(generator):
     coding = problem(30, "identity")
     t = lottery.Thresholds(2.0, 0.3, math.sqrt(2.0 * math.log(30)), 30)  # σ_w = 1

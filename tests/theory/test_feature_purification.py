@@ -62,11 +62,54 @@ def test_the_printed_schedule():
 
 def test_assumption_2_1_holds_on_a_sample_and_fails_on_a_wrong_one(generator):
     hidden = two_level(60, 5.0)
-    z = hidden.sample(4000, generator=generator)
-    assert all(p.holds for p in theory.hidden_vector_premises(hidden, z))
+    z, w = hidden.sample(4000, generator=generator), torch.ones(60)
+    assert all(p.holds for p in theory.hidden_vector_premises(hidden, z, w))
     shared = z * torch.sign(z[:, :1]).abs().clamp_min(0.2)  # all coordinates shrink together
-    assert "assumption-2-1.support" in failing(theory.hidden_vector_premises(hidden, shared))
-    assert "assumption-2-1.symmetry" in failing(theory.hidden_vector_premises(hidden, z.abs()))
+    assert "assumption-2-1.support" in failing(theory.hidden_vector_premises(hidden, shared, w))
+    assert "assumption-2-1.symmetry" in failing(theory.hidden_vector_premises(hidden, z.abs(), w))
+
+
+def test_independence_sees_a_condition_on_the_sum_that_no_pair_shows(generator):
+    """Keeping |⟨w*, z⟩| ≥ m multiplies its variance; the correlation of a pair changes by 1/d only."""
+    hidden, w = two_level(100, 10.0), label_weights("signs", 100, generator=generator)
+    z = hidden.sample(12000, generator=generator)
+    kept = z[(z @ w).abs() >= 2.0]
+    failed = failing(theory.hidden_vector_premises(hidden, kept, w))
+    assert {"assumption-2-1.sum", "assumption-2-1.principal"} <= set(failed)
+    assert "assumption-2-1.independence" not in failed
+    assert theory.variance_ratio(kept, w) > 2
+    assert theory.variance_ratio(z, w) == pytest.approx(1, abs=0.05)
+
+
+def test_the_first_eigenvalue_of_independent_coordinates_ends_at_the_edge(generator):
+    assert theory.principal_ratio(torch.randn(2000, 200, generator=generator)) == pytest.approx(1, abs=0.03)
+    assert theory.principal_ratio(torch.randn(500, 1, generator=generator).expand(500, 4)) == pytest.approx(
+        4 / (1 + math.sqrt(4 / 500)) ** 2
+    )
+
+
+def test_the_rate_of_a_winner_by_enumeration():
+    """Two coordinates, |z| = 1 or 0: y z_1 is 1 unless z_2 outweighs it or ties, where sign(0) = +1 cancels."""
+    values, chances = (-1.0, 0.0, 1.0), (0.2, 0.6, 0.2)
+    counts = {
+        (a, b): round(100 * p * q)
+        for a, p in zip(values, chances, strict=True)
+        for b, q in zip(values, chances, strict=True)
+    }
+    z = torch.tensor([pair for pair, count in counts.items() for _ in range(count)])
+    expected = (
+        0.5 * 2 * sum(count / 100 * a * (1.0 if a + b >= 0 else -1.0) for (a, b), count in counts.items())
+    )
+    assert theory.winner_rate(z, torch.ones(2)) == pytest.approx(expected)
+
+
+def test_the_linear_share_of_the_hidden_score(generator):
+    hidden, w = two_level(50, 4.0), torch.ones(50)
+    s = sample_sparse(
+        SparseCoding(torch.eye(50), w, hidden, noise=1.5, ties="positive"), 40000, generator=generator
+    )
+    share = float(torch.corrcoef(torch.stack([s.z @ w, s.x @ w]))[0, 1] ** 2)
+    assert theory.linear_share_of_pure(hidden, 1.5) == pytest.approx(share, abs=0.02)
 
 
 def test_the_floor_is_the_exact_accuracy_of_the_linear_classifier():

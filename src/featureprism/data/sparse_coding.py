@@ -11,7 +11,8 @@ from torch import Tensor
 DICTIONARIES = ("identity", "signed permutation", "haar", "hadamard")
 LABEL_WEIGHTS = ("ones", "signs", "uniform")
 TIES = ("drop", "positive")
-CHUNK = 8192  # hidden vectors drawn at a time
+CHUNK = 8192  # the most hidden vectors drawn at a time
+LEAST_CHUNK = 64
 
 
 @dataclass(frozen=True)
@@ -201,15 +202,16 @@ def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Gen
     if num_points < 1:
         raise ValueError(f"Need at least one point, got {num_points}.")
     kept, found, drawn, ties = [], 0, 0, 0
+    chunk = min(CHUNK, max(LEAST_CHUNK, num_points))  # a small batch costs what it holds
     while found < num_points:
-        z = coding.hidden.sample(CHUNK, generator=generator, dtype=coding.M.dtype)
+        z = coding.hidden.sample(chunk, generator=generator, dtype=coding.M.dtype)
         score = z @ coding.w
         tied = score.abs() < 1e-5  # sums of a few values of at least 1/√k: a rounding error is a tie
         good = (score.abs() >= coding.margin - 1e-5) if coding.margin > 0 else torch.ones_like(tied)
         good &= ~tied if coding.ties == "drop" else good
         kept.append(z[good])
-        found, drawn, ties = found + len(kept[-1]), drawn + CHUNK, ties + int(tied.sum())
-        if drawn >= 1000 * CHUNK and found < drawn / 1000:
+        found, drawn, ties = found + len(kept[-1]), drawn + chunk, ties + int(tied.sum())
+        if drawn >= 1000 * chunk and found < drawn / 1000:
             raise ValueError(f"Hardly any hidden vector has |⟨w*, z⟩| ≥ {coding.margin:g}; lower the margin.")
     z = torch.cat(kept)[:num_points]
     y = torch.where(z @ coding.w > -1e-5, 1.0, -1.0).to(z.dtype)

@@ -36,6 +36,9 @@ class Thresholds:
         return math.sqrt((self.c1 - self.c2) * self.sigma_squared_log)
 
 
+LEAST_SMALL = 0.1  # of d/ln d coefficients are below σ_w/ln d in S_ept; a Gaussian start has √(2/π) of them
+
+
 class Tickets(NamedTuple):
     """S_sure and S_pot as (neuron, feature) masks, S_ept as a neuron mask. Definition B.1."""
 
@@ -44,8 +47,8 @@ class Tickets(NamedTuple):
     regular: Bool[Tensor, " h"]
 
 
-def tickets(W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, few: int = 20) -> Tickets:
-    """The sets of Definition B.1 at one time; `few` stands for its O(1) (20/c0 in the proof)."""
+def tickets(W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, few: float = 20) -> Tickets:
+    """The sets of Definition B.1 at one time; `few` stands for its O(1) (20/c0 in the proof), LEAST_SMALL for its Ω(1)."""
     A, sign = _correlations(W, coding)
     above, log = A.abs() >= t.low, math.log(t.dim)
     alone = above.sum(dim=1, keepdim=True) == 1
@@ -54,6 +57,7 @@ def tickets(W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, few: i
     regular = (A**2).sum(dim=1) <= 2 * variance * t.dim
     regular &= above.sum(dim=1) < few
     regular &= (2 * variance * math.sqrt(log) <= A**2).sum(dim=1) <= 2 ** -math.sqrt(log) * t.dim
+    regular &= (A.abs() <= math.sqrt(variance) / log).sum(dim=1) >= LEAST_SMALL * t.dim / log
     return Tickets(sure, above, regular)
 
 
@@ -67,7 +71,7 @@ class LaterTickets(NamedTuple):
 
 
 def later_tickets(
-    W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, beta: float, few: int = 20
+    W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, beta: float, few: float = 20
 ) -> LaterTickets:
     """The sets of Definition B.3: winners stand at |A_ij| ≥ 2√k b, so that the least signal opens them twice."""
     A, sign = _correlations(W, coding)

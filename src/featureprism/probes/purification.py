@@ -44,6 +44,39 @@ def mixture(W: Float[Tensor, "h d"], coding: SparseCoding, share: float = 1.0) -
     return Mixture(A / coding.w.to(W.dtype), A.abs() >= share * A.abs().amax(dim=1, keepdim=True))
 
 
+LARGE = 0.5  # of the largest coefficient of all neurons: a neuron above it is large
+
+
+class LargeNeurons(NamedTuple):
+    """Over the neurons whose own coefficient α is large: how many, mean of α, of the rest of them β, and of β/α. Theorem 5.2(2)."""
+
+    number: int
+    alpha: float
+    beta: float
+    ratio: float
+
+
+def large_neurons(W: Float[Tensor, "h d"], coding: SparseCoding, share: float = LARGE) -> LargeNeurons:
+    """α_i is the largest of the coefficients A_ij/w*_j in size, β_i the mean of the others; large: |α_i| ≥ share · max |α|.
+
+    Neurons that never fire keep the noise of their start; among all neurons they would hide the mixtures.
+    """
+    coefficients = mixture(W, coding).coefficients
+    size, own = coefficients.abs().max(dim=1)
+    alpha = coefficients.gather(1, own.unsqueeze(1)).squeeze(1)
+    beta = (coefficients.sum(dim=1) - alpha) / (coefficients.shape[1] - 1)
+    chosen = size >= share * size.max()
+    alpha, beta = alpha[chosen], beta[chosen]
+    return LargeNeurons(
+        int(chosen.sum()), float(alpha.mean()), float(beta.mean()), float((beta / alpha).mean())
+    )
+
+
+def linear_share(value: Float[Tensor, " n"], linear: Float[Tensor, " n"]) -> float:
+    """R² of one function with another on the same points: the squared correlation; NaN if one of them is constant."""
+    return float(torch.corrcoef(torch.stack([value.double(), linear.double()]))[0, 1] ** 2)
+
+
 def purity(W: Float[Tensor, "h d"], M: Float[Tensor, "d D"]) -> Float[Tensor, " h"]:
     """max_j |⟨w_i, M_j⟩|/‖w_i‖: 1 for a pure feature, near 1/√d for a dense mixture."""
     return (unit_rows(W) @ M.to(W.dtype)).abs().amax(dim=1)

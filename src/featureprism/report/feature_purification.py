@@ -57,7 +57,7 @@ def purification(rows: Rows) -> Figure:
     for colour, (stage, text) in zip(COLOURS, STAGES.items(), strict=False):
         x, low, middle, high = over_seeds(rows.of("curve", stage=stage), "radius", "worst")
         band(left, x, low, middle, high, colour, text, dashed=stage in ("pure", "linear"))
-        own = rows.of("profile", stage=stage)
+        own = rows.of("profile", stage=stage).having(hidden="two-level")
         if len(own):
             x, low, middle, high = over_seeds(own, "rank", "size")
             band(right, x, low, middle, high, colour, None)
@@ -70,13 +70,40 @@ def purification(rows: Rows) -> Figure:
     return figure
 
 
-def strict(rows: Rows) -> Figure:
-    """Accuracies without conditioning, between floor and ceiling."""
+def scaling(rows: Rows) -> Figure:
+    """What falls with the dimension and what does not, on logarithmic axes."""
+    figure, axes = panels(3, width=3.4, height=3.0)
+    groups = (
+        {"share_random": "mixture β/(α k)", "together": "Q1", "kept_from_start": "Q0"},
+        {"drift": "drift, adversarial", "drift_control": "drift, more clean steps"},
+        {"worst_clean": "clean training", "worst_adversarial": "adversarial training"},
+    )
+    titles = ("Theorems 5.1(a), 5.2", "Theorem 5.3(c)", "worst accuracy ÷ pure network")
+    for panel, names, title in zip(axes, groups, titles, strict=True):
+        for colour, (key, text) in zip(COLOURS, names.items(), strict=False):
+            band(panel, *over_seeds(rows.of("size"), "dim", key), colour, text)
+        panel.set(xscale="log", yscale="log", xlabel="dimension d", title=title)
+        panel.legend(fontsize=7)
+    return figure
+
+
+def bias_schedule(rows: Rows) -> Figure:
+    """Features that are won against the rate of the bias, in units of the rate of a winner."""
+    figure, (axes,) = panels(1, width=5.0, height=3.0)
+    band(axes, *over_seeds(rows.of("rate"), "share", "covered"), COLOURS[0], None)
+    axes.set(
+        xscale="log", xlabel="c_b ÷ rate of a winner", ylabel="share of the features won", ylim=(-0.03, 1.03)
+    )
+    guide(axes, 1.0, "as fast as a winner")
+    return figure
+
+
+def linear_shortcut(rows: Rows) -> Figure:
+    """Accuracies, and how linear the networks are."""
     figure, (axes,) = panels(1, width=6.0, height=2.6)
-    measured = rows.of("network").distinct("stage")
-    stages = [stage for stage in STAGES if stage in measured]
-    groups = network_means(rows, stages, {"no attack": "clean", "all attacks": "worst"})
-    bars(axes, [STAGES[stage] for stage in stages], groups, "accuracy")
+    stages = ("clean", "adversarial", "pure")
+    keys = {"no attack": "clean", "all attacks": "worst", "R² with ⟨Mw*, x⟩": "linear_share"}
+    bars(axes, [STAGES[stage] for stage in stages], network_means(rows, stages, keys), "accuracy; R²")
     return figure
 
 
@@ -251,7 +278,9 @@ def gradient_masking(rows: Rows) -> Figure:
 
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/purification": purification,
-    "feature-purification/strict": strict,
+    "feature-purification/scaling": scaling,
+    "feature-purification/bias-schedule": bias_schedule,
+    "feature-purification/linear-shortcut": linear_shortcut,
     "feature-purification/figure-3": figure_3,
     "feature-purification/figure-8": figure_8,
     "feature-purification/figure-9": figure_9,

@@ -95,8 +95,14 @@ def expected_tickets(width: int, dim: int, high: float, low: float) -> TicketCou
     return TicketCounts(width * p_high / 2 * (1 - p_low) ** (dim - 1), width * p_low)
 
 
-def hidden_vector_premises(hidden: HiddenVector, z: Float[Tensor, "n d"]) -> list[Premise]:
-    """Assumption 2.1 on a sample: support, second moment, the two atoms, symmetry and independence."""
+def hidden_vector_premises(
+    hidden: HiddenVector, z: Float[Tensor, "n d"], w: Float[Tensor, " d"]
+) -> list[Premise]:
+    """Assumption 2.1 on a sample: support, second moment, the two atoms, symmetry and independence.
+
+    Independence is asked of pairs, of the sum ⟨w*, z⟩ and of the first principal component: a condition on ⟨w*, z⟩ moves every pair by
+    1/d only, which no pair shows, and the sum by a constant.
+    """
     d, k = hidden.dim, hidden.sparsity
     size, moment = z.abs().double(), d * float((z.double() ** 2).mean())
     nonzero = size[size > 0]
@@ -113,6 +119,8 @@ def hidden_vector_premises(hidden: HiddenVector, z: Float[Tensor, "n d"]) -> lis
         ("small-atom", "(d/k) P(0 < |z_i| ≤ 2/√k)", d / k * _share_small(size, k), ">=", 0.1),
         ("symmetry", "|E z| in standard errors", _standard_errors(z), "<=", 4.0),
         ("independence", together, _largest_correlation(z), "<=", 8.0),
+        ("sum", "|Var⟨w*, z⟩/Σ w*_i² Var z_i - 1| in standard errors", _sum_excess(z, w), "<=", 4.0),
+        ("principal", "first eigenvalue of corr(z) ÷ (1 + √(d/n))²", principal_ratio(z), "<=", 1.2),
     ]
     return [
         Premise(f"assumption-2-1.{part}", name, measured, relation, required, "Assumption 2.1")
@@ -129,6 +137,26 @@ def _largest_correlation(z: Tensor) -> float:
     correlation.fill_diagonal_(0)
     n, d = z.shape
     return float(correlation.abs().max()) / math.sqrt(2 * math.log(d * d) / n)
+
+
+def variance_ratio(z: Float[Tensor, "n d"], w: Float[Tensor, " d"]) -> float:
+    """Var⟨w*, z⟩/Σ w*_i² Var z_i: 1 for independent coordinates."""
+    z, w = z.double(), w.double()
+    return float((z @ w).var() / (w**2 * z.var(dim=0)).sum())
+
+
+def _sum_excess(z: Tensor, w: Tensor) -> float:
+    """|ratio - 1| ÷ its standard error, √((E s⁴ - (E s²)²)/n)/E s² with s = ⟨w*, z⟩."""
+    s = (z.double() @ w.double()).square()
+    return abs(variance_ratio(z, w) - 1) / float(s.std() / s.mean() / math.sqrt(len(s)))
+
+
+def principal_ratio(z: Float[Tensor, "n d"]) -> float:
+    """First eigenvalue of the correlations of z ÷ (1 + √(d/n))², where it ends for independent coordinates (Marchenko and Pastur)."""
+    z = z.double() - z.double().mean(dim=0)
+    z = z / z.square().sum(dim=0).sqrt().clamp_min(1e-300)
+    n, d = z.shape
+    return float(torch.linalg.eigvalsh(z.T @ z)[-1]) / (1 + math.sqrt(d / n)) ** 2
 
 
 def _share_small(size: Tensor, k: float) -> float:
@@ -217,6 +245,24 @@ def mean_beta(s: Setting) -> float:
 def critical_radius(s: Setting) -> float:
     """√d/k²: the order of the radius at which clean training breaks. Theorem E.1."""
     return math.sqrt(s.dim) / s.sparsity**2
+
+
+def winner_rate(z: Float[Tensor, "n d"], w: Float[Tensor, " d"]) -> float:
+    """How fast the signed correlation of a winner grows in Phase I, in units of 1/d: (d/2) E[y sign(w*_j) z_j 1{|z_j| = 1}].
+
+    A neuron that stands little above the bias opens for its feature at full size alone, ℓ' is 1/2 while f is near 0, and the penalty is
+    of the order of the weights themselves. The bias grows by c_b/d: from c_b above this rate on it overtakes every winner. Small c_b
+    means small beside it. Lemma C.8, with the constant.
+    """
+    z, w = z.double(), w.double()
+    y = torch.where(z @ w > -1e-5, 1.0, -1.0).to(z.dtype)
+    return float(0.5 * (y.unsqueeze(1) * w.sign() * z * (z.abs() > 1 - 1e-5)).mean(dim=0).sum())
+
+
+def linear_share_of_pure(hidden: HiddenVector, noise: float) -> float:
+    """R² of ⟨w*, z⟩ with ⟨Mw*, x⟩ for w* = ±1: d E z²/(d E z² + σ_x²); no classifier that finds z has less of it."""
+    signal = hidden.dim * hidden.second_moment
+    return signal / (signal + noise**2)
 
 
 def linear_robust_accuracy(

@@ -21,7 +21,9 @@ from featureprism.papers.feature_purification.perturbations import (
 )
 from featureprism.papers.feature_purification.purification import PURIFICATION
 from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
-from featureprism.papers.feature_purification.strict import STRICT
+from featureprism.papers.feature_purification.scaling import SCALING
+from featureprism.papers.feature_purification.schedule import BIAS_SCHEDULE
+from featureprism.papers.feature_purification.shortcut import LINEAR_SHORTCUT
 from featureprism.papers.feature_purification.thresholds import FIGURE_3
 from featureprism.papers.feature_purification.tickets import FIGURE_8
 
@@ -30,6 +32,9 @@ PAPER = Paper(
     str(__doc__),
     (
         PURIFICATION,
+        SCALING,
+        BIAS_SCHEDULE,
+        LINEAR_SHORTCUT,
         FIGURE_3,
         FIGURE_8,
         FIGURE_9,
@@ -40,7 +45,6 @@ PAPER = Paper(
         BASELINES,
         L_INFINITY,
         ATTACKERS,
-        STRICT,
         GRADIENT_MASKING,
         TABLE_1,
         FIGURE_1,

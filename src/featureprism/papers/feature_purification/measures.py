@@ -39,6 +39,19 @@ STAGES = {
 }
 
 
+LAWS = "two-level, three-level and power-law z"
+
+
+def over_laws(value: Callable[[Rows], Values], pick: Callable[..., Values]) -> Callable[[Rows], Values]:
+    """A value law by law of the hidden vector, and the least (np.min), largest (np.max) or mean of them, seed by seed."""
+
+    def picked(rows: Rows) -> Values:
+        parts = [value(part) for part in rows.groups("hidden").values()]
+        return pick(parts, axis=0) if parts else value(rows)
+
+    return picked
+
+
 class Bench(NamedTuple):
     """What the networks of a setting are tested on: test points, and more of them without attack."""
 
@@ -58,6 +71,7 @@ def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
     fires = probes.firing(net, x)
     pure = (probes.purity(W, problem.M) > PURE) & (fires > 0)
     features = (W @ problem.M).abs().argmax(dim=1)[pure]
+    large, scale = probes.large_neurons(W, problem), W.shape[1] / problem.hidden.sparsity
     return {
         "purity": probes.weighted_purity(W, problem.M),
         "mixture": probes.mixture(W, problem).relative_mass,
@@ -65,6 +79,11 @@ def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
         "pure_neurons": int(pure.sum()),
         "features_covered": len(features.unique()),
         "firing": float(fires.mean()),
+        "large_neurons": large.number,
+        "alpha": large.alpha,
+        "beta": large.beta,
+        "kappa_large": large.ratio * scale,
+        "linear_share": probes.linear_share(net(x).detach(), x @ problem.dense_direction),
     }
 
 
@@ -91,12 +110,17 @@ def linear_radii(problem: SparseCoding, test: SparseSample) -> Tensor:
 def premise_rows(s: Setting, problem: SparseCoding, test: SparseSample) -> list[Row]:
     """The conditions of Assumption 2.1 and Theorems 5.1 and 5.3 beside the setting."""
     premises = [
-        *theory.hidden_vector_premises(problem.hidden, test.z),
+        *theory.hidden_vector_premises(problem.hidden, test.z, problem.w),
         *theory.sparsity_premises(s),
         *theory.clean_premises(s, s.clean_time),
         *theory.adversarial_premises(s, s.adversarial_time),
     ]
     return [premise.as_row() for premise in premises]
+
+
+def relative(stage: str, key: str) -> Callable[[Rows], Values]:
+    """The value of a claim: what the network of a stage reaches of what the pure network reaches on the same points."""
+    return lambda rows: at_stage(stage, key)(rows) / at_stage("pure", key)(rows)
 
 
 def at_stage(stage: str, key: str) -> Callable[[Rows], Values]:

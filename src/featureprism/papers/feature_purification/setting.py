@@ -11,11 +11,14 @@ from torch import Tensor
 from featureprism.attacks import Along, AtRandom, along, fgm, pgd, transfer
 from featureprism.attacks.adversaries import FastGradient
 from featureprism.data import (
+    HiddenVector,
     SparseCoding,
     SparseSample,
     dictionary,
     label_weights,
+    power_law,
     sample_sparse,
+    three_level,
     two_level,
 )
 from featureprism.experiment import fields_of
@@ -24,26 +27,38 @@ from featureprism.networks import SymmetricNet, pure_net, symmetric_start
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
-from featureprism.training import Draw, Phase, from_pool, train_symmetric
+from featureprism.training import Draw, Phase, fresh, from_pool, train_symmetric
 
 FAMILY = "feature-purification"  # its experiments share trained networks
 PROBE_POINTS = 2000  # enough to see every neuron fire that ever does: the rarest signal comes once in 300
 SNAPSHOTS = 10  # of clean training, besides its end
+EARLY = (2, 5, 10, 20, 40)  # steps of the lottery, which is over before the first of them
 Kind = TypeVar("Kind")
+
+
+HIDDEN = ("two-level", "three-level", "power-law")
+SPARSITY_EXPONENT = 0.36  # k = d^0.36, inside both windows of Corollary F.3: d^0.3334 to d^0.3999
+RADIUS_OVER_CAP = 0.67  # τ in units of the last bias: a third of the least signal 1/√k
+SHARE_OF_THREE = 2 / 3  # with a third part between the levels, all three have E‖z‖² = large + small together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """The distribution x = Mz + ξ, y = sign⟨w*, z⟩, and how many points there are to train on."""
+    """The distribution x = Mz + ξ, y = sign⟨w*, z⟩, and how many points there are to train on.
 
-    dim: int = 200
-    sparsity: int = 20
-    large: float = 0.7  # P(|z_i| = 1) = large/d
-    small: float = 0.5  # P(|z_i| = 1/√k) = small·k/d
-    noise: float = 0.3  # σ_x
-    margin: float = 1.25  # hidden vectors with |⟨w*, z⟩| below it are drawn again
-    ties: str = "drop"
-    pool: int = 15000
+    Without a pool every step has new points, the N ≥ poly(d) of the theorems: from 15000 points at d = 100 the network learns half
+    as many features, and the points by heart.
+    """
+
+    dim: int = 100
+    sparsity: int = 5
+    hidden: str = "two-level"
+    large: float = 1.0  # P(|z_i| = 1) = large/d
+    small: float = 1.0  # P(|z_i| = 1/√k) = small·k/d
+    noise: float = 1.0  # σ_x
+    margin: float = 0.0  # hidden vectors with |⟨w*, z⟩| below it are drawn again
+    ties: str = "positive"  # sign(0) = +1, as printed
+    pool: int = 0  # 0: new points at every step
 
     @property
     def data(self) -> "Data":
@@ -55,19 +70,19 @@ class Data:
 class Training(Data, theory.Setting):
     """The network, Algorithm 1, and the steps and the radius τ of Algorithm 2."""
 
-    width: int = 600
-    start: float = 1e-3  # σ_0
-    start_bias: float = 1.2  # b(0) in units of σ_0 √(2 ln d)
-    bias_growth: float = 0.16  # per unit of time, in units of 1/d
-    bias_cap: float = 0.4  # in units of 1/√k
-    smoothing: float = 0.2  # σ_ρ in units of b
-    penalty: float = 0.1  # λ in units of 1/d
-    step_size: float = 10.0
-    step_per_bias: float = 0.05  # the step is at most this times b·d
-    steps: int = 500
-    batch: int = 300
-    adversarial_steps: int = 200
-    radius: float = 0.2
+    width: int = 300
+    start: float = 5e-3  # σ_0
+    start_bias: float = 0.79  # b(0) in units of σ_0 √(2 ln d)
+    bias_growth: float = 0.15  # c_b: per unit of time, in units of 1/d
+    bias_cap: float = 0.5  # in units of 1/√k
+    smoothing: float = 0.05  # σ_ρ in units of b
+    penalty: float = 0.07  # λ in units of 1/d
+    step_size: float = 3.0
+    step_per_bias: float = 0.2  # the step is at most this times b·d
+    steps: int = 800
+    batch: int = 500
+    adversarial_steps: int = 250
+    radius: float = 0.15
 
     @property
     def training(self) -> "Training":
@@ -107,8 +122,56 @@ class Setting(Training):
     attack_steps: int = 12
 
 
-QUICK = Setting()
-STANDARD = Setting(
+def in_regime(dim: int, **changes: Any) -> Setting:
+    """Assumption 2.1 at one size, everything else at the rates of the theorems.
+
+    k = d^0.36, m = 3d, σ_0 ∝ 1/d, λ ∝ 1/d, steps ∝ d (so that as many of them take a time ∝ d) and batches ∝ d (or their noise would
+    grow with the steps), caps of b and τ ∝ 1/√k.
+    """
+    k = round(dim**SPARSITY_EXPONENT)
+    rates: dict[str, Any] = {
+        "dim": dim,
+        "sparsity": k,
+        "width": 3 * dim,
+        "start": 0.5 / dim,
+        "step_size": 0.03 * dim,
+        "batch": 5 * dim,
+        "radius": round(RADIUS_OVER_CAP * Training.bias_cap / math.sqrt(k), 3),
+    }
+    return Setting(**(rates | changes))
+
+
+QUICK = in_regime(100, steps=700, adversarial_steps=200)
+STANDARD = in_regime(200, test_points=1000, attack_steps=40, adversarial_steps=400)
+# the paper has no synthetic experiment of its own; this is the largest we offer of every item
+PAPER = in_regime(400, test_points=1000, attack_steps=40, adversarial_steps=400, steps=1000)
+SIZES = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
+# outside Assumption 2.1: without z near a tie ⟨Mw*, x⟩ alone tells the label, and k = d^0.57
+CONDITIONED_QUICK = Setting(
+    dim=200,
+    sparsity=20,
+    large=0.7,
+    small=0.5,
+    noise=0.3,
+    margin=1.25,
+    ties="drop",
+    pool=15000,
+    width=600,
+    start=1e-3,
+    start_bias=1.2,
+    bias_growth=0.16,
+    bias_cap=0.4,
+    smoothing=0.2,
+    penalty=0.1,
+    step_size=10.0,
+    step_per_bias=0.05,
+    steps=500,
+    batch=300,
+    adversarial_steps=200,
+    radius=0.2,
+)
+_conditioned_standard = replace(
+    CONDITIONED_QUICK,
     width=800,
     steps=800,
     adversarial_steps=600,
@@ -117,9 +180,11 @@ STANDARD = Setting(
     test_points=1000,
     attack_steps=40,
 )
-# the paper has no synthetic experiment of its own; this is the largest we offer
-PAPER = replace(STANDARD, dim=400, width=1600, steps=1000, adversarial_steps=1200, pool=80000)
-SIZES = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
+CONDITIONED = {
+    "quick": CONDITIONED_QUICK,
+    "standard": _conditioned_standard,
+    "paper": replace(_conditioned_standard, dim=400, width=1600, steps=1000, pool=80000),
+}
 
 
 def scales(kind: type[Kind], **changes: Any) -> dict[str, list[Kind]]:
@@ -136,12 +201,24 @@ def _only(kind: type[Kind], setting: Any) -> Kind:
     return kind(**{f.name: getattr(setting, f.name) for f in fields(kind)})  # type: ignore[arg-type]
 
 
+def hidden_vector(s: Data) -> HiddenVector:
+    """The law of z, by name; all of them have E‖z‖² = large + small."""
+    if s.hidden not in HIDDEN:
+        raise ValueError(f"Unknown hidden vector {s.hidden!r}; choose one of {', '.join(HIDDEN)}.")
+    if s.hidden == "two-level":
+        return two_level(s.dim, s.sparsity, s.large, s.small)
+    family = three_level if s.hidden == "three-level" else power_law
+    share = SHARE_OF_THREE
+    between = (1 - share) * (s.large + s.small)
+    return family(s.dim, s.sparsity, share * s.large, share * s.small, between)
+
+
 def coding(s: Data, seed: int) -> SparseCoding:
     """The distribution of a setting: M = I, for every ℓ2 question is alike in any orthogonal M, and signs for w*."""
     return SparseCoding(
         dictionary("identity", s.dim, generator=generator_for("dictionary", seed)),
         label_weights("signs", s.dim, generator=generator_for("labels", seed)),
-        two_level(s.dim, s.sparsity, s.large, s.small),
+        hidden_vector(s),
         noise=s.noise,
         margin=s.margin,
         ties=s.ties,
@@ -199,26 +276,28 @@ def _pool(data: Data, seed: int, peer: int) -> tuple[Tensor, Tensor]:
 
 
 def draws(s: Training, seed: int, stage: str, peer: int = 0) -> Draw:
-    """Batches from the pool of a setting, in the order of a stage."""
-    x, y = _pool(s.data, seed, peer)
-    return from_pool(x, y, s.batch, generator=generator_for(f"batches {stage} {peer}", seed))
+    """New batches, or batches from the pool of a setting, in the order of a stage."""
+    order = generator_for(f"batches {stage} {peer}", seed)
+    if s.pool == 0:
+        return fresh(coding(s, seed), s.batch, generator=order)
+    return from_pool(*_pool(s.data, seed, peer), s.batch, generator=order)
 
 
 def train(
     s: Training, net: SymmetricNet, phases: list[Phase], seed: int, stage: str, peer: int = 0, **options: Any
 ) -> Trajectory[SymmetricNet]:
-    """Run phases on the pool of a setting; the stage names the order of the batches."""
+    """Run phases on the points of a setting; the stage names the order of the batches."""
     return train_symmetric(net, draws(s, seed, stage, peer), phases, penalty=s.penalty / s.dim, **options)
 
 
 @lru_cache(maxsize=12)
 def _clean_run(s: Training, seed: int, peer: int) -> Trajectory[SymmetricNet]:
-    record = [round(s.steps * share / SNAPSHOTS) for share in range(SNAPSHOTS)]
+    record = [*EARLY, *(round(s.steps * share / SNAPSHOTS) for share in range(SNAPSHOTS))]
     return train(s, start(s, seed, peer), [clean_phase(s)], seed, "clean", peer, record=record)
 
 
 def clean_run(s: Training, seed: int) -> Trajectory[SymmetricNet]:
-    """Clean training from the random start to the end, seen at evenly spaced times."""
+    """Clean training from the random start to the end, seen at early and at evenly spaced times."""
     return _clean_run(s.training, seed, 0)
 
 
