@@ -3,6 +3,7 @@
 from featureprism.experiment import Paper
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
 from featureprism.papers.feature_purification.baselines import BASELINES
+from featureprism.papers.feature_purification.certified import CERTIFIED
 from featureprism.papers.feature_purification.deep_features import (
     FIGURE_1,
     FIGURE_5,
@@ -13,6 +14,7 @@ from featureprism.papers.feature_purification.deep_features import (
 from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
 from featureprism.papers.feature_purification.perturbations import (
     GRADIENT_MASKING,
@@ -42,6 +44,8 @@ PAPER = Paper(
         ATTACKERS,
         STRICT,
         GRADIENT_MASKING,
+        LINEARISATION,
+        CERTIFIED,
         TABLE_1,
         FIGURE_1,
         FIGURE_2_DEEP,
