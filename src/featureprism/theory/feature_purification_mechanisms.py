@@ -7,10 +7,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from featureprism.data.sparse_coding import HiddenVector
 
-TAIL = 1e-12  # probability of what is left out of a sum of many coordinates
+RARE = 1e-7  # probability of values of the score that are left out
 
 
 class Score(NamedTuple):
@@ -30,39 +33,48 @@ class Score(NamedTuple):
 
 
 def score(hidden: HiddenVector, num: int) -> Score:
-    """Exact: coordinates are independent, so that the numbers of positive minus negative ones of each level are nearly independent
-    walks; jointly, one coordinate has at most one level, which the generating function Π_j(1 - q + Σ_v p_v(e^{iv} + e^{-iv})/2) knows.
+    """Exact: the law of one coordinate on the lattice of (count of the first level, count of the second), convolved `num` times.
 
-    It is evaluated by convolving the law of a single coordinate with itself, over the lattice of (level, count).
+    Counts beyond 12 standard deviations wrap around; their probability is below 1e-12.
     """
     if hidden.spread or len(hidden.levels) > 2:
         raise ValueError("The exact law of the score is for hidden vectors of at most two levels.")
     (first, p), (second, q) = (*hidden.levels, (0.0, 0.0))[:2]
-    reach = [max(4, math.ceil(num * rate + 12 * math.sqrt(num * rate))) for rate in (p, q)]
-    shape = [2 * r + 1 for r in reach]
+    shape = [2 * math.ceil(4 + num * rate + 12 * math.sqrt(num * rate)) + 1 for rate in (p, q)]
     one = np.zeros(shape)
     one[0, 0] = 1 - p - q
     one[1, 0] = one[-1, 0] = p / 2
-    one[0, 1] = one[0, -1] = one[0, 1] + q / 2
+    one[0, 1] = one[0, -1] = q / 2
     law = np.real(np.fft.ifft2(np.fft.fft2(one) ** num)).clip(0)
-    steps = [np.fft.fftfreq(n, 1 / n) for n in shape]
-    values = steps[0][:, None] * first + steps[1][None, :] * second
+    counts = [np.fft.fftfreq(n, 1 / n) for n in shape]
+    values = counts[0][:, None] * first + counts[1][None, :] * second
     return Score(values.ravel(), (law / law.sum()).ravel())
 
 
-def label_correlation(hidden: HiddenVector, size: float) -> float:
-    """E[y | z_j = size] for w*_j = 1 = P(S > -size) - P(S < -size) = P(-size < S < size) + P(|S| = size)/2 by symmetry of the rest."""
-    rest = score(hidden, hidden.dim - 1)
-    return rest.between(-size, size) + (rest.within(size) - rest.between(-size, size)) / 2
+def growth_law(
+    hidden: HiddenVector,
+    alignment: Float[Tensor, " n"],
+    mixture: Float[Tensor, " n"],
+    spread: Float[Tensor, " n"],
+    bias: float,
+) -> Float[Tensor, " n"]:
+    """d·E[y 1{u ≥ b} z_j] w*_j, ties drawn again, for u = A w*_j z_j + β S + N(0, spread²), S = Σ_{j' ≠ j} w*_j' z_j', w* = ±1.
 
-
-def signal_growth(hidden: HiddenVector, alignment: float, bias: float) -> float:
-    """d·E[y 1{⟨w_i, x⟩ ≥ b} z_j] of a neuron that only feature j opens: ½ d Σ_v P(|z_j| = v) v E[y | z_j = v] over v·alignment > b.
-
-    Lemma C.8 says Θ(1); the small level counts only from |⟨w_i, M_j⟩| = √k b on.
+    A = ⟨w_i, M_j⟩ w*_j and β, the mean of the others, is the regression of the rest on S, which decides y. By symmetry
+        ½ d Σ_v P(|z_j| = v) v E_S[sign(v + S) (Φ((vA + βS - b)/spread) + Φ((-vA - βS - b)/spread))] / P(no tie),
+    S exact. For A > b it is Θ(1), Lemma C.8, and more with β > 0; for A far below b it is of the order of Γ, Lemma C.10.
     """
-    levels = [(v, p) for v, p in hidden.levels if v * alignment > bias]
-    return hidden.dim * sum(p * v * label_correlation(hidden, v) for v, p in levels) / 2
+    rest = score(hidden, hidden.dim - 1)
+    common = rest.chances > RARE
+    S, chance = (torch.from_numpy(part[common]).to(alignment.dtype) for part in rest)
+    total = torch.zeros_like(alignment)
+    for value, rate in hidden.levels:
+        sign = torch.sign(torch.where((value + S).abs() < 1e-9, torch.zeros_like(S), value + S))
+        u = value * alignment.unsqueeze(1) + mixture.unsqueeze(1) * S
+        width = spread.unsqueeze(1)
+        opened = torch.special.ndtr((u - bias) / width) + torch.special.ndtr((-u - bias) / width)
+        total = total + hidden.dim * rate * value / 2 * (opened @ (chance * sign))
+    return total / (1 - score(hidden, hidden.dim).within(0.0))
 
 
 def normal_tail(size: float) -> float:

@@ -15,6 +15,7 @@ from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, 
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
+from featureprism.papers.feature_purification.mechanisms import MECHANISMS
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
 from featureprism.papers.feature_purification.perturbations import (
     GRADIENT_MASKING,
@@ -44,6 +45,7 @@ PAPER = Paper(
         ATTACKERS,
         STRICT,
         GRADIENT_MASKING,
+        MECHANISMS,
         LINEARISATION,
         CERTIFIED,
         TABLE_1,

@@ -39,7 +39,7 @@ class Certified(Regime):
 
 
 def measure(s: Certified, seed: int, context: Context) -> list[Row]:
-    """Accuracy at σ_ρ = 0 without attack and attacked at τ, of the networks of both stages and of the pure one; the robust one proven."""
+    """Accuracy at σ_ρ = 0 without attack and attacked at τ, of all networks; the robust one proven."""
     problem, test = coding(s, seed), unseen(s, seed, s.points)
     x, y = test.x.double(), test.y.double()
     rows: list[Row] = []
