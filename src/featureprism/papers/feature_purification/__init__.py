@@ -15,6 +15,7 @@ from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, 
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
+from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
 from featureprism.papers.feature_purification.mechanisms import MECHANISMS
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
 from featureprism.papers.feature_purification.perturbations import (
@@ -23,10 +24,12 @@ from featureprism.papers.feature_purification.perturbations import (
     TRANSFER,
 )
 from featureprism.papers.feature_purification.purification import PURIFICATION
+from featureprism.papers.feature_purification.real_codes import REAL_CODES
 from featureprism.papers.feature_purification.reconstruction import SPARSE_RECONSTRUCTION
 from featureprism.papers.feature_purification.strict import STRICT
 from featureprism.papers.feature_purification.thresholds import FIGURE_3
 from featureprism.papers.feature_purification.tickets import FIGURE_8
+from featureprism.papers.feature_purification.variants import VARIANTS_ITEM
 
 PAPER = Paper(
     "feature-purification",
@@ -48,6 +51,9 @@ PAPER = Paper(
         MECHANISMS,
         LINEARISATION,
         CERTIFIED,
+        VARIANTS_ITEM,
+        LOWER_BOUNDS,
+        REAL_CODES,
         TABLE_1,
         FIGURE_1,
         FIGURE_2_DEEP,

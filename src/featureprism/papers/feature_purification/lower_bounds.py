@@ -218,7 +218,7 @@ LOWER_BOUNDS = Experiment(
     claims=CLAIMS,
     family=FAMILY,
     about=(
-        "Noiseless data in the ℓ∞ ball, inside the premises of Theorem 5.4; each model is trained by Adam at falling rates until it rests"
+        "Noiseless data in the ℓ∞ ball, inside the premises of Theorem 5.4. Models learn by Adam until they rest"
         " rests, clean and with FGM. The cubic knows the features; there are as many tangent neurons as the network has."
     ),
 )
