@@ -68,7 +68,7 @@ def quicken(monkeypatch) -> None:
     """Short trainings of heads and no brackets: what the item "embeddings" spends its time on."""
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
     monkeypatch.setattr("featureprism.heads.estimators.head_radius", free_bracket)
-    monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.robust_radius", free_bracket)
+    monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.margin_radius", free_bracket)
 
 
 TINY: dict[str, list] = {

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,7 +37,6 @@ FEW_POINTS = 150  # for quantities that need one evaluation per feature
 WINNING = 1.1  # ⟨w_i, M_j⟩ ÷ b from which the large level surely opens a neuron
 COUPLED = 1.5  # |⟨w_i, M_j⟩| ÷ √k b of the neurons compared; none reaches the 2 of Lemma C.18
 FEW_PAIRS = 1000  # of a neuron and a feature, for the law of growth
-MANY = 20  # winners for a mean
 BLOCKS = (125, 250, 500, 1000, 2000)  # sizes of samples
 
 
@@ -45,6 +45,7 @@ class Mechanisms(Regime):
     """How many points expectations are taken over."""
 
     points: int = 8000
+    least_winners: int = 20  # for a snapshot to count
 
 
 def measure(s: Mechanisms, seed: int, context: Context) -> list[Row]:
@@ -81,7 +82,8 @@ def _growth(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: M
     opened = (probes.opening(net, sample.x, net.bias) / 2).unsqueeze(1).expand_as(G)  # by one of both halves
     parts = {"signal": winner, "idle": idle}
     unit = s.dim / (s.sparsity * math.log(s.dim))
-    row: Row = {"winners": int(winner.sum()), "opened": _mean(opened[idle]), "unit": unit}
+    num = int(winner.sum())
+    row: Row = {"winners": num, "counts": num >= s.least_winners, "opened": _mean(opened[idle]), "unit": unit}
     for name, chosen in parts.items():
         few = chosen.nonzero()[:FEW_PAIRS]
         row |= {
@@ -220,13 +222,13 @@ def _of(kind: str, key: str) -> Callable[[Rows], Values]:
     return lambda rows: rows.of(kind).per_seed(key)
 
 
-def _while_winning(value: Callable[[Row], float]) -> Callable[[Rows], Values]:
-    """The mean over the snapshots in which there are winners."""
+def _while_winning(top: str, *units: str) -> Callable[[Rows], Values]:
+    """The mean of a value, divided by others, over the snapshots in which there are winners."""
 
     def mean(own: Rows) -> float:
-        return sum(value(row) for row in own) / len(own)
+        return float((own.column(top) / np.prod([own.column(name) for name in units], axis=0)).mean())
 
-    return lambda rows: rows.of("growth").where(lambda row: row["winners"] >= MANY).per_seed(mean)
+    return lambda rows: rows.of("growth", counts=True).per_seed(mean)
 
 
 def _reach_note(rows: Rows) -> str:
@@ -239,7 +241,7 @@ CLAIMS = (
         "signal",
         "Lemma C.8",
         "winners grow at a rate Θ(1/d): mean d·E[y 1{⟨w_i, x⟩ + ρ ≥ b} z_j]",
-        _while_winning(lambda row: row["signal"]),
+        _while_winning("signal"),
         between(0.2, 2.0),
         premises=under(*LEARNED),
     ),
@@ -247,7 +249,7 @@ CLAIMS = (
         "signal-law",
         "finding",
         "that rate ÷ its value from the weights and the law of z alone: the own feature, the mean of the others, Gaussian noise",
-        _while_winning(lambda row: row["signal"] / row["signal_law"]),
+        _while_winning("signal", "signal_law"),
         between(0.9, 1.1),
         speaker="ours",
     ),
@@ -255,7 +257,7 @@ CLAIMS = (
         "idle-law",
         "finding",
         "the rate of what does not reach the bias ÷ the same law",
-        _while_winning(lambda row: row["idle"] / row["idle_law"]),
+        _while_winning("idle", "idle_law"),
         between(0.6, 1.2),
         speaker="ours",
         note="such a neuron opens by jumps of its own feature, which the Gaussian rest of the law does not have",
@@ -264,7 +266,7 @@ CLAIMS = (
         "growth-ratio",
         "Lemmas C.8 and C.10",
         "winners grow faster than all else by d/(k log d): the ratio of both rates in this unit",
-        _while_winning(lambda row: row["signal"] / row["idle"] / row["unit"]),
+        _while_winning("signal", "idle", "unit"),
         at_least(0.5),
         premises=under(*LEARNED),
     ),
@@ -272,7 +274,7 @@ CLAIMS = (
         "openings",
         "Lemma C.19",
         "at most O(kΞ₂) neurons reach b/10 at a point: their number ÷ (‖z‖₀ · winners per feature)",
-        lambda rows: rows.of("openings").per_seed(lambda own: own[0]["lifted_count"] / own[0]["expected"]),
+        lambda rows: _of("openings", "lifted_count")(rows) / _of("openings", "expected")(rows),
         at_most(2.0),
         note=_reach_note,
         premises=under(*LEARNED),
