@@ -128,9 +128,7 @@ def _openings(net: SymmetricNet, sample: SparseSample, s: Mechanisms) -> Row:
 
 def _lipschitz(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: Mechanisms) -> Row:
     """L_j beside Σ_{N_i ∋ j} |⟨w_i, M_j⟩|; the size of f and of ℓ'. Lemmas C.20 to C.22."""
-    few = SparseSample(
-        *(t[:FEW_POINTS] for t in (sample.x, sample.y, sample.z)), sample.acceptance, sample.tie_share
-    )
+    few = sample._replace(x=sample.x[:FEW_POINTS], y=sample.y[:FEW_POINTS], z=sample.z[:FEW_POINTS])
     L = probes.coordinate_lipschitz(net, few, problem.M.double(), (-1.0, -0.5, 0.5, 1.0))
     A = (net.W.detach() @ problem.M.double()).abs()
     own = (A.amax(dim=1, keepdim=True) == A) & (net.bias <= A)

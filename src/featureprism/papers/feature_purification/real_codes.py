@@ -36,6 +36,7 @@ from featureprism.training import from_pool, train_symmetric
 
 ENERGY = 2.0  # E‖z‖², that of the two-level hidden vector with large = small = 1
 FLAT = 0.3  # patches with a smaller share of the typical contrast have no structure to code
+PENALTY = 0.2  # of the ℓ1 norm, while the dictionary is learned
 FLOOR = 0.01  # of the mean variance, added before whitening
 
 
@@ -85,7 +86,7 @@ def _learned_codes(s: RealCodes, folder: Path | None, seed: int) -> Codes:
     x = whitened(patches(images, s.side, s.patches, generator=generator_for("patches", seed))).numpy()
     learner = MiniBatchDictionaryLearning(
         n_components=x.shape[1],
-        alpha=0.2,
+        alpha=PENALTY,  # pyright: ignore[reportArgumentType]
         fit_algorithm="cd",
         batch_size=250,
         max_iter=s.epochs,
