@@ -165,6 +165,9 @@ def _half(label: str, source: str, model: str, name: str) -> Claim:
         _best(name, model),
         at_most(0.5),
         reported=0.5,
+        note="a cubic of each true feature; the corollary is an order for large d"
+        if model == "cubic"
+        else "",
         premises=under(*PREMISES, name=name),
     )
 
@@ -192,6 +195,7 @@ CLAIMS = (
         lambda rows: rows.of("model").where(lambda row: "change" in row).largest("change"),
         at_most(0.05),
         speaker="ours",
+        note="clean training of models that separate the data never quite rests",
     ),
 )
 
