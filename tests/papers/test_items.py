@@ -12,6 +12,7 @@ import tiny_feature_amplification
 import tiny_feature_averaging
 import tiny_feature_purification
 import tiny_gmm_flow
+import tiny_mechanisms
 import tiny_real
 
 from featureprism.context import Context
@@ -25,6 +26,7 @@ MODULES = (
     tiny_gmm_flow,
     tiny_feature_averaging,
     tiny_feature_purification,
+    tiny_mechanisms,
     tiny_feature_amplification,
     tiny_double_edged,
     tiny_beyond,

@@ -22,6 +22,7 @@ from featureprism.checker.certificate import Certificate
 from featureprism.geometry import unit_rows
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.networks.protocols import HasExactRadius
+from featureprism.networks.symmetric import SymmetricNet, unsmoothed
 from featureprism.records import Progress, RadiusBracket, check_points, silent
 from featureprism.seeds import generator_for
 
@@ -56,9 +57,9 @@ def margin_radius(
 
     Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
-    time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). The two-class read-out of a grouped
-    network: the attack, a Lipschitz bound and boxes of class scores. Every certificate has passed the checker. Other modules:
-    the attack, and
+    time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); a symmetric network without smoothing
+    is one of them. The two-class read-out of a grouped network: the attack, a Lipschitz bound and boxes of class scores. Every
+    certificate has passed the checker. Other modules: the attack, and
     y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".
@@ -73,7 +74,8 @@ def margin_radius(
     if isinstance(net, TwoLayerNet) and net.W.shape[-1] != x.shape[1]:
         raise ValueError(f"The network takes points of dimension {net.W.shape[-1]}, got {x.shape[1]}.")
     began = time.perf_counter()
-    net, x, y = in_double(net), x.double(), y.double()
+    plain = unsmoothed(net) if isinstance(net, SymmetricNet) and net.smoothing == 0 else net
+    net, x, y = in_double(plain), x.double(), y.double()
     if norm == 2 and isinstance(net, HasExactRadius):
         bracket = _closed_form(net, x, y)
     elif norm == 2 and isinstance(net, BayesClassifier):

@@ -39,6 +39,8 @@ START_CHOICES = (
     (1.0, 0.0, 0.6),
     (0.0, 0.3, 3.0),
 )
+# p = 1: (least centre as a share of ‖w‖·reach, share of the multiplier), centres where the neuron stands at the point
+RESTING_CHOICES = tuple((away, damped) for away in (0.1, 0.4, 1.0) for damped in (0.25, 0.5, 1.0, 1.5))
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,24 @@ def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof
         if bool((best.bound > 0.999 * problem.reach).all()):
             break
     assert best is not None
+    return best if problem.p != 1 else _resting(problem, cells, best, slope, tau)
+
+
+def _resting(problem: Problem, cells: Cells, best: Proof, slope: Tensor, tau: Tensor) -> Proof:
+    """The better of a proof and those whose quadratics vanish where the neuron stands at the point itself.
+
+    A quadratic with centre |t_j| at the point is 0 there if t_j < 0. Where that centre lies beyond `high`, the neuron can hardly
+    open: its chord costs high/2, a quadratic bent enough to touch below `high` far more. With biases most neurons are such.
+    """
+    span = problem.gram.diagonal().sqrt() * problem.reach.unsqueeze(1)
+    zero, nan = torch.zeros_like(slope), torch.full_like(slope, torch.nan)
+    for away, damped in RESTING_CHOICES:
+        if bool((best.bound > 0.999 * problem.reach).all()):
+            break
+        centre = torch.maximum(problem.t0.abs(), away * span)
+        centre = torch.where(centre > cells.high, nan, centre)
+        proof = Proof(damped * tau, slope, centre, zero, zero, zero, torch.full_like(tau, NOTHING), best.t)
+        best = best.better_of(evaluate(problem, cells, proof))
     return best
 
 

@@ -7,6 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.networks.activations import ReLU
+from featureprism.networks.two_layer import TwoLayerNet
+
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 ERF_REACH = 6.0  # b/s up to which erf in double precision gives Φ(-b/s) to 7 digits
 HALF_REACH = 4.9  # b/s from which Φ(-b/s) < 5·10⁻⁷ is a rounding error in single precision
@@ -158,3 +161,11 @@ def pure_net(
 ) -> SymmetricNet:
     """w_j = scale·sign(w*_j) M_j: one neuron per feature, nothing else. The soft classifier of Section 3 for w* = ±1."""
     return SymmetricNet(scale * (M * torch.sign(w)).T, bias, smoothing)
+
+
+def unsmoothed(net: SymmetricNet) -> TwoLayerNet:
+    """The network with σ_ρ = 0 as 2h ReLU neurons: ±w_i with output weights ±1 and offset -b."""
+    W = net.W.detach()
+    ones = W.new_ones(len(W))
+    offsets = W.new_full((2 * len(W),), -net.bias)
+    return TwoLayerNet(torch.cat([W, -W]), torch.cat([ones, -ones]), offsets, activation=ReLU())

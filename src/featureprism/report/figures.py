@@ -17,6 +17,7 @@ from featureprism.report import (
     feature_averaging_real,
     feature_purification,
     feature_purification_deep,
+    feature_purification_mechanisms,
     gmm_flow,
 )
 from featureprism.report.style import COLOURS, SETTINGS, panels
@@ -30,6 +31,7 @@ DRAWINGS = {
     **double_edged.DRAWINGS,
     **feature_purification.DRAWINGS,
     **feature_purification_deep.DRAWINGS,
+    **feature_purification_mechanisms.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

@@ -1,0 +1,237 @@
+"""Real codes: the sparse codes of natural image patches in a learned dictionary as hidden vectors, both algorithms on them."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from featureprism.context import Context
+from featureprism.data import two_level
+from featureprism.data.images import load_images
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, under
+from featureprism.geometry import LpBall, unit_rows
+from featureprism.networks import SymmetricNet, pure_net
+from featureprism.papers.feature_purification.regime import (
+    Regime,
+    accuracy,
+    adversarial_phase,
+    attacked,
+    clean_phase,
+    first_net,
+    in_double,
+)
+from featureprism.papers.feature_purification.setting import FAMILY
+from featureprism.probes import purification as probes
+from featureprism.records import Row
+from featureprism.seeds import generator_for
+from featureprism.theory import feature_purification as theory
+from featureprism.training import from_pool, train_symmetric
+
+ENERGY = 2.0  # E‖z‖², that of the two-level hidden vector with large = small = 1
+FLAT = 0.3  # patches with a smaller share of the typical contrast have no structure to code
+PENALTY = 0.2  # of the ℓ1 norm, while the dictionary is learned
+FLOOR = 0.01  # of the mean variance, added before whitening
+
+
+@dataclass(frozen=True, kw_only=True)
+class RealCodes(Regime):
+    """Patches of `side` × `side` pixels in all colours; `sparsity` of the codes is exact. `learned`: x = Dz + ξ, else x = z + ξ."""
+
+    data: str = "cifar10"
+    side: int = 7
+    patches: int = 5000
+    learning: int = 2000  # patches that the dictionary is learned from
+    epochs: int = 3
+    learned: bool = False
+    points: int = 250
+
+
+class Codes(NamedTuple):
+    """Codes z with E‖z‖² = 2, the dictionary with unit columns, and the share of the whitened patches that Dz explains."""
+
+    z: Tensor
+    M: Tensor
+    explained: float
+
+
+def patches(images: Tensor, side: int, num: int, *, generator: torch.Generator) -> Tensor:
+    """Random patches as rows, each with its mean removed; flat ones are left out."""
+    pieces = images.unfold(2, side, 1).unfold(3, side, 1)  # (n, c, rows, columns, side, side)
+    n, _, rows, columns = pieces.shape[:4]
+    at = [torch.randint(size, (2 * num,), generator=generator) for size in (n, rows, columns)]
+    found = pieces[at[0], :, at[1], at[2]].flatten(1).double()
+    found = found - found.mean(dim=1, keepdim=True)
+    contrast = torch.linalg.vector_norm(found, dim=1)
+    return found[contrast > FLAT * contrast.median()][:num]
+
+
+def whitened(x: Tensor) -> Tensor:
+    """Rows with equal variance in all directions (small ones are not blown up), of unit length."""
+    values, vectors = torch.linalg.eigh(x.T @ x / len(x))
+    return unit_rows(x @ (vectors / (values + FLOOR * values.mean()).sqrt()) @ vectors.T)
+
+
+@lru_cache(maxsize=4)
+def _learned_codes(s: RealCodes, folder: Path | None, seed: int) -> Codes:
+    from sklearn.decomposition import MiniBatchDictionaryLearning, sparse_encode
+
+    images = load_images(s.data, folder).x_train
+    x = whitened(patches(images, s.side, s.patches, generator=generator_for("patches", seed))).numpy()
+    learner = MiniBatchDictionaryLearning(
+        n_components=x.shape[1],
+        alpha=PENALTY,  # pyright: ignore[reportArgumentType]
+        fit_algorithm="cd",
+        batch_size=250,
+        max_iter=s.epochs,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # codes on the way to a dictionary need no duality gap of 1e-8
+        atoms = learner.fit(x[: s.learning]).components_
+    atoms = atoms / np.maximum(np.linalg.norm(atoms, axis=1, keepdims=True), 1e-12)
+    z = np.asarray(sparse_encode(x, atoms, algorithm="omp", n_nonzero_coefs=s.sparsity))
+    explained = 1 - ((x - z @ atoms) ** 2).sum() / (x**2).sum()
+    z *= math.sqrt(ENERGY / (z**2).sum(axis=1).mean())
+    return Codes(torch.from_numpy(z).float(), torch.from_numpy(atoms.T.copy()).float(), float(explained))
+
+
+def real_codes(s: RealCodes, folder: Path | None, seed: int) -> Codes:
+    """A dictionary of as many atoms as dimensions, learned on whitened patches, and their codes of k atoms (matching pursuit)."""
+    return _learned_codes(replace(s, learned=False), folder, seed)
+
+
+def measure(s: RealCodes, seed: int, context: Context) -> list[Row]:
+    """Statistics of the codes, and both algorithms on x = Mz + ξ, y = sign⟨w*, z⟩."""
+    codes = real_codes(s, context.data, seed)
+    dim = codes.z.shape[1]
+    s = replace(s, dim=dim)
+    M = codes.M if s.learned else torch.eye(dim)
+    generator = generator_for("labels", seed)
+    w = (torch.randint(0, 2, (dim,), generator=generator) * 2 - 1).float()
+    x = codes.z @ M.T + s.noise / math.sqrt(dim) * torch.randn(codes.z.shape, generator=generator)
+    y = torch.where(codes.z @ w > 0, 1.0, -1.0)
+    held = len(x) - s.points
+    stages: dict[str, SymmetricNet] = {"pure": pure_net(M, w, s.final_bias, s.smoothing * s.final_bias)}
+    net = first_net(s, seed)
+    for stage, phase in (("clean", clean_phase(s)), ("adversarial", adversarial_phase(s))):
+        draw = from_pool(x[:held], y[:held], s.batch, generator=generator_for(f"batches {stage}", seed))
+        stages[stage] = net = train_symmetric(net, draw, [phase], penalty=s.penalty / dim).last
+    context.progress(0.7)
+    test, labels, direction = x[held:].double(), y[held:].double(), (M @ w).double()
+    rows: list[Row] = [_statistics(codes, w)]
+    for stage, found in stages.items():
+        twin, W = in_double(found), found.W.detach()
+        delta = attacked(twin, test, labels, direction, LpBall(2, s.radius))
+        shares = {"clean": accuracy(twin, test, labels), "worst": accuracy(twin, test + delta, labels)}
+        row: Row = {"kind": "network", "stage": stage, "purity": probes.weighted_purity(W, M)}
+        rows.append({**row, **shares})
+    kept = probes.same_direction(stages["clean"].W.detach(), stages["adversarial"].W.detach())
+    cosine = probes.weighted_mean(kept, stages["clean"].W.detach())
+    rows.append({"kind": "movement", "cosine": cosine})
+    premises = theory.hidden_vector_premises(two_level(dim, s.sparsity), codes.z[held:])
+    return rows + [premise.as_row() for premise in premises]
+
+
+def _statistics(codes: Codes, w: Tensor) -> Row:
+    """How far the codes are from Assumption 2.1: equal moments, symmetry, independence."""
+    z = codes.z.double()
+    second = (z**2).mean(dim=0)
+    score = z @ w.double()
+    gram = (codes.M.T @ codes.M).abs().fill_diagonal_(0)
+    return {
+        "kind": "codes",
+        "explained": codes.explained,
+        "largest_moment": float(second.max() / second.mean()),
+        "least_moment": float(second.min() / second.mean()),
+        "asymmetry": float((z.mean(dim=0).abs() / second.sqrt().clamp_min(1e-12)).mean()),
+        "dependence": float(score.var() / z.var(dim=0).sum()),
+        "coherence": float(gram.max()),
+    }
+
+
+def _value(stage: str, key: str, learned: bool) -> Callable[[Rows], Values]:
+    return lambda rows: rows.of("network", stage=stage, learned=learned).per_seed(key)
+
+
+def _gain(key: str, learned: bool) -> Callable[[Rows], Values]:
+    return lambda rows: _value("adversarial", key, learned)(rows) - _value("clean", key, learned)(rows)
+
+
+def _relative_gain(learned: bool) -> Callable[[Rows], Values]:
+    def gain(rows: Rows) -> Values:
+        return _gain("worst", learned)(rows) / _value("pure", "worst", learned)(rows)
+
+    return gain
+
+
+def _codes_note(rows: Rows) -> str:
+    part = rows.of("codes")
+    words = {"largest_moment": "largest E z_j² ÷ mean", "dependence": "Var⟨w*, z⟩ ÷ Σ Var z_j"}
+    return ", ".join(f"{text} {part.column(key).mean():.2f}" for key, text in words.items())
+
+
+def _claims(label: str, learned: bool, words: str) -> tuple[Claim, Claim]:
+    regime = under("assumption-2-1", learned=learned)
+    return (
+        Claim(
+            f"{label}-purity",
+            "Section 3",
+            f"real codes, {words}: norm-weighted purity, adversarial minus clean training",
+            _gain("purity", learned),
+            above(0.02),
+            speaker="ours",
+            note=_codes_note,
+            premises=regime,
+        ),
+        Claim(
+            f"{label}-robust",
+            "Theorems 5.1(c) and 5.3(b)",
+            f"real codes, {words}: robust accuracy ÷ that of the pure network, adversarial minus clean training",
+            _relative_gain(learned),
+            above(0.0),
+            speaker="ours",
+            premises=regime,
+        ),
+    )
+
+
+CLAIMS = (
+    *_claims("orthogonal", False, "orthogonal features"),
+    *_claims("learned", True, "in their own dictionary"),
+    Claim(
+        "same-feature",
+        "Section 1",
+        "norm-weighted cosine of a neuron before and after adversarial training, real codes on orthogonal features",
+        lambda rows: rows.of("movement", learned=False).per_seed("cosine"),
+        at_least(0.75),
+        speaker="ours",
+    ),
+)
+
+QUICK = RealCodes(sparsity=6)
+REAL_CODES = Experiment(
+    id="feature-purification/real-codes",
+    source="Allen-Zhu & Li 2020, Section 2",
+    title="Sparse codes of natural image patches as hidden vectors: how much of purification survives",
+    scales={
+        scale: [replace(QUICK, learned=learned, **more) for learned in (False, True)]
+        for scale, more in (
+            ("quick", {}),
+            ("standard", {"patches": 20000, "learning": 10000, "epochs": 20, "steps": 1500, "width": 600}),
+        )
+    },
+    measure=measure,
+    claims=CLAIMS,
+    family=FAMILY,
+    about=(
+        "A dictionary is learned on whitened 7 × 7 patches of CIFAR-10 (or of digits); codes of k = 6 atoms are the hidden"
+        " vectors, scaled to E‖z‖² = 2, on orthogonal features or on the learned atoms. Labels are sign⟨w*, z⟩, noise σ_x = 1."
+    ),
+)

@@ -1,0 +1,70 @@
+"""The coupling functions and growth probes: slow twins, Monte Carlo, and the identities of the definitions."""
+
+import pytest
+import torch
+
+from featureprism.data import SparseCoding, sample_sparse, two_level
+from featureprism.networks import SymmetricNet, symmetric_start
+from featureprism.probes.coupling import coupling_gap, frozen, sampled_coupling_gap
+from featureprism.probes.growth import coordinate_lipschitz, growth, opening, weighted_growth
+from featureprism.probes.purification import linearisation_gap
+
+
+def net(generator, smoothing=0.2) -> SymmetricNet:
+    return symmetric_start(6, 4, 0.7, 0.3, smoothing, generator=generator, dtype=torch.float64)
+
+
+def points(generator, n=5):
+    return torch.randn(n, 4, generator=generator).double()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_coupling_is_the_network_where_it_was_frozen(generator, smoothing):
+    """Definition D.3: g(w; x, x) = f(x), and its gradient in the point is that of f."""
+    one, x = net(generator, smoothing), points(generator)
+    W = one.W.detach()
+    assert torch.allclose(frozen(one, W, x, x), one(x).detach(), atol=1e-12)
+    delta = 1e-3 * points(generator)
+    linear = frozen(one, W, x + delta, x) - frozen(one, W, x, x)
+    _, gradient = one.input_gradient(x)
+    assert torch.allclose(linear, (gradient * delta).sum(dim=1), atol=1e-12)
+    gap = (frozen(one, W, x + delta, x) - one(x + delta).detach()).abs()
+    assert torch.allclose(gap, linearisation_gap(one, x, delta), atol=1e-12)
+
+
+def test_what_moves_the_own_features_is_linear(generator):
+    one, x, delta = net(generator), points(generator), points(generator)
+    own = torch.randn(6, 4, generator=generator).double()
+    assert torch.allclose(coupling_gap(one, own, x, 3 * delta), 3 * coupling_gap(one, own, x, delta))
+
+
+def test_the_drawn_gap_is_that_of_three_nested_loops(generator):
+    one, x, delta = net(generator), points(generator), 0.5 * points(generator)
+    found = sampled_coupling_gap(one, x, delta, generator=torch.Generator().manual_seed(3))
+    noise = torch.randn(5, 6, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    W = one.W.detach()
+    for n in range(5):
+        total = 0.0
+        for i in range(6):
+            rho = float(one.smoothing * noise[n, i])
+            u, moved = float(W[i] @ x[n]), float(W[i] @ (x[n] + delta[n]))
+            for side in (1.0, -1.0):
+                opened = side * u + rho - one.bias >= 0
+                value = side * moved + rho - one.bias
+                total += side * (max(value, 0.0) - (value if opened else 0.0))
+        assert float(found[n]) == pytest.approx(abs(total), abs=1e-12)
+
+
+def test_growth_openings_and_lipschitz_by_hand():
+    """One neuron on the first of two features: it opens on z_1 = ±1 alone."""
+    M, w = torch.eye(2).double(), torch.ones(2).double()
+    coding = SparseCoding(M, w, two_level(2, 1.0, large=0.5, small=0.0))
+    sample = sample_sparse(coding, 4000, generator=torch.Generator().manual_seed(0))
+    one = SymmetricNet(torch.tensor([[2.0, 0.0]]).double(), 1.0, 0.0)
+    x, y, z = sample.x, sample.y, sample.z
+    G = growth(one, sample)
+    assert float(G[0, 0]) == pytest.approx(float((y * (z[:, 0] == 1) * z[:, 0]).mean()))
+    assert float(opening(one, x, 1.0)[0]) == pytest.approx(float((z[:, 0] != 0).double().mean()))
+    single, common = weighted_growth(one, sample)
+    assert float(single[0, 0]) == pytest.approx(float(common[0]))
+    assert coordinate_lipschitz(one, sample, M, (-1.0, 1.0)).tolist() == [1.0, 0.0]
