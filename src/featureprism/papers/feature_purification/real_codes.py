@@ -135,7 +135,7 @@ def measure(s: RealCodes, seed: int, context: Context) -> list[Row]:
     kept = probes.same_direction(stages["clean"].W.detach(), stages["adversarial"].W.detach())
     cosine = probes.weighted_mean(kept, stages["clean"].W.detach())
     rows.append({"kind": "movement", "cosine": cosine})
-    premises = theory.hidden_vector_premises(two_level(dim, s.sparsity), codes.z[held:])
+    premises = theory.hidden_vector_premises(two_level(dim, s.sparsity), codes.z[held:], w)
     return rows + [premise.as_row() for premise in premises]
 
 

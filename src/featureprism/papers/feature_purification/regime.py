@@ -172,8 +172,9 @@ def accuracy(net: Any, x: Tensor, y: Tensor) -> float:
 
 def premise_rows(s: Regime, seed: int, num_points: int = 2000) -> list[Row]:
     """The conditions of Assumption 2.1 and Theorems 5.1 and 5.3 beside the setting."""
+    problem = coding(s, seed)
     premises = [
-        *theory.hidden_vector_premises(coding(s, seed).hidden, unseen(s, seed, num_points).z),
+        *theory.hidden_vector_premises(problem.hidden, unseen(s, seed, num_points).z, problem.w),
         *theory.sparsity_premises(s),
         *theory.clean_premises(s, s.steps * s.step_size),
         *theory.adversarial_premises(s, s.adversarial_steps * s.step_size),

@@ -97,7 +97,7 @@ def measure(s: Variant, seed: int, context: Context) -> list[Row]:
         purity = probes.weighted_purity(W, problem.M)
         rows.append({"kind": "network", "stage": stage, "name": s.name, **shares, "purity": purity})
     premises = [
-        *theory.hidden_vector_premises(problem.hidden, test.z),
+        *theory.hidden_vector_premises(problem.hidden, test.z, problem.w),
         *theory.sparsity_premises(s),
         *theory.clean_premises(s, s.steps * s.step_size),
         *theory.adversarial_premises(s, s.adversarial_steps * s.step_size),
