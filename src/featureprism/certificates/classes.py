@@ -100,12 +100,14 @@ def class_radius(
     own: Int[Tensor, " n"],
     effort: Effort,
     *,
+    targets: Float[Tensor, "t d"] | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
     `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear: closed forms;
-    other networks of layers: attacks and the product of norms; any other module: attacks.
+    other networks of layers: attacks and the product of norms; any other module: attacks. Rays go towards `targets` (default: the
+    points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
     """
     x = x.double()
     scores = net(x)
@@ -117,7 +119,8 @@ def class_radius(
     others = scores.scatter(1, own.unsqueeze(1), -inf)
     second = others.argmax(dim=1)
     right = ahead > others.amax(dim=1)
-    known = x[:KNOWN], scores[:KNOWN].argmax(dim=1)
+    targets = (x if targets is None else targets.double())[:KNOWN]
+    known = targets, net(targets).argmax(dim=1)
     n = len(x)
     result = _Result.empty(x, second, ["misclassified" if not r else INTERRUPTED for r in right])
     result.attacked[~right] = 0.0
@@ -338,16 +341,29 @@ def _norm_products(pairs: _Pairs, norm: float) -> None:
         inner, V = [W.detach() for W in list(net.weights)[:-1]], list(net.weights)[-1].detach()
     else:
         return
-    L = torch.linalg.vector_norm(V[pairs.own[pairs.point]] - V[pairs.rival], dim=1)
+    own = pairs.own[pairs.point]
+    L = torch.linalg.vector_norm(V[own] - V[pairs.rival], dim=1)
     for W in inner:
         L = L * torch.linalg.matrix_norm(W, 2)
     stretch = 1.0 if norm == 2 else pairs.x.shape[1] ** 0.5  # ‖δ‖₂ ≤ √d ‖δ‖_∞
     margin = pairs.margins(torch.arange(len(pairs.point)))(pairs.x[pairs.point])
-    # far more than float products of these sizes are off by
-    bound = (
-        (margin * (1 - ROUNDING) - ROUNDING * margin.abs().max()).clamp_min(0)
-        / (L * stretch)
-        * (1 - ROUNDING)
-    )
+    sizes = _magnitudes(net, pairs.x)[pairs.point].gather(1, torch.stack([own, pairs.rival], dim=1))
+    bound = (margin - sizes.sum(dim=1)).clamp_min(0) / (L * stretch) * (1 - ROUNDING)
     bound = torch.where(L > 0, bound, torch.full_like(bound, inf))
     pairs.certificates = [Certificate(float(r), "norm product", norm) for r in bound]
+
+
+def _magnitudes(net: ScoreNet | LayeredScores, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+    """What the float scores of a network may be off by: γ times the scores of |x| through |W| and |b|, as activations have slope ≤ 1.
+
+    γ counts the roundings of every sum on the way, and a few of tanh; what is computed here is rounded too, hence the factor 8.
+    """
+    layers: list[tuple[Tensor, Tensor]] = (
+        [(net.W, net.b), (net.V.T, net.c)] if isinstance(net, ScoreNet) else []
+    )
+    if isinstance(net, LayeredScores):
+        layers = list(zip(net.weights, net.biases, strict=True))
+    size, roundings = x.abs(), 0
+    for W, b in layers:
+        size, roundings = size @ W.detach().abs().T + b.detach().abs(), roundings + W.shape[1] + 16
+    return 8 * roundings * torch.finfo(torch.float64).eps * size

@@ -61,7 +61,8 @@ def robust_radius(
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound (ℓ2) until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
     models: closed forms. Deeper networks: the attack and what norms prove. Anything else: the attack. Misclassified points have
-    radius 0. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖).
+    radius 0. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt
+    keeps what is finished; points it left have the method "interrupted".
     """
     check_request(norm, gap, seconds_per_point)
     x = as_points(X)
@@ -96,9 +97,10 @@ def bracket_classifier(
     *,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
+    targets: Float[Tensor, "t d"] | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
-    """The same for a model that was read, points as rows, and labels as positions among its classes."""
+    """The same for a model that was read, points as rows, and labels as positions among its classes; `targets`: see `class_radius`."""
     began = time.perf_counter()
     if isinstance(model.net, ONE_OUTPUT) or lipschitz is not None:
         options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz, "progress": progress}
@@ -111,7 +113,7 @@ def bracket_classifier(
         return _of_two_classes(bracket, own, model.classes)
     if starts is not None:
         raise ValueError("starts are for networks with one output; models with many scores choose their own.")
-    bracket = class_radius(model.net, x, own, effort, progress=progress)
+    bracket = class_radius(model.net, x, own, effort, targets=targets, progress=progress)
     progress(1.0)
     return replace(bracket, classes=model.classes, seconds=(time.perf_counter() - began) / len(x))
 

@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=text, epilog=f"Example: featureprism {example}"
         )
 
-    for add_group in (_experiments, _networks, _sweeps, _audit, _data):
+    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data):
         add_group(add)
     return top
 
@@ -112,6 +112,9 @@ def _networks(add: Add) -> None:
     judging.add_argument("--json", action="store_true", help="print JSON")
     _add_effort(judging)
 
+
+def _kkt(add: Add) -> None:
+    """The arguments of the command."""
     audit = add(
         "kkt",
         "Audit how close your two-layer ReLU network is to a KKT point of the max-margin problem on your data.",

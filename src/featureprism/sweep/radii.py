@@ -99,7 +99,7 @@ def _measured(
     """One row for each point of a batch, and one with their proofs."""
     part = slice(batch.first, batch.first + batch.size)
     effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells)
-    bracket = bracket_classifier(model, x[part], own[part], effort, progress=context.progress)
+    bracket = bracket_classifier(model, x[part], own[part], effort, targets=x, progress=context.progress)
     if INTERRUPTED in bracket.method:
         raise KeyboardInterrupt
     assert bracket.witness is not None
