@@ -17,10 +17,11 @@ from featureprism.attacks import (
     pgd,
     transfer,
     universal_direction,
+    universal_shift,
 )
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.geometry import LpBall
-from featureprism.networks import LinearClassifier, ReLU, TwoLayerNet
+from featureprism.networks import LinearClassifier, LinearScores, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 
 
@@ -55,6 +56,19 @@ def test_one_direction_breaks_feature_averaging_a_little_beyond_its_radius(avera
     assert float(outcome.flipped.double().mean()) > 0.99
     short = transfer(0.4 * delta, net, fresh.x, fresh.y, LpBall(2, 1.5 * radius))
     assert float(short.flipped.double().mean()) < 0.1
+
+
+def test_one_shift_fools_all_classes_but_the_one_it_goes_to_at_its_closed_form():
+    """k unit vectors, each of its own class: u ∝ e_j - mean of the others moves all of them to class j at √((k-1)/k)."""
+    k = 4
+    x, own = torch.eye(k).double(), torch.arange(k)
+    scores = LinearScores(torch.eye(k).double(), torch.zeros(k).double())
+    needed = math.sqrt((k - 1) / k)
+    for eps, fooled in ((1.01 * needed, (k - 1) / k), (0.5 * needed, 0.0)):
+        moved = scores(x + eps * universal_shift(scores, x, own, eps)).argmax(dim=1)
+        assert float((moved != own).double().mean()) == fooled
+    with pytest.raises(ValueError, match="must be positive"):
+        universal_shift(scores, x, own, 0.0)
 
 
 def test_perturbations_outside_their_ball_are_no_result(averaging):

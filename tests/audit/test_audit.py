@@ -98,6 +98,9 @@ def test_three_classes_and_the_saved_head_speak_the_labels_of_the_file(tmp_path,
     head = load_head(tmp_path / "out" / "head.npz")
     with np.load(path) as file:
         assert head.score(file["x_test"], file["y_test"]) > 0.8
+    with np.load(tmp_path / "out" / "witnesses" / "relu.npz") as file:  # one vector for all fools half
+        relu = load_head(tmp_path / "out" / "heads" / "relu.npz")
+        assert (relu.predict(file["x"] + file["universal"]) != file["y"]).mean() >= 0.5
     assert (tmp_path / "out" / "pareto.png").exists()
     saved = tmp_path / "out" / "heads" / "relu.npz"
     data = read_embeddings(path, None)

@@ -12,6 +12,7 @@ from featureprism.attacks.universal import (
     flipping_norm,
     transfer,
     universal_direction,
+    universal_shift,
 )
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "structured_starts",
     "transfer",
     "universal_direction",
+    "universal_shift",
 ]

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
+from featureprism.attacks.rivals import PairMargins
 from featureprism.geometry import LpBall
 from featureprism.records import check_points
 
@@ -42,6 +43,39 @@ def universal_direction(
         rate = 0.3 * (1 - step / UNIVERSAL_STEPS)
         u = torch.nn.functional.normalize(u + rate * torch.nn.functional.normalize(ascent))
     return best if basis is None else basis @ best
+
+
+@torch.no_grad()
+def universal_shift(
+    scores: nn.Module, x: Float[Tensor, "n d"], own: Int[Tensor, " n"], eps: float
+) -> Float[Tensor, " d"]:
+    """A unit direction u, found over a sample, such that x + eps u leaves its class `own` for as many points as possible, any class.
+
+    Normalised descent of Σ_i softplus(m_i/s), m_i = f_own - max of the others and s its median size, from one start for each class
+    (the mean of the gradients of f_c - f_own); the direction that fools most on the way wins.
+    """
+    if not eps > 0:
+        raise ValueError(f"The radius eps must be positive, got {eps}.")
+    x = x.double()
+    k = int(scores(x[:1]).shape[1])
+    towards = torch.arange(k).repeat_interleave(len(x))
+    every, owner = x.repeat(k, 1), own.repeat(k)
+    _, gradient = margin_gradient(PairMargins(scores, owner, towards), every, torch.ones(len(every)).double())
+    u = torch.nn.functional.normalize(-gradient.reshape(k, len(x), -1).mean(dim=1))
+    best, most = u[0], -1.0
+    for step in range(UNIVERSAL_STEPS):
+        moved = (x + eps * u.unsqueeze(1)).flatten(0, 1)
+        others = scores(moved).scatter(1, owner.unsqueeze(1), -torch.inf)
+        margins = PairMargins(scores, owner, others.argmax(dim=1))
+        margin, gradient = margin_gradient(margins, moved, torch.ones(len(moved)).double())
+        fooled = (margin <= 0).reshape(k, -1).double().mean(dim=1)
+        if float(fooled.max()) > most:
+            best, most = u[fooled.argmax()].clone(), float(fooled.max())
+        pull = torch.sigmoid(margin / margin.abs().median().clamp_min(1e-12))
+        descent = (pull.unsqueeze(1) * gradient).reshape(k, len(x), -1).mean(dim=1)
+        rate = 0.3 * (1 - step / UNIVERSAL_STEPS)
+        u = torch.nn.functional.normalize(u - rate * torch.nn.functional.normalize(descent))
+    return best
 
 
 @torch.no_grad()

@@ -241,7 +241,9 @@ def _witnesses(
     names = data.classes[(y > 0).astype(int) if len(data.classes) == 2 else y]
     arrays = {"row": index[:, 0], "x": x, "y": names, "delta": bracket.witness.numpy()}
     arrays |= {"certified": bracket.certified.numpy(), "attacked": bracket.attacked.numpy()}
-    if direction is not None:  # x - s·universal fools half of them, s = ±1 for the second and the first class
+    if (
+        direction is not None
+    ):  # fools half: two classes x - s·universal, s = ±1 for the second and the first; more x + universal
         arrays["universal"] = norm * direction.numpy()
     content = io.BytesIO()
     np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]

@@ -1,6 +1,7 @@
 """What an audit looks at: the geometry of the classes, the features of a head, and the perturbation that fools all points."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import universal_direction
+from featureprism.attacks import flip_rate, universal_direction, universal_shift
 from featureprism.audit.given import GivenHead
 from featureprism.heads.compare import Task
 from featureprism.heads.estimators import Head
@@ -139,32 +140,60 @@ def margin_of(head: Any) -> nn.Module | None:
     return head.margin() if isinstance(head, GivenHead) else None
 
 
+def scores_of(head: Any) -> tuple[nn.Module, np.ndarray] | None:
+    """The scores of a head of more than two classes, and the position of every class among them; None where there are none."""
+    if isinstance(head, Head):
+        return head.net_, np.arange(head.net_.num_classes)
+    return (head.net, head.order) if isinstance(head, GivenHead) and head.num_classes > 2 else None
+
+
+def fooling(head: Any, x: np.ndarray, y: np.ndarray) -> Callable[[float], tuple[Tensor, float]] | None:
+    """For a norm eps the unit direction u that fools most of these points, and their share; None where a head gives no scores.
+
+    Two classes: x - y·eps·u. More: x + eps·u, whatever the class of x.
+    """
+    points = torch.as_tensor(x).double()
+    net, scores = margin_of(head), scores_of(head)
+    if net is not None:
+        signs = torch.as_tensor(y).double()
+
+        def signed(eps: float) -> tuple[Tensor, float]:
+            u = universal_direction(net, points, signs, eps)
+            return u, flip_rate(net.double(), points, signs, eps * u)
+
+        return signed
+    if scores is None:
+        return None
+    many, own = scores[0].double(), torch.as_tensor(scores[1][y])
+
+    def shifted(eps: float) -> tuple[Tensor, float]:
+        u = universal_shift(many, points, own, eps)
+        with torch.no_grad():
+            return u, float((many(points + eps * u).argmax(dim=1) != own).double().mean())
+
+    return shifted
+
+
 def universal(
     head: Any, x: np.ndarray, y: np.ndarray, median: float
 ) -> tuple[float, Float[Tensor, " d"] | None]:
-    """(eps, u): x - y·eps·u, one unit u for all points, fools half of them.
+    """(eps, u): one perturbation of norm eps along the unit u, the same for all points, fools half of them: see `fooling`.
 
-    eps is NaN and u None for more than two classes, and beyond four median radii.
+    eps is NaN and u None where a head gives no scores, and beyond four median radii.
     """
-    net = margin_of(head)
-    if net is None:
+    attack = fooling(head, x, y)
+    if attack is None:
         return math.nan, None
-    points, signs = torch.as_tensor(x).double(), torch.as_tensor(y).double()
-
-    def fooling_half(eps: float) -> Tensor | None:
-        u = universal_direction(net, points, signs, eps)
-        with torch.no_grad():
-            margin = signs * net.double()(points - eps * signs.unsqueeze(1) * u)
-        return u if float((margin <= 0).double().mean()) >= 0.5 else None
-
+    if median == 0:
+        return 0.0, None
     low, high = 0.0, 4 * median
-    best = fooling_half(high) if median > 0 else None
-    if best is None:
-        return 0.0 if median == 0 else math.nan, None
+    best, share = attack(high)
+    if share < 0.5:
+        return math.nan, None
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found = fooling_half(middle)
-        low, high, best = (middle, high, best) if found is None else (low, middle, found)
+        found, share = attack(middle)
+        low, high, best = (low, middle, found) if share >= 0.5 else (middle, high, best)
     return high, best
 
 
@@ -183,12 +212,14 @@ def features(
     """What a head looks at; and the direction of the one perturbation that fools it on half of the points, where there is one."""
     mu, median = centred_means(task, found), float(bracket.attacked.median())
     norm, direction = universal(head, *drawn, median)
-    predicted = float(torch.linalg.vector_norm(mu, dim=1).mean()) / math.sqrt(len(mu))
+    # ‖μ‖ √(1/k) of a feature-averaging head; the paper speaks of two classes
+    two = len(np.unique(task.y)) == 2
+    predicted = float(torch.linalg.vector_norm(mu, dim=1).mean()) / math.sqrt(len(mu)) if two else math.nan
     row = {
         "kind": "features",
         "averaging_index": averaging_index(head, mu, found.parent),
         "universal_norm": norm,
-        "universal_predicted": predicted,  # ‖μ‖ √(1/k) of a feature-averaging head
+        "universal_predicted": predicted,
         "universal_over_predicted": norm / predicted,
         "perturbation_density": density(bracket.witness),
     }

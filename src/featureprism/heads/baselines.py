@@ -21,10 +21,11 @@ from featureprism.heads.estimators import PReLUHead
 from featureprism.heads.nearest import nearest_neighbour_radius
 from featureprism.networks import LinearClassifier, LinearScores
 from featureprism.networks.activations import relu_power
-from featureprism.records import RadiusBracket
+from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
 
 ATTACK_STEPS = 3  # of PGD in adversarial training
+BATCH = 25  # points of a kernel machine that are attacked together, between two words of progress
 NEAREST = 8  # training points of the other class that an attack on a kernel machine starts towards
 
 
@@ -116,7 +117,7 @@ class LinearHead:
         """The labels of fit."""
         return self.machine.predict(X)
 
-    def robust_radius(self, X: np.ndarray, y: np.ndarray) -> RadiusBracket:
+    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
         """|f(x)|/‖w‖; of more classes the least of (f_y - f_c)/‖w_y - w_c‖."""
         if len(self.machine.classes_) > 2:
             V, c = (torch.as_tensor(t).double() for t in (self.machine.coef_, self.machine.intercept_))
@@ -174,7 +175,7 @@ class KernelHead:
         return self.machine.predict(X)
 
     @one_thread()
-    def robust_radius(self, X: np.ndarray, y: np.ndarray) -> RadiusBracket:
+    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
         """The attack starts towards the nearest support vectors of the other class."""
         machine: Any = self.machine
         points = torch.as_tensor(machine.support_vectors_).double()
@@ -184,10 +185,17 @@ class KernelHead:
         strong = torch.cat([_strongest(alpha, sign) for sign in (1.0, -1.0)])
         starts = [Towards(points[strong], torch.sign(alpha[strong]))]
         upper = 2 * float(torch.cdist(x, points).max())
-        found = minimal_radius(net, x, signs, starts=starts, upper=upper, steps=10, rounds=3)
+        parts = []
+        for first in range(0, len(x), BATCH):
+            rows = slice(first, first + BATCH)
+            parts.append(
+                minimal_radius(net, x[rows], signs[rows], starts=starts, upper=upper, steps=10, rounds=3)
+            )
+            progress(min(first + BATCH, len(x)) / len(x))
+        radius, delta = (torch.cat([getattr(part, name) for part in parts]) for name in ("radius", "delta"))
         with torch.no_grad():
-            low = torch.minimum(net.certified(signs * net(x)), found.radius)
-        return RadiusBracket(low, found.radius, ("kernel norm",) * len(x), found.delta)
+            low = torch.minimum(net.certified(signs * net(x)), radius)
+        return RadiusBracket(low, radius, ("kernel norm",) * len(x), delta)
 
 
 def _strongest(alpha: Tensor, sign: float) -> Tensor:
@@ -210,8 +218,14 @@ class NeighbourHead:
         """The label of the nearest training point."""
         return self.machine.predict(X)
 
-    def robust_radius(self, X: np.ndarray, y: np.ndarray) -> RadiusBracket:
+    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
         """The distance to the nearest point that has a stranger as its neighbour."""
-        pairs = [nearest_neighbour_radius(self.X, self.y, x, label) for x, label in zip(X, y, strict=True)]
-        low, high = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2).T
-        return RadiusBracket(low * (1 - 1e-9), high, ("exact",) * len(X))
+        low, delta = torch.zeros(len(X)).double(), torch.zeros(len(X), self.X.shape[1]).double()
+        high = torch.full_like(low, torch.inf)
+        for i, (x, label) in enumerate(zip(X, y, strict=True)):
+            low[i], witness = nearest_neighbour_radius(self.X, self.y, x, label)
+            if witness is not None:
+                delta[i] = torch.as_tensor(witness)
+                high[i] = torch.linalg.vector_norm(delta[i])
+            progress((i + 1) / len(X))
+        return RadiusBracket(low * (1 - 1e-9), high, ("exact",) * len(X), delta)

@@ -197,9 +197,9 @@ def measured(
 def bracketed(
     head: Any, x: np.ndarray, y: np.ndarray, max_cells: int, progress: Progress = silent
 ) -> RadiusBracket:
-    """The bracket of a head; baselines have one effort, and no progress to tell."""
-    more = {"max_cells": max_cells, "progress": progress} if is_ours(head) else {}
-    return head.robust_radius(x, y, **more)
+    """The bracket of a head; baselines have one effort."""
+    more = {"max_cells": max_cells} if is_ours(head) else {}
+    return head.robust_radius(x, y, progress=progress, **more)
 
 
 def drawn(task: Task, num: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

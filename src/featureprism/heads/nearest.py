@@ -10,33 +10,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEASIBLE = 1e-9  # relative to the squared distances: a violation below this is rounding
+INSIDE = 1e-7  # share of the way to the stranger that a witness goes beyond the edge of its cell
 CUTS = 60  # half-spaces added one by one before a programme is given up and its bound from below is kept
 
 
 def nearest_neighbour_radius(
     train: NDArray[np.float64], labels: NDArray, x: NDArray[np.float64], y: object
-) -> tuple[float, float]:
-    """(lower, upper) bound of the radius of one point; both are 0 where misclassified, and equal unless CUTS runs out."""
+) -> tuple[float, NDArray[np.float64] | None]:
+    """A lower bound of the radius of one point, and the shortest perturbation found that flips it, None where there is none.
+
+    Their lengths agree to INSIDE unless CUTS runs out; both are 0 where misclassified.
+    """
     own, strangers = train[labels == y], train[labels != y]
     to_own, to_strangers = (points - x for points in (own, strangers))
     own_square, strange_square = ((to_own**2).sum(axis=1), (to_strangers**2).sum(axis=1))
     if strange_square.min() <= own_square.min():
-        return 0.0, 0.0
+        return 0.0, np.zeros_like(x)
     gaps = np.maximum(own_square[:, None] + strange_square - 2 * to_own @ to_strangers.T, 1e-300)
     bounds = ((strange_square - own_square[:, None]) / (2 * np.sqrt(gaps))).max(axis=0)
-    low, high = np.inf, np.inf
+    low, high, shortest = np.inf, np.inf, None
     for j in np.argsort(bounds):
         if bounds[j] >= high:
             break
-        reached, proven = _to_cell(to_own, own_square, to_strangers[j], strange_square[j], high)
-        low, high = min(low, proven), min(high, reached)
-    return min(low, high), high
+        delta, proven = _to_cell(to_own, own_square, to_strangers[j], strange_square[j], high)
+        low = min(low, proven)
+        if delta is not None:
+            # the stranger lies inside its cell, which is convex: a little towards it from the edge is inside too
+            delta = delta + INSIDE * (to_strangers[j] - delta)
+            if np.linalg.norm(delta) < high:
+                high, shortest = float(np.linalg.norm(delta)), delta
+    return min(low, high), shortest
 
 
 def _to_cell(
     own: NDArray[np.float64], own_square: NDArray, stranger: NDArray, strange_square: float, best: float
-) -> tuple[float, float]:
-    """(upper, lower) bound of min ‖δ‖ s.t. Aδ ≥ c, A_i = 2(x_j - x_i), c_i = ‖x_j - x‖² - ‖x_i - x‖²; the worst cut joins in turn."""
+) -> tuple[NDArray | None, float]:
+    """The argument (None where not found) and a lower bound of min ‖δ‖ s.t. Aδ ≥ c, with one row for each own point.
+
+    A_i = 2(x_j - x_i), c_i = ‖x_j - x‖² - ‖x_i - x‖²; the worst cut joins in turn.
+    """
     from scipy.optimize import nnls  # takes half a second
 
     A, c = 2 * (stranger - own), strange_square - own_square
@@ -49,14 +61,14 @@ def _to_cell(
         multipliers, _ = nnls(system, target)
         residual = system @ multipliers - target
         if residual[-1] > -1e-12:
-            return np.inf, np.inf  # the half-spaces have no common point
+            return None, np.inf  # the half-spaces have no common point
         delta = -residual[:-1] / residual[-1]
         low = max(low, float(np.linalg.norm(delta)))
         if low >= best:
-            return np.inf, low
+            return None, low
         violation = c - A @ delta
         worst = int(violation.argmax())
         if violation[worst] <= FEASIBLE * strange_square:
-            return low, low
+            return delta, low
         chosen.append(worst)
-    return np.inf, low
+    return None, low
