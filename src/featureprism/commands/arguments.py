@@ -65,6 +65,9 @@ def _experiments(add: Add) -> None:
     doing.add_argument(
         "--long", action="store_true", help="with a paper: also its items on images, which take minutes each"
     )
+    doing.add_argument(
+        "--estimate", action="store_true", help="only tell how long this would take here, and how much memory"
+    )
     doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
     page = add("report", "Write DIR/index.html and DIR/results.md from the results in DIR.", "report runs")

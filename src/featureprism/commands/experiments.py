@@ -4,10 +4,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from typing import Any
 
+from joblib.externals.loky import cpu_count
 from rich.console import Console
 
 from featureprism.commands.common import chosen_executor, context_from
@@ -17,9 +18,17 @@ from featureprism.experiment import Experiment, Outcome, fields_of
 from featureprism.files import as_json
 from featureprism.papers import experiments_called
 from featureprism.records import Row
-from featureprism.report import claims_table, progress_bar, save_figure, write_report
+from featureprism.report import (
+    claims_table,
+    duration,
+    estimates_table,
+    progress_bar,
+    save_figure,
+    write_report,
+)
 from featureprism.report.claims import tally
 from featureprism.sweep import Failure, Result, reproduce
+from featureprism.sweep.costs import Estimate, estimates
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
 
@@ -31,6 +40,8 @@ def run_reproduce(args: argparse.Namespace) -> int:
     seeds = range(args.seed, args.seed + args.seeds)
     context = context_from(args, networks=args.out / "networks")
     chosen = chosen_experiments(args)
+    if args.estimate:
+        return tell_estimates(args, estimates(chosen, args.scale, seeds, args.out, context))
     for experiment in chosen:
         tell_stand_ins(experiment, args.scale, context)
     console = Console()
@@ -62,6 +73,29 @@ def run_reproduce(args: argparse.Namespace) -> int:
         print(f"{tally(v.as_row() for r in results for v in r.verdicts)}.")
         print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
     return ending(args, results, failures)
+
+
+def tell_estimates(args: argparse.Namespace, found: Sequence[Estimate]) -> int:
+    """What a run will cost, item by item and in all."""
+    workers, rows = args.workers or cpu_count(), [asdict(e) for e in found]
+    known = [e for e in found if e.seconds is not None]
+    in_all = sum(e.seconds or 0.0 for e in known)
+    longest = max((e.seconds / max(e.seeds, 1) for e in known if e.seconds is not None), default=0.0)
+    wall, memory = max(in_all / workers, longest), max((e.memory_mb or 0.0 for e in known), default=0.0)
+    if args.json:
+        told = {"items": rows, "seconds": wall, "memory_mb": workers * memory}
+        print(as_json(told, indent=1))
+        return 0
+    Console().print(estimates_table(rows))
+    if not known:
+        print(f"Nobody has timed these items at the scale {args.scale} yet; try --scale quick.")
+        return 0
+    unknown = len(found) - len(known)
+    print(
+        f"About {duration(wall)} with {workers} worker{'s' * (workers > 1)} and at most {workers * memory / 1024:.1f} GB here"
+        + (f", and {unknown} items nobody has timed at this scale." if unknown else ".")
+    )
+    return 0
 
 
 def chosen_experiments(args: argparse.Namespace) -> list[Experiment]:

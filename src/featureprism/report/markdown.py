@@ -52,7 +52,8 @@ def _provenance(abouts: list[Row]) -> str:
 
 
 def _item(about: Row, claims: list[Row]) -> str:
-    lines = [f"### {about['id']}\n", f"{about['title']}. {about['source']}.\n"]
+    cost = f"{about['seconds']:.0f} s on one core, at most {about['memory_mb']:.0f} MB"
+    lines = [f"### {about['id']}\n", f"{about['title']}. {about['source']}. {cost}.\n"]
     for name, part in words.in_sections(claims).items():
         lines += [
             f"*{name[0].upper() + name[1:]}*\n",

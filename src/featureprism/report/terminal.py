@@ -139,6 +139,25 @@ def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
     return table
 
 
+def duration(seconds: float) -> str:
+    """Seconds as a person would say them: 40 s, 12 min, 2.5 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def estimates_table(items: Sequence[Row]) -> Table:
+    """What every item will cost; a dash where nobody has timed it."""
+    table = Table(title="time on one core, and peak memory", title_justify="left")
+    for name in ("item", "seeds left", "time", "memory"):
+        table.add_column(name)
+    for e in items:
+        known = e["seconds"] is not None
+        cost = (duration(e["seconds"]), f"{e['memory_mb']:.0f} MB") if known else ("-", "-")
+        table.add_row(e["item"], str(e["seeds"]), *cost)
+    return table
+
+
 def rulings_table(rulings: Sequence[Ruling]) -> Table:
     """A published curve, claim by claim."""
     table = Table(title="robust accuracy")

@@ -103,6 +103,7 @@ def _result(
         "seeds": list(seeds),
         "settings": [fields_of(setting) for setting in experiment.settings(scale)],
         "seconds": seconds,
+        "memory_mb": store.memory_of(units),
         "code": units[0].code,
         "premises": premises(rows),
         "attack": attack_facts(rows),

@@ -18,12 +18,13 @@ from featureprism.sweep.unit import Unit
 from featureprism.sweep.work import DONE, Outcome
 
 FILE = "units.sqlite"
-FORMAT = 2
+FORMAT = 3
+EARLIER = 2  # the same without memory_mb
 TRIES = 100
 SCHEMA = f"""
 CREATE TABLE units (unit INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, what TEXT NOT NULL, setting TEXT NOT NULL,
   seed INTEGER NOT NULL, code TEXT NOT NULL, versions TEXT NOT NULL, is_current INTEGER NOT NULL DEFAULT 1,
-  ended TEXT, attempts INTEGER, seconds REAL, at TEXT);
+  ended TEXT, attempts INTEGER, seconds REAL, at TEXT, memory_mb REAL);
 CREATE INDEX units_of ON units (what, seed);
 CREATE TABLE rows (unit INTEGER REFERENCES units, place INTEGER, row TEXT NOT NULL, PRIMARY KEY (unit, place)) WITHOUT ROWID;
 CREATE TABLE failures (failure INTEGER PRIMARY KEY, unit INTEGER NOT NULL REFERENCES units, attempt INTEGER NOT NULL,
@@ -57,9 +58,12 @@ class Store:
                 if not self._format():
                     for statement in SCHEMA.split(";"):
                         self._db.execute(statement)
+                elif self._format() == EARLIER:
+                    self._db.execute("ALTER TABLE units ADD COLUMN memory_mb REAL")
+                    self._db.execute(f"PRAGMA user_version = {FORMAT}")
         else:
             self._db.execute("PRAGMA query_only = 1")
-        if self._format() != FORMAT:
+        if self._format() not in (FORMAT, EARLIER):
             raise ValueError(
                 f"{self.path} has format {self._format()}, this version of featureprism reads {FORMAT}."
             )
@@ -141,6 +145,10 @@ class Store:
         query = "SELECT ended FROM units WHERE key = ? AND ended IS NOT NULL"
         return {key: ended for key in keys for (ended,) in self._select(query, (key,))}
 
+    def keys(self, ended: str) -> list[str]:
+        """The keys of all units that ended like this."""
+        return [key for (key,) in self._select("SELECT key FROM units WHERE ended = ?", (ended,))]
+
     def record(self, unit: Unit, outcome: Outcome, attempt: int, *, final: bool) -> None:
         """Keep an outcome, in place of an earlier one of the same unit; a failure that is not final is only noted."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -164,8 +172,8 @@ class Store:
                 )
             if final:
                 self._db.execute(
-                    "UPDATE units SET ended = ?, attempts = ?, seconds = ?, at = ? WHERE unit = ?",
-                    (outcome.ended, attempt, outcome.seconds, now, number),
+                    "UPDATE units SET ended = ?, attempts = ?, seconds = ?, memory_mb = ?, at = ? WHERE unit = ?",
+                    (outcome.ended, attempt, outcome.seconds, outcome.memory_mb, now, number),
                 )
                 self._db.execute("DELETE FROM rows WHERE unit = ?", (number,))
                 self._db.executemany(
@@ -185,6 +193,11 @@ class Store:
         """How long finished units took, in all."""
         query = "SELECT seconds FROM units WHERE key = ?"
         return sum(seconds or 0.0 for unit in units for (seconds,) in self._select(query, (unit.key,)))
+
+    def memory_of(self, units: Sequence[Unit]) -> float:
+        """The most megabytes that a process held while it measured one of these units."""
+        query = "SELECT memory_mb FROM units WHERE key = ?"
+        return max(memory or 0.0 for unit in units for (memory,) in self._select(query, (unit.key,)))
 
     def whats(self) -> list[str]:
         """What was measured here: items, functions, networks."""

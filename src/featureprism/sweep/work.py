@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.machinery import PathFinder
@@ -63,11 +63,13 @@ class Outcome:
     message: str = ""
     traceback: str = ""
     seconds: float = 0.0
+    memory_mb: float = 0.0  # the most that its process held meanwhile
 
 
 def run_job(job: Job) -> Outcome:
     """Measure one setting; an exception becomes part of the outcome."""
     began = time.perf_counter()
+    forget_peak()
     try:
         with within(job.limits):
             rows = _callable(job.measure)(job.setting, job.seed, job.context)
@@ -79,7 +81,23 @@ def run_job(job: Job) -> Outcome:
         ended = MEMORY if job.limits.memory_mb and _is_out_of_memory(error) else RAISED
         message = f"{type(error).__name__}: {error}"
         told = {"ended": ended, "message": message, "traceback": traceback.format_exc()}
-    return Outcome(**told, seconds=time.perf_counter() - began)
+    return Outcome(**told, seconds=time.perf_counter() - began, memory_mb=peak_mb())
+
+
+def forget_peak() -> None:
+    """Let the peak memory of this process be counted from now on, where the system can (Linux)."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held at a time since `forget_peak`, or since it began."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / (MB if sys.platform == "darwin" else 1024)
 
 
 @contextmanager

@@ -1,0 +1,86 @@
+"""What a run will cost: published costs times the pace of this machine, less what is measured already."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from featureprism.cli import main
+from featureprism.context import Context
+from featureprism.experiment import Claim, Experiment, at_least
+from featureprism.sweep import Serial, Store, costs, reproduce
+from featureprism.sweep.unit import units_of
+
+HOARD = 200  # MB
+
+
+@dataclass(frozen=True)
+class Setting:
+    a: int
+
+
+def measure(setting, seed, _context):
+    held = np.ones(HOARD * 2**17)
+    return [{"kind": "x", "value": setting.a + seed + float(held[0])}]
+
+
+CLAIM = Claim("sum", "s", "t", lambda rows: rows.of("x").mean("value"), at_least(0))
+TOY = Experiment("toy/item", "source", "title", {"quick": [Setting(1), Setting(2)]}, measure, (CLAIM,))
+
+
+@pytest.fixture
+def known(tmp_path, monkeypatch):
+    """Twice as slow here as where it took 30 s a seed."""
+    path = tmp_path / "costs.json"
+    path.write_text(json.dumps({"step": 0.1, "scales": {"quick": {"toy/item": [30.0, 500]}}}))
+    monkeypatch.setattr(costs, "KNOWN", path)
+    monkeypatch.setattr(costs, "step_seconds", lambda: 0.2)
+    return path
+
+
+@pytest.mark.usefixtures("known")
+def test_seconds_are_those_of_this_machine_and_of_what_is_left(tmp_path):
+    out = tmp_path / "out"
+    (found,) = costs.estimates([TOY], "quick", range(4), out, Context())
+    assert found == costs.Estimate("toy/item", 4, 240.0, 500)
+    reproduce([TOY], "quick", [0], out, Serial())
+    (found,) = costs.estimates([TOY], "quick", range(4), out, Context())
+    assert (found.seeds, found.seconds) == (3, 180.0)
+
+
+def test_published_costs_are_seconds_a_seed_and_the_peak_of_a_unit(tmp_path, known):
+    reproduce([TOY], "quick", [0, 1], tmp_path / "out", Serial())
+    assert costs.publish_costs(tmp_path / "out") == 1
+    seconds, memory = json.loads(known.read_text())["scales"]["quick"]["toy/item"]
+    with Store(tmp_path / "out") as store:
+        units = units_of(TOY, "quick", [0, 1], Context())
+        assert seconds == pytest.approx(store.seconds_of(units) / 2, abs=0.01)
+        assert memory == pytest.approx(store.memory_of(units), abs=1)
+    assert memory > HOARD
+
+
+def test_a_store_without_memory_is_read_and_written_on(tmp_path):
+    out = tmp_path / "out"
+    reproduce([TOY], "quick", [0], out, Serial())
+    with sqlite3.connect(out / "units.sqlite") as db:
+        db.execute("ALTER TABLE units DROP COLUMN memory_mb")
+        db.execute("PRAGMA user_version = 2")
+    units = units_of(TOY, "quick", [0], Context())
+    with Store(out) as store:
+        assert len(list(store.rows_of(units))) == 2
+    reproduce([TOY], "quick", [0, 1], out, Serial())
+    with Store(out) as store:
+        assert store.memory_of(units_of(TOY, "quick", [1], Context())) > HOARD
+        assert store.memory_of(units) == 0  # measured before anybody looked
+
+
+def test_a_step_takes_time_and_the_command_tells_the_sum(capsys):
+    assert costs.step_seconds() > 0
+    assert main(["reproduce", "gmm-flow/figure-4", "--estimate", "--workers", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["seconds"] > 0
+    assert [item["item"] for item in told["items"]] == ["gmm-flow/figure-4"]
+    assert main(["reproduce", "gmm-flow/figure-4", "--estimate", "--workers", "2"]) == 0
+    assert "with 2 workers" in capsys.readouterr().out
