@@ -1,9 +1,24 @@
-"""Timings as ratios within one run: `make bench`; `python -m benchmarks radius` runs one part."""
+"""Timings as ratios within one run: `make bench`; `python -m benchmarks radius` runs one part.
+
+`python -m benchmarks --publish` adds the ratios to history.jsonl, `python -m benchmarks history` prints how they went.
+"""
 
 import sys
 from itertools import chain
 
-from benchmarks import descent, first_layer, flow, heads, images, max_margin, purification, radius, sweep
+from benchmarks import (
+    descent,
+    first_layer,
+    flow,
+    heads,
+    history,
+    images,
+    max_margin,
+    purification,
+    radius,
+    sweep,
+)
+from benchmarks.timing import Ratio
 
 PARTS = {
     "descent": descent,
@@ -18,5 +33,13 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    for line in chain.from_iterable(PARTS[name].ratios() for name in sys.argv[1:] or PARTS):
+    asked = [name for name in sys.argv[1:] if name != "--publish"]
+    if asked == ["history"]:
+        print("\n".join(history.table()))
+        sys.exit()
+    ratios = []
+    for line in chain.from_iterable(PARTS[name].ratios() for name in asked or PARTS):
         print(line, flush=True)
+        ratios += [line] if isinstance(line, Ratio) else []
+    if "--publish" in sys.argv:
+        history.publish(ratios)

@@ -18,9 +18,20 @@ def medians(*calls: Callable[[], object], repeats: int = 15) -> list[float]:
     return [median(record) for record in seconds]
 
 
-def line(name: str, ratio: float, bound: float, *, at_most: bool = True) -> str:
+class Ratio(str):
+    """A row of the benchmark's output that knows its number."""
+
+    def __new__(cls, text: str, _name: str, _value: float) -> "Ratio":
+        return super().__new__(cls, text)
+
+    def __init__(self, _text: str, name: str, value: float) -> None:
+        self.name, self.value = name, value
+
+
+def line(name: str, ratio: float, bound: float, *, at_most: bool = True) -> Ratio:
     """One row of the benchmark's output."""
     good = ratio <= bound if at_most else ratio >= bound
-    return (
+    text = (
         f"{'ok  ' if good else 'SLOW'} {name}: {ratio:.2f} ({'at most' if at_most else 'at least'} {bound:g})"
     )
+    return Ratio(text, name, ratio)
