@@ -54,11 +54,14 @@ def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
 def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monkeypatch):
     tiny_real.quicken(monkeypatch)
     context = Context(networks=tmp_path / "networks")
-    calls, measure = set(), experiment.measure
+    ran, measure = {}, experiment.measure
+
+    def note(frame, _event, _argument):
+        ran.setdefault(frame.f_code, frame.f_globals.get("__name__", ""))
 
     def traced(setting, seed, context):
         before = sys.gettrace()
-        sys.settrace(lambda frame, _event, _arg: calls.update(_called(frame)))
+        sys.settrace(note)
         try:
             return measure(setting, seed, context)
         finally:
@@ -67,7 +70,7 @@ def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monk
     tiny = replace(experiment, scales={"quick": TINY[experiment.id]}, measure=traced)
     (result,), failures = reproduce([tiny], "quick", [0], tmp_path, Serial(), context=context)
     assert not failures
-    unseen = calls - dependencies(measure)
+    unseen = _definitions(ran) - dependencies(measure)
     assert not unseen, "an edit of these would go unnoticed"
     silent = [v.id for v in result.verdicts if v.outcome == Outcome.NOT_MEASURED]
     assert not silent or experiment.id in TOO_TINY, "too tiny to say anything about these"
@@ -80,12 +83,12 @@ def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monk
     assert _measured(again) == _measured([_own(result.rows[i], row) for i, row in enumerate(again)])
 
 
-def _called(frame):
-    """The definition of ours that a frame runs, if it is one."""
-    name = frame.f_code.co_qualname.partition(".")[0]
-    module = frame.f_globals.get("__name__", "")
-    if module.startswith("featureprism.") and not name.startswith(("<", "__")):
-        yield module, name
+def _definitions(ran):
+    """Functions and classes of ours among what ran."""
+    names = {(module, code.co_qualname.partition(".")[0]) for code, module in ran.items()}
+    return {
+        (m, name) for m, name in names if m.startswith("featureprism.") and not name.startswith(("<", "__"))
+    }
 
 
 def _own(row, like):
