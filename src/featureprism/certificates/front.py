@@ -15,6 +15,7 @@ from featureprism.attacks import Start
 from featureprism.certificates.bracket import check_request, margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.deep import as_layers
 from featureprism.certificates.record import check as check_margin
 from featureprism.checker import linear
 from featureprism.checker.models import Model, Scores, TwoClasses
@@ -162,7 +163,11 @@ def checkable(net: nn.Module) -> Model:
     if isinstance(net, ScoreNet) and not isinstance(net.activation, Tanh):
         W, b, V, c = (t.detach().double().numpy() for t in (net.W, net.b, net.V, net.c))
         return Scores(W, b, V, c, float(net.activation.p))
+    if (layers := as_layers(net)) is not None:
+        return layers
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     if form is None:
-        raise ValueError("Proofs exist for linear models and for one hidden layer of ReLU or its powers.")
+        raise ValueError(
+            "Proofs exist for linear models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
+        )
     return TwoClasses(form.network)

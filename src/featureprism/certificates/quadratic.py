@@ -16,7 +16,11 @@ CENTRED = 0.02  # of the present μ, what is always aimed at
 TO_EDGE = 0.93  # of the way to where something would stop being positive
 BACK = 0.8  # shorter steps that are tried until matrices stay positive
 SMALL = 1e-7  # relative: where the search ends
-SAMPLES, RIDGE, LEAST = 4, 0.1, 0.1  # points for each dimension, and what is added to their moments and slacks
+SAMPLES, RIDGE, LEAST = (
+    4,
+    0.1,
+    0.1,
+)  # points for each dimension, and what is added to their moments and slacks
 FEASIBLE = 1e-2  # relative, of the moments before their value is believed
 
 
@@ -43,7 +47,9 @@ def solve(relaxed: Relaxation, scale: float, steps: int = 40) -> Solved:
         if state.theta[0] > SMALL * scale or state.best < 0 or problem.mu(state) < SMALL * scale:
             break
     mean = problem.usual @ (state.X[0] / state.X[0, 0])
-    return Solved(float(state.theta[1]), state.theta[2:] / problem.size, float(state.theta[0]), state.best, mean)
+    return Solved(
+        float(state.theta[1]), state.theta[2:] / problem.size, float(state.theta[0]), state.best, mean
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +145,9 @@ class _Problem:
         if not np.isfinite(far.theta).all():
             return None
         dual, primal = self._shares(state, far)
-        ahead = _State(state.theta + dual * far.theta, state.X + primal * far.X, state.slack + primal * far.slack)
+        ahead = _State(
+            state.theta + dual * far.theta, state.X + primal * far.X, state.slack + primal * far.slack
+        )
         share = max(0.0, self.mu(ahead) / now)
         bent = far.X @ (self.matrix(state.theta + far.theta) - self.matrix(state.theta)) @ P
         step = towards(now * min(1.0, share**2 + CENTRED), 0.5 * (bent + bent.T), far.slack * far.theta)
@@ -172,7 +180,11 @@ class _Problem:
         dual, primal = self._shares(state, step)
         if dual == 0 and primal == 0:
             return None
-        theta, X, slack = state.theta + dual * step.theta, state.X + primal * step.X, state.slack + primal * step.slack
+        theta, X, slack = (
+            state.theta + dual * step.theta,
+            state.X + primal * step.X,
+            state.slack + primal * step.slack,
+        )
         values = self.values(X)
         missed = np.abs(values - np.where(self.positive, slack, 0.0))
         missed[0] = abs(values[0] - 1)

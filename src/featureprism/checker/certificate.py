@@ -16,7 +16,9 @@ class Certificate:
 
     kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
     the units of the scaled problem (see scaled.py); "boxes": {trees}, such trees in class scores, of a read-out (see readouts.py);
-    "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 or inf (CROWN only).
+    "deep": such trees at 0, whose leaves carry multipliers of several layers (see deep.py); "lipschitz", "crown", "norm product" and
+    "readout" need no parameters. `norm` is 2 or inf (CROWN, deep and norm products only). Perturbed points have all coordinates in
+    `domain`.
     """
 
     radius: float
@@ -24,6 +26,7 @@ class Certificate:
     norm: float = 2
     reach: float = 0.0
     tree: dict[str, Any] = field(default_factory=dict)
+    domain: tuple[float, float] = (-np.inf, np.inf)
 
 
 def granted(certificate: Certificate, network: Network, x: np.ndarray, y: float) -> float:

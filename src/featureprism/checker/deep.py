@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from featureprism.checker.cells import DEEPEST, MOST_CUTS, least_eigenvalue
-from featureprism.checker.enclosed import Enclosed, enclosed, outward, up
-from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
+from featureprism.checker.certificate import Certificate
+from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
+from featureprism.checker.layers import Layers, Neurons, Region, activated, below, neuron_bounds, norms_above
 from featureprism.checker.scaled import is_array, refuse_unless
 
 RIDGE = 1e-10  # relative, of the first layer's Gram matrix before it is inverted: any would be sound
@@ -29,10 +30,9 @@ Tree = dict[str, Any]
 def crown_proves(model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
     """Whether lines alone keep f_own - f_rival positive."""
     c = enclosed(model.weights[0]) @ x + model.biases[0]
-    v, offset = model.margin(own, rival)
+    rows, offset = model.margins(own)
     known = neuron_bounds(model, c, region, {})
-    rows = Enclosed(v.mid[None], v.rad[None])
-    return bool(below(rows, Enclosed(offset.mid[None], offset.rad[None]), known, model, c, region)[0] > 0)
+    return bool(below(rows, offset, known, model, c, region)[rival] > 0)
 
 
 def proves(tree: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
@@ -73,8 +73,12 @@ def _leaves(tree: Tree, width: int) -> Iterator[tuple[Tree, dict[int, float]]]:
             continue
         cuts, j = cuts + 1, node["cut"]
         refuse_unless(depth < DEEPEST and cuts < MOST_CUTS, f"at most {MOST_CUTS} cuts, {DEEPEST} deep")
-        refuse_unless(type(j) is int and 0 <= j < width and j not in signs, f"a cut at another neuron, not {j}")
-        refuse_unless(node.get("value") == 0.0 and {"below", "above"} <= node.keys(), "cuts at 0 with both sides")
+        refuse_unless(
+            type(j) is int and 0 <= j < width and j not in signs, f"a cut at another neuron, not {j}"
+        )
+        refuse_unless(
+            node.get("value") == 0.0 and {"below", "above"} <= node.keys(), "cuts at 0 with both sides"
+        )
         waiting += [(node[side], {**signs, j: s}, depth + 1) for side, s in (("below", -1.0), ("above", 1.0))]
 
 
@@ -82,7 +86,9 @@ def _multipliers(leaf: Tree, model: Layers, dim: int) -> dict[str, Any]:
     """{ball: λ, side: (1 + d,) s₀ and s, kappa, tau, sigma: (H,) of all hidden neurons} of a leaf."""
     H = sum(model.widths)
     values = leaf.get("multipliers")
-    refuse_unless(is_array(values, (2 + dim + 3 * H,)), f"multipliers as a finite float64 array ({2 + dim + 3 * H},)")
+    refuse_unless(
+        is_array(values, (2 + dim + 3 * H,)), f"multipliers as a finite float64 array ({2 + dim + 3 * H},)"
+    )
     assert isinstance(values, np.ndarray)
     ball, side, rest = values[0], values[1 : 2 + dim], values[2 + dim :].reshape(3, H)
     signed = bool(ball >= 0 and (side >= 0).all() and (rest[1:] >= 0).all())
@@ -137,10 +143,10 @@ def relaxation(
     ball = _ball(model, x, region, side, used, forms.size)
     if ball is None:
         return None
-    v, offset = model.margin(*pair)
-    margin = forms.affine(Enclosed(v.mid[None], v.rad[None]), Enclosed(offset.mid[None], offset.rad[None]), len(known))
+    own, rival = pair
+    margin = forms.affine(*model.margins(own), len(known))[rival]
     left, right, kind, neuron = forms.products(signs)
-    return Relaxation(Enclosed(margin.mid[0], margin.rad[0]), ball, left, right, kind, neuron)
+    return Relaxation(margin, ball, left, right, kind, neuron)
 
 
 class _Forms:
@@ -154,20 +160,28 @@ class _Forms:
         self.z, self.h = [z], []
         place = 1 + len(used)
         for k, layer in enumerate(known):
-            h = Enclosed(np.where(layer.active[:, None], self.z[k].mid, 0.0), np.where(layer.active[:, None], self.z[k].rad, 0.0))
+            h = Enclosed(
+                np.where(layer.active[:, None], self.z[k].mid, 0.0),
+                np.where(layer.active[:, None], self.z[k].rad, 0.0),
+            )
             count = int(layer.unstable.sum())
             h.mid[layer.unstable, place + np.arange(count)] = 1.0
             place += count
             self.h.append(h)
             if k + 1 < len(known):
-                self.z.append(self.affine(enclosed(model.weights[k + 1]), enclosed(model.biases[k + 1]), k + 1))
+                self.z.append(
+                    self.affine(enclosed(model.weights[k + 1]), enclosed(model.biases[k + 1]), k + 1)
+                )
 
     def affine(self, rows: Enclosed, offset: Enclosed, layer: int) -> Enclosed:
         """rows·h + offset, h of the layer before."""
         result = rows @ self.h[layer - 1]
         constant = np.zeros((len(rows.mid), self.size))
         constant[:, 0] = 1.0
-        return result + Enclosed(offset.mid[:, None], np.broadcast_to(offset.rad, offset.mid.shape)[:, None]) * constant
+        return (
+            result
+            + Enclosed(offset.mid[:, None], np.broadcast_to(offset.rad, offset.mid.shape)[:, None]) * constant
+        )
 
     def products(self, signs: dict[int, float]) -> tuple[Enclosed, Enclosed, np.ndarray, np.ndarray]:
         """h n = 0, h (high - h) ≥ 0 and n (-low - n) ≥ 0 of unstable neurons; ±z ≥ 0, times 1, where a cut says so (τ)."""
@@ -189,8 +203,16 @@ class _Forms:
             cut = np.array([j for j in signs if self.starts[k] <= j < self.starts[k + 1]], dtype=int)
             if len(cut):
                 toward = np.array([signs[j] for j in cut])
-                add(self.z[k][cut - self.starts[k]] * toward[:, None], self._constants(np.ones(len(cut))), 1, cut)
-        stack = [Enclosed(np.concatenate([e.mid for e in part]), np.concatenate([e.rad for e in part])) for part in (left, right)]
+                add(
+                    self.z[k][cut - self.starts[k]] * toward[:, None],
+                    self._constants(np.ones(len(cut))),
+                    1,
+                    cut,
+                )
+        stack = [
+            Enclosed(np.concatenate([e.mid for e in part]), np.concatenate([e.rad for e in part]))
+            for part in (left, right)
+        ]
         return stack[0], stack[1], np.concatenate(kind), np.concatenate(neuron)
 
     def _constants(self, values: np.ndarray) -> Enclosed:
@@ -216,7 +238,9 @@ def _ball(
     inverse = Enclosed(1 / D.mid, outward(D.rad / (D.mid * D.low) + 2.0**-52 / D.mid))
     low, high = enclosed(region.low), enclosed(region.high)
     c = 0.5 * (enclosed(s) * (low + high)) * inverse
-    square = enclosed(s0) * region.radius * region.radius - (enclosed(s) * low * high).sum() + (D * c * c).sum()
+    square = (
+        enclosed(s0) * region.radius * region.radius - (enclosed(s) * low * high).sum() + (D * c * c).sum()
+    )
     W = model.weights[0][used]
     centre = enclosed(W) @ (enclosed(x) + c) + model.biases[0][used]
     G = (enclosed(W) * Enclosed(inverse.mid[None], inverse.rad[None])) @ W.T
@@ -239,8 +263,50 @@ def _ball(
     return enclosed(corner) - transposed(forms) @ forms
 
 
-def granted(kind: str, tree: Tree, model: Layers, x: np.ndarray, pair: tuple[int, int], region: Region) -> float:
-    """The radius of the region if the proof holds, else 0."""
-    refuse_unless(model.activation == "relu", "layers of ReLU")
-    holds = crown_proves(model, x, *pair, region) if kind == "crown" else proves(tree, model, x, *pair, region)
-    return region.radius if holds else 0.0
+def granted(certificate: Certificate, model: Layers, x: np.ndarray, own: int, rival: int) -> float:
+    """The radius that the checker grants: 0 for malformed certificates, and where a computation fails."""
+    with np.errstate(all="ignore"):
+        try:
+            refuse_unless(
+                is_array(x, model.weights[0].shape[1:]), "x as a finite float64 array that fits the network"
+            )
+            if certificate.kind == "norm product":
+                return norm_product(model, x, own, rival, certificate.norm)
+            refuse_unless(model.activation == "relu", "layers of ReLU")
+            region = Region.around(x, certificate.radius, certificate.norm, certificate.domain)
+            if certificate.kind == "crown":
+                return region.radius if crown_proves(model, x, own, rival, region) else 0.0
+            refuse_unless(certificate.kind == "deep", "a certificate of the kind crown, deep or norm product")
+            return region.radius if proves(certificate.tree, model, x, own, rival, region) else 0.0
+        except (ValueError, np.linalg.LinAlgError):
+            return 0.0
+
+
+def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float) -> float:
+    """m(x)/L, L = ‖v_own - v_rival‖ Π ‖W_i‖: activations have slopes between 0 and 1; for ℓ∞ ‖δ‖₂ ≤ √d ‖δ‖."""
+    refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
+    rows, offset = model.margins(own)
+    h, L = enclosed(x), float(norms_above(rows)[rival])
+    for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
+        h = activated(enclosed(W) @ h + b, model.activation)
+        L = up(L * spectral_norm(W))
+    if norm == np.inf:
+        L = up(L * up(np.sqrt(float(len(x)))))
+    margin = (rows @ h + offset).low[rival]
+    return float(down(margin / L)) if margin > 0 and L > 0 else 0.0
+
+
+def spectral_norm(W: np.ndarray) -> float:
+    """A float above ‖W‖₂: s² - WWᵀ has no negative eigenvalue; √(Σ W²) where that cannot be shown."""
+    G = enclosed(W) @ W.T if len(W) <= W.shape[1] else enclosed(W.T) @ W
+    whole = float(norms_above(enclosed(W.reshape(1, -1)))[0])
+    largest = float(np.linalg.eigvalsh(G.mid)[-1])
+    if not 0 < largest < np.inf:
+        return whole
+    square = largest * (1 + 1e-9)
+    S = (enclosed(square * np.eye(len(G.mid))) - G) * (1 / square)
+    try:
+        good = least_eigenvalue(S) >= 0
+    except np.linalg.LinAlgError:
+        good = False
+    return min(whole, float(up(np.sqrt(square)))) if good else whole

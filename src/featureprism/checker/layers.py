@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.enclosed import Enclosed, U, down, enclosed, gamma, outward, up
+from featureprism.checker.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, up
 from featureprism.checker.scaled import is_array, refuse_unless
 
-ROUNDS = 12  # in which the multiplier of a ball is drawn near its best value
+ROUNDS = 6  # in which the multiplier of a ball is drawn near its best value
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,9 @@ class Layers:
 
     def __post_init__(self) -> None:
         refuse_unless(self.activation in ("relu", "tanh"), "layers of relu or tanh")
-        refuse_unless(len(self.weights) == len(self.biases) > 1, "as many biases as weights, of two layers or more")
+        refuse_unless(
+            len(self.weights) == len(self.biases) > 1, "as many biases as weights, of two layers or more"
+        )
         width = self.weights[0].shape[-1]
         for W, b in zip(self.weights, self.biases, strict=True):
             good = is_array(W, (len(W), width)) and is_array(b, (len(W),)) and len(W) > 0 and width > 0
@@ -39,11 +41,16 @@ class Layers:
         """Of the hidden layers."""
         return [len(b) for b in self.biases[:-1]]
 
-    def margin(self, own: int, rival: int) -> tuple[Enclosed, Enclosed]:
-        """Weights and offset of f_own - f_rival on the last hidden layer, each rounded once."""
+    def margins(self, own: int) -> tuple[Enclosed, Enclosed]:
+        """Weights (k, h) and offsets (k,) of f_own - f_r on the last hidden layer, each rounded once."""
         W, b = self.weights[-1], self.biases[-1]
-        v, c = W[own] - W[rival], b[own] - b[rival]
+        v, c = W[own] - W, b[own] - b
         return Enclosed(v, outward(U * np.abs(v))), Enclosed(c, outward(U * np.abs(c)))
+
+    @cached_property
+    def memory(self) -> dict[tuple, list["Neurons"]]:
+        """The bounds of the last region, which all rivals of a point share."""
+        return {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,11 +153,15 @@ class Neurons:
     def slopes_below(self) -> list[np.ndarray]:
         """Slopes of lines through 0 that lie below ReLU: the steeper side, the chord's slope, and none."""
         steep = np.where(self.high > -self.low, 1.0, 0.0)
-        every = [np.where(self.unstable, s, self.active.astype(float)) for s in (steep, self.chord[0], 0.0 * steep)]
+        every = [
+            np.where(self.unstable, s, self.active.astype(float)) for s in (steep, self.chord[0], 0.0 * steep)
+        ]
         return every
 
 
-def below(rows: Enclosed, offset: Enclosed, known: list[Neurons], model: Layers, c: Enclosed, region: Region) -> np.ndarray:
+def below(
+    rows: Enclosed, offset: Enclosed, known: list[Neurons], model: Layers, c: Enclosed, region: Region
+) -> np.ndarray:
     """(m,) Floats below rows·h + offset of the last layer that is known, h = ReLU(z), for all perturbations of the region.
 
     Every layer is replaced by lines, from the last one back to the input; `c` holds the first layer's values at the point.
@@ -162,14 +173,26 @@ def below(rows: Enclosed, offset: Enclosed, known: list[Neurons], model: Layers,
 
 
 def _below(
-    rows: Enclosed, offset: Enclosed, known: list[Neurons], model: Layers, c: Enclosed, region: Region, choice: int
+    rows: Enclosed,
+    offset: Enclosed,
+    known: list[Neurons],
+    model: Layers,
+    c: Enclosed,
+    region: Region,
+    choice: int,
 ) -> np.ndarray:
     for k in range(len(known) - 1, -1, -1):
         layer = known[k]
         slope, lift = layer.chord
         line = np.where(rows.mid >= 0, layer.slopes_below()[choice], slope)
-        unknown = outward(rows.rad @ np.maximum(layer.high, 0), len(slope))  # what is not known of a weight, times h ≤ high
-        offset = offset + row_sums(enclosed(np.minimum(rows.mid, 0)) * lift) - Enclosed(np.zeros_like(unknown), unknown)
+        unknown = outward(
+            rows.rad @ np.maximum(layer.high, 0), len(slope)
+        )  # what is not known of a weight, times h ≤ high
+        offset = (
+            offset
+            + row_sums(enclosed(np.minimum(rows.mid, 0)) * lift)
+            - Enclosed(np.zeros_like(unknown), unknown)
+        )
         rows = enclosed(rows.mid) * line
         if k:
             offset = offset + rows @ model.biases[k]
@@ -180,6 +203,16 @@ def _below(
 
 def neuron_bounds(model: Layers, c: Enclosed, region: Region, signs: dict[int, float]) -> list[Neurons]:
     """The bounds of all hidden layers; `signs` says of some neurons, counted through all layers, that z ≥ 0 (+1) or z ≤ 0 (-1)."""
+    key = (
+        c.mid.tobytes(),
+        region.radius,
+        region.norm,
+        region.low.tobytes(),
+        region.high.tobytes(),
+        tuple(signs.items()),
+    )
+    if key in model.memory:
+        return model.memory[key]
     known: list[Neurons] = []
     first = 0
     for k, width in enumerate(model.widths):
@@ -195,4 +228,16 @@ def neuron_bounds(model: Layers, c: Enclosed, region: Region, signs: dict[int, f
                 side[j - first] = max(side[j - first], 0.0) if sign > 0 else min(side[j - first], 0.0)
         known.append(Neurons(low, high))
         first += width
+    model.memory.clear()
+    model.memory[key] = known
     return known
+
+
+def activated(z: Enclosed, activation: str) -> Enclosed:
+    """φ(z): both activations rise, so the ends of z give its ends."""
+    if activation == "relu":
+        low, high = np.maximum(z.low, 0), np.maximum(z.high, 0)
+    else:  # tanh t = 1 - 2/(e^2t + 1), whose float is off by a few roundings of numbers up to 2
+        low, high = (1 - 2 / (np.exp(np.minimum(2 * end, 700)) + 1) for end in (z.low, z.high))
+        low, high = np.maximum(low - 8 * LIBRARY, -1.0), np.minimum(high + 8 * LIBRARY, 1.0)
+    return Enclosed((low + high) / 2, outward((high - low) / 2 + 2 * U * (np.abs(low) + np.abs(high))))
