@@ -12,7 +12,14 @@ SAFE = 1e-15  # norms from here to 1/SAFE can be squared in single precision
 
 @dataclass(frozen=True)
 class LpBall:
-    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞; eps is one radius or one per row (n,)."""
+    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞; eps is one radius or one per row (n,).
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.LpBall(p=2, eps=1.0).project(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.1000, 0.0000]])
+    """
 
     p: float
     eps: float | Tensor

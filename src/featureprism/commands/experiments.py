@@ -5,12 +5,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import Any
 
 from joblib.externals.loky import cpu_count
 from rich.console import Console
 
+from featureprism import __version__
 from featureprism.commands.common import chosen_executor, context_from
 from featureprism.context import Context
 from featureprism.data.images import DIGITS, find_source
@@ -136,7 +136,7 @@ def as_object(
         for r in results
     ]
     return {
-        "featureprism": version("featureprism"),
+        "featureprism": __version__,
         "name": args.name,
         "scale": args.scale,
         "seeds": list(range(args.seed, args.seed + args.seeds)),
