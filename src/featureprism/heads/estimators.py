@@ -271,7 +271,7 @@ class DecoupledHead(Head):
     >>> from sklearn.datasets import load_iris
     >>> import featureprism as fp
     >>> X, y = load_iris(return_X_y=True)
-    >>> head = fp.DecoupledHead(num_subclasses=2, random_state=0).fit(X, y)
+    >>> head = fp.DecoupledHead(num_subclasses=2, epochs=60, random_state=0).fit(X, y)
     >>> head.score(X, y) > 0.9
     True
     """
