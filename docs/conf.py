@@ -28,6 +28,7 @@ extensions = [
     "atlas_pages",
     "plain_docstrings",
     "loose_pages",
+    "reference",
 ]
 exclude_patterns = ["_build", "_ext", "_templates", "**/README.md", "results/*", "gallery/*.ipynb"]
 templates_path = ["_templates"]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 MARK = "% every other page of this folder"
-ELSEWHERE = {"index", "guide", "results", "findings", "changelog", "contributing"}
+ELSEWHERE = {"index", "guide", "about", "results", "findings", "errata", "changelog", "contributing"}
 
 
 def with_loose_pages(text: str, folder: Path) -> str:

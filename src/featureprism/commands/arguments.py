@@ -73,6 +73,12 @@ def _experiments(add: Add) -> None:
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
     page = add("report", "Write DIR/index.html and DIR/results.md from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
+    page.add_argument(
+        "--publish",
+        type=Path,
+        metavar="FOLDER",
+        help="also keep the results there, as one JSON file for each scale and small figures: what the atlas is made of",
+    )
 
 
 def _networks(add: Add) -> None:

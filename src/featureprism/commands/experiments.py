@@ -27,6 +27,8 @@ from featureprism.report import (
     write_report,
 )
 from featureprism.report.claims import tally
+from featureprism.report.page import read_items
+from featureprism.report.published import publish
 from featureprism.sweep import Failure, Result, reproduce
 from featureprism.sweep.costs import Estimate, estimates
 
@@ -172,6 +174,9 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Write the page and print its path."""
+    """Write the page and print its path; with --publish keep the results for the atlas."""
+    if args.publish is not None:
+        for path in publish(read_items(args.folder), args.folder, args.publish):
+            print(path.resolve())
     print(write_report(args.folder).resolve())
     return 0
