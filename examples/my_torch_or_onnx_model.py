@@ -5,7 +5,9 @@ My torch or ONNX model's proven radius
 A module as it is, and the same network from an .onnx file: the brackets agree.
 """
 
+import logging
 import tempfile
+import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -30,9 +32,11 @@ print(f"torch: {bracket}")
 
 # %%
 # The same from a file.
+logging.getLogger("torch.onnx").setLevel(logging.ERROR)
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model.onnx"
-    program = torch.onnx.export(model, (x[:1],), verbose=False, dynamo=True)
+    with warnings.catch_warnings(action="ignore"):  # torch's exporter warns about itself
+        program = torch.onnx.export(model, (x[:1],), verbose=False, dynamo=True)
     assert program is not None
     program.save(str(path))
     from_file = fp.robust_radius(path, x[1500:1520], labels[1500:1520], max_cells=20)

@@ -1,4 +1,4 @@
-"""Results as a project keeps them: one compact JSON file for each scale and one small figure for each item, what the atlas is made of."""
+"""Results as a project keeps them: one compact JSON file for each scale, one small figure for each item; the atlas is made of them."""
 
 import json
 from pathlib import Path
