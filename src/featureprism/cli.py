@@ -26,15 +26,17 @@ COMMANDS = {  # imported when called: most of them need torch
     "fetch": "data.fetch",
     "embed": "data.embed",
 }
+DOORS = {"play": "play.command.play"}  # what stands beside the command line, not below it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 bad usage, 3 a claim failed under --strict or a proof was refused, 130 interrupted."""
     _print_anywhere()
     args = parser().parse_args(argv)
-    module, _, function = COMMANDS[args.command].partition(".")
+    name = DOORS.get(args.command) or f"commands.{COMMANDS[args.command]}"
+    module, _, function = name.rpartition(".")
     try:
-        return getattr(import_module(f"featureprism.commands.{module}"), function)(args)
+        return getattr(import_module(f"featureprism.{module}"), function)(args)
     except (ValueError, OSError) as error:
         print(f"featureprism: {error}", file=sys.stderr)
         return BAD_USAGE
