@@ -297,7 +297,11 @@ def _play(add: Add) -> None:
         "play",
     )
     command.add_argument(
-        "--port", type=int, default=8765, metavar="N", help="where to listen; 0 is any free port (default: 8765)"
+        "--port",
+        type=int,
+        default=8765,
+        metavar="N",
+        help="where to listen; 0 is any free port (default: 8765)",
     )
     command.add_argument("--no-browser", action="store_true", help="only print the address")
     command.add_argument(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float
@@ -12,6 +13,7 @@ from featureprism.certificates import margin_radius
 from featureprism.geometry import unit_rows
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
+from featureprism.play.tape import Tape
 from featureprism.records import RadiusBracket, Row
 
 REACH = 2.0  # how far an attack looks; centres have norm 1
@@ -29,12 +31,12 @@ def nearest(scene: Scene, index: int, place: tuple[float, float]) -> Row:
 
 
 @torch.no_grad()
-def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"]) -> list[Row]:
+def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], max_cells: int = CELLS) -> list[Row]:
     """The same for several places of one network. The label of a place is the decision there."""
     axes = plane(scene)
     x = places @ axes
     y = torch.where(net(x) > 0, 1.0, -1.0).double()
-    found = _bracket(net, scene, x, y)
+    found = _bracket(net, scene, x, y, max_cells)
     assert found.witness is not None
     witness = found.witness @ axes.T
     beside = (found.witness.square().sum(dim=1) - witness.square().sum(dim=1)).clamp_min(0).sqrt()
@@ -54,17 +56,26 @@ def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"]) -> list[Row
     ]
 
 
-def _bracket(net: Net, scene: Scene, x: Tensor, y: Tensor) -> RadiusBracket:
+def _bracket(net: Net, scene: Scene, x: Tensor, y: Tensor, max_cells: int = CELLS) -> RadiusBracket:
     """Cells are counted, not seconds, so that an answer is the same on every machine."""
     clusters = world(scene.anywhere()).clusters
     starts = structured_starts(net, clusters.mu, clusters.labels)
     return margin_radius(
-        net, x, y, starts=starts, upper=REACH, gap=GAP, seconds_per_point=math.inf, max_cells=CELLS
+        net, x, y, starts=starts, upper=REACH, gap=GAP, seconds_per_point=math.inf, max_cells=max_cells
     )
 
 
 def brackets(scene: Scene) -> Iterator[Row]:
-    """The radius of every test point under the trained network, batch by batch, and at the end the summary."""
+    """The radius of every test point under the trained network, batch by batch, and at the end the summary; measured once."""
+    return iter(_brackets(scene.anywhere()))
+
+
+@lru_cache(maxsize=64)
+def _brackets(scene: Scene) -> Tape[Row]:
+    return Tape(_measured(scene))
+
+
+def _measured(scene: Scene) -> Iterator[Row]:
     net, test = film(scene).end().net, world(scene.anywhere()).test
     found: list[RadiusBracket] = []
     for first in range(0, len(test.y), BATCH):

@@ -12,9 +12,7 @@ def play(args: argparse.Namespace) -> int:
     if args.export is not None:
         return _export(args)
     if missing := [name for name in NEEDED if find_spec(name) is None]:
-        raise ValueError(
-            f"The playground needs {' and '.join(missing)}: pip install 'featureprism[play]'."
-        )
+        raise ValueError(f"The playground needs {' and '.join(missing)}: pip install 'featureprism[play]'.")
     if not 0 <= args.port < 65536:
         raise ValueError(f"--port must be between 0 and 65535, got {args.port}.")
     from featureprism.play.server import serve

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from functools import lru_cache
-from threading import Lock
 from typing import NamedTuple
 
 import torch
@@ -11,6 +10,7 @@ import torch
 from featureprism.geometry import unit_rows
 from featureprism.networks import BinaryReadout, TwoLayerNet, gaussian_shape, grouped_start
 from featureprism.play.scene import DIM, WIDTH, Scene, world
+from featureprism.play.tape import Tape
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, first_layer_descent, gradient_descent
 
@@ -81,39 +81,11 @@ def _told_every_cluster(scene: Scene) -> Iterator[Moment]:
         now = then
 
 
-class Film:
-    """The moments of a scene, trained as far as anyone has looked; several threads may look."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._coming, self._seen, self._lock = moments(scene), [], Lock()
-
-    def at(self, index: int) -> Moment | None:
-        """The moment of an index from 0; None beyond the end."""
-        with self._lock:
-            while len(self._seen) <= index:
-                following = next(self._coming, None)
-                if following is None:
-                    return None
-                self._seen.append(following)
-            return self._seen[index]
-
-    def end(self) -> Moment:
-        """The trained network."""
-        self.at(MOST_FRAMES)
-        return self._seen[-1]
-
-    def __iter__(self) -> Iterator[Moment]:
-        index = 0
-        while (moment := self.at(index)) is not None:
-            yield moment
-            index += 1
-
-
 @lru_cache(maxsize=FILMS)
-def _film(scene: Scene) -> Film:
-    return Film(scene)
+def _film(scene: Scene) -> Tape[Moment]:
+    return Tape(moments(scene))
 
 
-def film(scene: Scene) -> Film:
+def film(scene: Scene) -> Tape[Moment]:
     """The film of a scene, the same for every plane that it is seen in."""
     return _film(scene.anywhere())

@@ -47,7 +47,7 @@ def read_own(model: Path, data: Path) -> Own:
     return Own(found, as_points(points), found.indices(labels, len(points)))
 
 
-def story(own: Own) -> Iterator[Row]:
+def story(own: Own, effort: Effort = EFFORT) -> Iterator[Row]:
     """What was read, the cards, then brackets batch by batch."""
     yield {
         "kind": "opening",
@@ -60,7 +60,7 @@ def story(own: Own) -> Iterator[Row]:
     yield {"kind": "cards", "cards": cards(own)}
     for first in range(0, min(len(own.x), MOST_POINTS), BATCH):
         part = slice(first, min(first + BATCH, MOST_POINTS))
-        found = bracket_classifier(own.model, own.x[part], own.own[part], EFFORT, targets=own.x)
+        found = bracket_classifier(own.model, own.x[part], own.own[part], effort, targets=own.x)
         yield {"kind": "brackets", "rows": _rows(found, first, own.names)}
 
 

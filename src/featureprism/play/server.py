@@ -104,13 +104,14 @@ async def nearest(request: Request) -> Response:
     words = dict(request.query_params)
 
     def answer() -> Any:
-        place = float(words["s"]), float(words["t"])
-        return library("answers").nearest(library("scene").Scene.of(words), int(words["frame"]), place)
+        try:
+            place, frame = (float(words["s"]), float(words["t"])), int(words["frame"])
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"A place needs the numbers s and t, and a frame; got {words}.") from error
+        return library("answers").nearest(library("scene").Scene.of(words), max(0, frame), place)
 
     try:
         return _json(await run_in_threadpool(answer))
-    except KeyError as error:
-        return _json({"error": f"A place needs s, t and frame; {error} is missing."}, 400)
     except (ValueError, RuntimeError) as error:
         return _json({"error": _sentence(error)}, 400)
 
@@ -128,12 +129,17 @@ class OwnFiles:
             return _json({"error": "Files are taken from the page alone."}, 403)
         if kind not in KINDS or Path(name).suffix.lower() not in KINDS[kind]:
             wanted = " or ".join(KINDS.get(kind, ("model", "data")))
-            return _json({"error": f"A {kind} file must be {wanted}, got {name or 'a file without a name'}."}, 400)
+            return _json(
+                {"error": f"A {kind} file must be {wanted}, got {name or 'a file without a name'}."}, 400
+            )
         content = bytearray()
         async for piece in request.stream():
             content += piece
             if len(content) > MOST_BYTES:
-                return _json({"error": f"{name} is larger than {MOST_BYTES // 2**20} MB; use `featureprism radius`."}, 413)
+                return _json(
+                    {"error": f"{name} is larger than {MOST_BYTES // 2**20} MB; use `featureprism radius`."},
+                    413,
+                )
         self.paths[kind] = self.folder / kind / name
         self.paths[kind].parent.mkdir(exist_ok=True)
         self.paths[kind].write_bytes(content)
@@ -211,6 +217,8 @@ def _listening(port: int) -> socket.socket:
         door.bind((HOST, port))
     except OSError as error:
         door.close()
-        raise ValueError(f"Port {port} cannot be used: {error.strerror}; choose another with --port.") from error
+        raise ValueError(
+            f"Port {port} cannot be used: {error.strerror}; choose another with --port."
+        ) from error
     door.listen()
     return door

@@ -112,7 +112,7 @@ def largest(net: SymmetricNet, coding: SparseCoding) -> Tensor:
 
 
 def picture(step: int, net: SymmetricNet, coding: SparseCoding, chosen: Tensor) -> Row:
-    """The chosen neurons in coordinates of the features, times w*, in units of the largest of each: bytes in base64; and how pure all are."""
+    """The chosen neurons in coordinates of the features, in units of the largest of each: bytes in base64; and how pure all are."""
     W = net.W.detach()
     A = (W[chosen] @ coding.M) * coding.w
     A = A * torch.sign(A.gather(1, A.abs().argmax(dim=1, keepdim=True)))

@@ -20,7 +20,9 @@ const Clusters = (() => {
       const output = form.querySelector(`output[data-for="${event.target.name}"]`);
       if (output) output.textContent = event.target.value;
     });
-    form.addEventListener("change", event => { if (event.target.name) choose({ [event.target.name]: event.target.value }, event.target.name); });
+    const chosen = event => { if (event.target.name) choose({ [event.target.name]: event.target.value }, event.target.name); };
+    form.addEventListener("change", chosen);
+    for (const radio of form.elements.labels) radio.addEventListener("change", chosen); // they stand outside of the form
     byId("powers").addEventListener("click", event => { const p = event.target.closest("[data-p]")?.dataset.p; if (p) setPower(p); });
     byId("more").addEventListener("click", () => resize(1));
     byId("fewer").addEventListener("click", () => resize(-1));

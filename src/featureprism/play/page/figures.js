@@ -55,18 +55,17 @@ const Figures = (() => {
   function curve(svg, { rows, summary, ghost, total }) {
     const most = 0.9, x = scale(0, most, 46, 388), y = scale(0, 1, 340, 40);
     const frame = axes({ x, y, box: [46, 388, 340, 40], xLabel: "radius of the perturbation (centres have norm 1)", yLabel: "points that hold", xTicks: [0, 0.2, 0.4, 0.6, 0.8].map(v => [v, v]), yTicks: shares });
-    const guide = (r, text, row = 0) => `<line class="guide" x1="${round(x(r))}" x2="${round(x(r))}" y1="40" y2="340"/><text class="small" x="${round(x(r) + 4)}" y="${52 + 13 * row}">${text}</text>`;
+    const guide = (r, text) => `<line class="guide" x1="${round(x(r))}" x2="${round(x(r))}" y1="40" y2="340"/><text class="small" x="${round(x(r))}" y="33" text-anchor="middle">${text}</text>`;
     const parts = [frame];
     if (ghost?.rows.length) parts.push(band(ghost.rows, x, y, most, "ghost"));
     if (rows.length) parts.push(band(rows, x, y, most, "now"));
     if (summary) {
-      parts.push(guide(summary.averaging, `1/√${ghostless(summary)}`), guide(summary.limit, "√2/2", 1));
+      parts.push(guide(summary.averaging, `1/√${Math.round(1 / summary.averaging ** 2)}`), guide(summary.limit, "√2/2"));
       parts.push(`<path class="universal" d="${path(summary.radii.map((r, i) => [x(r), y(summary.universal[i])]))}"/>`);
       parts.push(`<text class="small" x="46" y="394">band: proven to attacked</text><text class="small universal-text" x="388" y="394" text-anchor="end">dotted: one direction for all</text>`);
     } else parts.push(`<text class="small" x="46" y="394">${rows.length} of ${total} brackets closed or given up</text>`);
     svg.innerHTML = parts.join("");
   }
-  const ghostless = summary => Math.round(1 / summary.averaging ** 2);
 
   // Neurons of sparse coding as squares: bright where a feature is, a haze where all the others are.
   function neurons(svg, opening, frame) {

@@ -106,7 +106,7 @@ class Slice {
         const [wx, wy] = this.toPage([this.place[0] + witness[0], this.place[1] + witness[1]]).map(v => Draw.round(v));
         parts.push(`<circle class="attack" cx="${cx}" cy="${cy}" r="${Draw.round(attacked * this.unit)}"/><line class="witness" x1="${cx}" y1="${cy}" x2="${wx}" y2="${wy}"/><path class="cross" d="M${wx - 5} ${wy - 5}l10 10M${wx - 5} ${+wy + 5}l10 -10"><title>nearest adversarial point; it is ${beside} beside this plane</title></path>`);
       }
-      const said = `proven ball ${Draw.number(certified)} · nearest adversarial point at ${Draw.number(attacked)}` + (beside > 0.02 ? `, ${Draw.number(beside)} of it beside this slice` : "");
+      const said = `proven ball ${Draw.number(certified)} · adversarial point at ${Draw.number(attacked)}` + (beside > 0.02 ? `, ${Draw.number(beside)} beside the slice` : "");
       parts.push(`<rect class="plate" x="0" y="376" width="400" height="24"/><text class="small" x="200" y="392" text-anchor="middle">${said}</text>`);
     }
     this.answer.innerHTML = parts.join("");
