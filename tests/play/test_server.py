@@ -65,7 +65,6 @@ def test_a_bad_question_has_one_sentence_for_an_answer(address, path):
 
 
 def test_own_files_are_read_safely(address, tmp_path):
-    assert "first" in rows(asked(address, "/own")[2])[0]["error"]
     model, data = write_own(tmp_path)
     assert give(address, "model", "mine.npz", model.read_bytes(), headers=())[0] == 403
     assert give(address, "model", "mine.pkl", b"")[0] == 400
@@ -86,3 +85,10 @@ def test_a_file_that_is_too_large_is_refused_while_it_comes(address):
     status, answer = give(address, "data", "huge.csv", bytes(MOST_BYTES + 1))
     assert status == 413
     assert "larger than 64 MB" in answer["error"]
+
+
+def test_both_files_are_needed(tmp_path):
+    from featureprism.play.server import OwnFiles
+
+    with pytest.raises(ValueError, match="Choose a model and a data file first"):
+        list(OwnFiles(tmp_path)._story())
