@@ -111,9 +111,9 @@ def class_radius(
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
     `net` gives scores (n, k); with effort.domain = (lo, hi) every coordinate of x + δ stays between the two. One hidden layer of ReLU
-    powers: attacks, CROWN and cells, every proof checked; linear: closed forms; other networks of layers: attacks and the product of
-    norms; any other module: attacks. Rays go towards `targets` (default: the points themselves) that the network takes for the
-    rival. An interrupt keeps what is finished; the rest has the method "interrupted".
+    powers: attacks, CROWN and cells, every proof checked; several layers of ReLU: attacks, CROWN and quadratic proofs; of tanh:
+    attacks and the product of norms; linear: closed forms; any other module: attacks. Rays go towards `targets` (default: the points
+    themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
     """
     x = x.double()
     if effort.domain is not None:
