@@ -21,6 +21,9 @@ Perturb = Callable[
 ]  # points to train on; the float scales the radius
 
 
+TOGETHER = 2**20  # numbers of new samples that are drawn at a time
+
+
 @dataclass(frozen=True)
 class Phase:
     """A stretch of training with one rule for step, bias, smoothing and adversary.
@@ -69,11 +72,15 @@ def from_pool(
 
 
 def fresh(coding: SparseCoding, batch: int, *, generator: torch.Generator) -> Draw:
-    """New samples for every step: descent on the population loss."""
+    """New samples for every step: descent on the population loss. Small batches are drawn several at a time."""
+    together = max(1, TOGETHER // (batch * coding.M.shape[0]))
+    waiting: list[Batch] = []
 
     def draw() -> Batch:
-        found = sample_sparse(coding, batch, generator=generator)
-        return found.x, found.y
+        if not waiting:
+            found = sample_sparse(coding, together * batch, generator=generator)
+            waiting.extend(zip(found.x.split(batch), found.y.split(batch), strict=True))
+        return waiting.pop()
 
     return draw
 

@@ -34,11 +34,9 @@ from featureprism.papers.feature_purification.setting import (
     SIZES,
     Setting,
     in_regime,
-    later_phase,
     pure_start,
     robustness,
     start,
-    train,
     trained,
 )
 from featureprism.probes import lottery
@@ -67,7 +65,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
 
 def _from_pure(s: Setting, seed: int, on: Bench) -> float:
     """β/(α k) after clean training from neurons that are pure features."""
-    net = train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean").last
+    net = trained(s, seed, "pure clean")
     return probes.large_neurons(net.W.detach(), on.problem).ratio / s.sparsity
 
 

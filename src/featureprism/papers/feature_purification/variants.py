@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
@@ -28,9 +27,7 @@ from featureprism.probes import purification as probes
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
-from featureprism.training import Draw, from_pool, train_symmetric
-
-CHUNK = 40  # batches of fresh samples that are drawn together
+from featureprism.training import Draw, fresh, from_pool, train_symmetric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,20 +57,12 @@ def problem_of(s: Variant, seed: int) -> SparseCoding:
 
 
 def _draws(s: Variant, problem: SparseCoding, seed: int, stage: str) -> Draw:
-    """Batches of a pool, or fresh ones: many are drawn at once, for a small draw costs as much as a large one."""
+    """Batches of a pool, or fresh ones."""
     generator = generator_for(f"batches {stage}", seed)
-    if not s.is_fresh:
-        sample = sample_sparse(problem, s.pool, generator=generator_for("train", seed))
-        return from_pool(sample.x, sample.y, s.batch, generator=generator)
-    waiting: list[tuple[Tensor, Tensor]] = []
-
-    def draw() -> tuple[Tensor, Tensor]:
-        if not waiting:
-            sample = sample_sparse(problem, CHUNK * s.batch, generator=generator)
-            waiting.extend(zip(sample.x.split(s.batch), sample.y.split(s.batch), strict=True))
-        return waiting.pop()
-
-    return draw
+    if s.is_fresh:
+        return fresh(problem, s.batch, generator=generator)
+    sample = sample_sparse(problem, s.pool, generator=generator_for("train", seed))
+    return from_pool(sample.x, sample.y, s.batch, generator=generator)
 
 
 def measure(s: Variant, seed: int, context: Context) -> list[Row]:
