@@ -157,16 +157,18 @@ def test_logistic_descent_learns_and_adversarial_training_shortens_the_weights(g
     assert float(nets["adversarial"].w.detach().norm()) < float(nets["clean"].w.detach().norm())
 
 
-def test_own_adam_is_that_of_torch(generator):
-    start, gradients = torch.randn(6, generator=generator), torch.randn(5, 6, generator=generator)
-    theirs = torch.nn.Parameter(start.clone())
-    optimiser = torch.optim.Adam([theirs], lr=0.03)
-    ours, moments = start.clone(), Moments(torch.zeros(6), torch.zeros(6))
+def test_adam_is_the_algorithm_as_printed(generator):
+    """Kingma & Ba, Algorithm 1: running means divided by 1 - β^t, written out number by number."""
+    gradients = torch.randn(5, 3, generator=generator).double()
+    ours, moments = torch.ones(3).double(), Moments(torch.zeros(3).double(), torch.zeros(3).double())
     for step, gradient in enumerate(gradients, 1):
-        theirs.grad = gradient
-        optimiser.step()
         adam_step(ours, gradient, moments, step, 0.03)
-    assert torch.allclose(ours, theirs.detach(), atol=1e-6)
+    for i in range(3):
+        value, m, v = 1.0, 0.0, 0.0
+        for t, g in enumerate(gradients[:, i].tolist(), 1):
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            value -= 0.03 * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        assert float(ours[i]) == pytest.approx(value, rel=1e-12)
 
 
 def test_the_pull_on_the_bias_is_the_gradient_of_the_loss(generator):

@@ -64,7 +64,6 @@ def inside(rows: Rows) -> Figure:
         values = {text: [mean(part.having(stage=s), key) for s in STAGES] for key, text in keys.items()}
         bars(axis, list(STAGES.values()), values, "share")
         axis.set(title=f"premises of {regime} training")
-    axes[0].get_legend().remove()
     return figure
 
 

@@ -51,9 +51,9 @@ class LowerBounds(Regime):
 
     dictionary: str = "identity"
     tangent_width: int = 80
-    anchors: int = 400  # of the polynomial kernels
+    anchors: int = 256  # of the polynomial kernels
     model_steps: int = 600
-    model_batch: int = 300
+    model_batch: int = 200
     points: int = 300
 
 
