@@ -77,4 +77,4 @@ def test_noise_grows_a_coefficient_as_stein_says(generator):
     sample = sample_sparse(coding, 200_000, generator=generator)
     found = noise_growth(net(generator), sample, M, 2.0)
     assert torch.allclose(found.measured, found.by_stein, atol=4e-3)
-    assert float(found.by_stein.abs().max()) > 0.03
+    assert float(found.by_stein.abs().max()) > 0.02
