@@ -26,7 +26,8 @@ def index_page() -> str:
     parts = [
         "API reference\n=============\n\n",
         "Everything at the top of ``featureprism``; what is not here is in its room, ``featureprism.networks``, ",
-        "``featureprism.probes`` and so on. Every example runs in the tests. Letters and shapes: :doc:`/notation`.\n\n.. currentmodule:: featureprism\n\n",
+        "``featureprism.probes`` and so on. Every example runs in the tests. Letters and shapes: :doc:`/notation`.\n\n",
+        ".. currentmodule:: featureprism\n\n",
     ]
     for title, names in groups.items():
         if names:

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from math import cos, pi
 from pathlib import Path
 from pickle import UnpicklingError
@@ -15,7 +16,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from featureprism import __version__
 from featureprism.context import Progress, silent, speechless
 from featureprism.networks.deep import home_of
 from featureprism.records import Row
@@ -162,7 +162,7 @@ def checkpoint_for(folder: Path | None, **what: Any) -> Path | None:
     """
     if folder is None:
         return None
-    told = json.dumps({**what, "version": __version__}, sort_keys=True, default=str)
+    told = json.dumps({**what, "version": version("featureprism")}, sort_keys=True, default=str)
     return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.pt"
 
 
