@@ -313,7 +313,7 @@ CLAIMS_4 = (
     ),
 )
 SIZES: dict[str, dict[str, Any]] = {
-    "quick": {"dim": 500, "per_cluster": 200, "width": 100, "steps": 200, "distance_every": 10},
+    "quick": {"dim": 500, "per_cluster": 100, "width": 100, "steps": 200, "distance_every": 10},
     "standard": {"dim": 1000, "per_cluster": 500, "width": 100, "steps": 250, "distance_every": 10},
     "paper": {"dim": 1000, "per_cluster": 500, "width": 200, "steps": 1000, "distance_every": 20},
 }
