@@ -151,7 +151,9 @@ def test_every_pair_on_a_kink_has_its_own_derivative(generator):
         assert float(audit.on_kink_share.max()) <= 1 + 1e-12
         together = audit.on_kink_share.mean(dim=1)
         shared = ((1 - together) * audit.multipliers, together * audit.multipliers)
-        gains.append(kkt_audit(net, x, y, tolerance=1e-9, multipliers=shared).stationarity - audit.stationarity)
+        gains.append(
+            kkt_audit(net, x, y, tolerance=1e-9, multipliers=shared).stationarity - audit.stationarity
+        )
     assert min(gains) >= -1e-9
     assert max(gains) > 1e-3
 
@@ -164,7 +166,9 @@ def test_two_kinks_of_one_point_with_two_derivatives_in_closed_form():
     assert (W @ x[0]).abs().max() == 0
     gradients = _Gradients(W, torch.ones(2).double(), x, y, 1e-9)
     weights, shares = gradients.fit()
-    rows, _ = gradients.residual(torch.ones(3).double(), torch.tensor([[0.25, 0.75], [0, 0], [0, 0]]).double())
+    rows, _ = gradients.residual(
+        torch.ones(3).double(), torch.tensor([[0.25, 0.75], [0, 0], [0, 0]]).double()
+    )
     assert rows.abs().max() < 1e-12
     torch.testing.assert_close(shares[0] * weights[0], weights[1:] * torch.tensor([0.25, 0.75]).double())
 

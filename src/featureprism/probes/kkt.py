@@ -19,7 +19,10 @@ from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.records import Row, check_points
 from featureprism.threads import one_thread
 
-ROUNDS, ENOUGH = 30, 0.999  # of the search for derivatives on kinks, and the share of the squared residual above which it ends
+ROUNDS, ENOUGH = (
+    30,
+    0.999,
+)  # of the search for derivatives on kinks, and the share of the squared residual above which it ends
 ROUNDING = 1e-9  # cosine with the residual below which a gradient does not point to it
 SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
 
@@ -224,7 +227,9 @@ class _Gradients:
         gain = self.y.unsqueeze(1) * self.v * (self.lifted @ rows.T)  # (n, h)
         on = self.kink & (gain > 0)
         product = (gain * (self.above + on)).sum(dim=1) + self.y * (self.response @ votes)
-        squares = (self.lifted**2).sum(dim=1) * ((self.above + on) @ self.v**2) + (self.response**2).sum(dim=1)
+        squares = (self.lifted**2).sum(dim=1) * ((self.above + on) @ self.v**2) + (self.response**2).sum(
+            dim=1
+        )
         found = torch.nonzero(product > ROUNDING * (squares * _size(residual)).sqrt())[:, 0]
         return _Columns(found, on[found])
 

@@ -13,7 +13,10 @@ from torch import Tensor
 
 from featureprism.theory.gmm_flow import Setting, nominal_alignment_field
 
-STEP, STEPS = 0.0125, 1000  # of the fourth-order integration of the nominal equations, and how many at most; error below 1e-5
+STEP, STEPS = (
+    0.0125,
+    1000,
+)  # of the fourth-order integration of the nominal equations, and how many at most; error below 1e-5
 
 
 class Nominal(NamedTuple):
@@ -173,7 +176,7 @@ def best_radius(cosine: float) -> float:
 
 
 def unequal_radius(norms: Float[Tensor, " k"], labels: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
-    """From orthogonal centres of norms r to the border of what the flow learns, r r'/√(r²+r'²), the least over centres of the other class.
+    """From orthogonal centres of norms r to the border that the flow learns, r r'/√(r²+r'²), the least over the other class.
 
     A cluster is fitted when S r^p = 1, so f = Σ ±(⟨x, μ_k⟩/r_k²)^p and the border between two centres is ⟨x, μ⟩/r² = ⟨x, μ'⟩/r'²: the
     line through the origin and (r, r') in their plane. The best border is half the way, √(r²+r'²)/2; both agree for equal norms only.

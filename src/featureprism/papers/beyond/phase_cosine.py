@@ -39,9 +39,9 @@ finding = partial(Claim, source=SOURCE, speaker="ours")
 
 @dataclass(frozen=True, kw_only=True)
 class Centres(Setting):
-    """Centres with one cosine between any two; the last of each class keeps the share `smallest` of its points, and has norm `shortest`.
+    """Centres with one cosine between any two.
 
-    All other centres have norm 1.
+    The last of each class keeps the share `smallest` of its points, and has norm `shortest`; all others have norm 1.
     """
 
     cosine: float
@@ -272,7 +272,7 @@ PHASE_COSINE = Experiment(
         "The flow of gmm-flow on K = 3+3 unit centres with the same cosine ρ between any two. The mean of a class stops being"
         " where neurons go at the power p with (p-1)(1-ρ)c^(p-2) = K₁c^p - K₂c'^p (2 for orthogonal centres): below it the network"
         " is as fragile as a linear one, however small the start; far above it as robust as possible, until p is so large that"
-        " noise counts. Four more flows have orthogonal centres and one cluster of each class with half or a quarter of the points, or with a"
-        " shorter centre: there f ends as Σ ±(⟨x, μ_k⟩/r_k²)^p, and the border to another centre is where these are equal."
+        " noise counts. Four more flows have orthogonal centres and one cluster of each class with half or a quarter of the points, or"
+        " with a shorter centre: there f ends as Σ ±(⟨x, μ_k⟩/r_k²)^p, and the border to another centre is where these are equal."
     ),
 )

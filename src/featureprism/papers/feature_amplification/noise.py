@@ -66,7 +66,7 @@ def measure(s: Noisy, seed: int, context: Context) -> list[Row]:
 
 
 def labels_against_centres(data: Problem) -> float:
-    """The share of labels that contradict |⟨μ₁, x⟩| - |⟨μ₂, x⟩|, from the labels and points that training sees, not from the sampler."""
+    """The share of labels that contradict |⟨μ₁, x⟩| - |⟨μ₂, x⟩|, from the labels and points that training sees."""
     x, y = data.train.data.x, data.train.data.y
     along = (x @ data.clusters.directions.T).abs()
     return float((y * (along[:, 0] - along[:, 1]) < 0).double().mean())

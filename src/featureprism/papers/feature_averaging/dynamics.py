@@ -80,9 +80,7 @@ def _balance_note(rows: Rows) -> str:
     found = rows.of("summary")
     law, steps = found.column("balance_law").mean(), found.column("steps").max()
     ratio = (found.column("balance") / found.column("balance_law")).mean()
-    return (
-        f"1 is the end: the law is (q + e^q - 1)/(1 + e^q), {law:.3f} after {steps:.0f} steps; measured ÷ law {ratio:.3f}"
-    )
+    return f"1 is the end: the law is (q + e^q - 1)/(1 + e^q), {law:.3f} after {steps:.0f} steps; measured ÷ law {ratio:.3f}"
 
 
 CLAIMS_DECOMPOSITION = (

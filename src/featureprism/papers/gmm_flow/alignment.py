@@ -252,7 +252,7 @@ ALIGNMENT = Experiment(
     claims=CLAIMS,
     about=(
         "Flow at ε = α^(8K) from neurons of three kinds: near a centre of their class, leaning to a centre of the other class"
-        " (Assumption 2 allows it), and void. Lemmas 9, 10 and 15 are calculus; what is claimed is what the proofs make of them. Lemma 12 is"
-        " judged in theorem-1."
+        " (Assumption 2 allows it), and void. Lemmas 9, 10 and 15 are calculus; what is claimed is what the proofs make of them."
+        " Lemma 12 is judged in theorem-1."
     ),
 )

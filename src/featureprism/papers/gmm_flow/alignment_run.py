@@ -235,8 +235,8 @@ def _legs(run: _Run) -> Row:
     s, levels = run.setting, (1 - sqrt(0.8), run.setting.alpha**2)
     least, factor = phases.lemma_5(run.start.gap, s.p)
     legs = []
-    for times, cosines in ((run.times, run.c), (run.law.times.numpy(), run.law.cosines)):
-        gaps = (1 - run.own(cosines)).T.numpy()
+    for times, c in ((run.times, run.c), (run.law.times.numpy(), run.law.cosines)):
+        gaps = (1 - run.own(c)).T.numpy()
         passed = np.array([[_passing(times, gap, level) for level in levels] for gap in gaps])
         legs.append(np.diff(passed, axis=1, prepend=0.0))  # (m, 2)
     measured, nominal = legs

@@ -199,9 +199,7 @@ def _relu_note(rows: Rows) -> str:
     )
 
 
-def _claim_2(
-    model: str, statement: str, bound: Bound, note: str | Callable[[Rows], str] = ""
-) -> Claim:
+def _claim_2(model: str, statement: str, bound: Bound, note: str | Callable[[Rows], str] = "") -> Claim:
     return Claim(model, "Figure 2", statement, lambda rows: half_radius(rows, model), bound, note=note)
 
 
