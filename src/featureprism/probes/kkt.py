@@ -19,10 +19,8 @@ from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.records import Row, check_points
 from featureprism.threads import one_thread
 
-ROUNDS, ENOUGH = (
-    30,
-    0.999,
-)  # of the search for derivatives on kinks, and the share of the squared residual above which it ends
+ROUNDS = 12  # of the search for derivatives on kinks
+ENOUGH = 0.98  # it ends where a round leaves so much of the squared residual
 ROUNDING = 1e-9  # cosine with the residual below which a gradient does not point to it
 SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
 
@@ -202,7 +200,7 @@ class _Gradients:
 
         A point with r kink neurons has 2^r gradients, of which all mixtures are allowed. It begins with two, all of these neurons off
         and all on; then, where a point has more kinks than one, the gradient that the residual points to most joins in, which is
-        found neuron by neuron. What no gradient can improve is the least residual.
+        found neuron by neuron. What no gradient can improve is the least residual; it stops where a round gains next to nothing.
         """
         every, mixed = torch.arange(len(self.y)), torch.nonzero(self.kink.any(dim=1))[:, 0]
         columns = _Columns(every, torch.zeros_like(self.kink)).joined(_Columns(mixed, self.kink[mixed]))
@@ -216,9 +214,10 @@ class _Gradients:
             columns = columns.chosen(weights > 0).joined(more)
             weights = self._solve(columns)
             following = self._merged(columns, weights)
-            if _size(self.residual(*following)) > ENOUGH * _size(residual):
+            before, after = _size(residual), _size(self.residual(*following))
+            best = following if after < before else best
+            if after > ENOUGH * before:
                 break
-            best = following
         return best
 
     def _steepest(self, residual: tuple[Tensor, Tensor]) -> _Columns:
