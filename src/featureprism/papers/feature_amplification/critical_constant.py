@@ -142,11 +142,16 @@ def _shares(rows: Rows, conclusion: str, law: str = "gaussian") -> Rows:
 
 
 def _over_gaussian(own: Rows) -> float:
-    """The least C of the other laws ÷ that of Gaussian clusters on the same C tried, the geometric mean over laws."""
+    """The least C of the other laws ÷ that of Gaussian clusters on the same C tried, the geometric mean over laws.
+
+    Where no C is enough the largest tried counts.
+    """
     cells = own.where(lambda row: row["constant"] in LAWS_GRID).groups("law")
-    normal = smallest_constant(cells["gaussian"])
-    others = [smallest_constant(part) for law, part in cells.items() if law != "gaussian"]
-    return float(np.exp(np.mean(np.log(others)))) / normal if others else nan
+    least = {law: np.minimum(smallest_constant(part), LAWS_GRID[-1]) for law, part in cells.items()}
+    others = [value for law, value in least.items() if law != "gaussian"]
+    return (
+        float(np.exp(np.mean(np.log(others)))) / least["gaussian"] if others and "gaussian" in least else nan
+    )
 
 
 def _of_laws(name: str, conclusion: str, source: str) -> Claim:
