@@ -1,6 +1,7 @@
 """What the claims of gmm-flow read off rows, on rows whose law is known; and Lemma 1, which no classifier can escape."""
 
 import math
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pytest
@@ -57,7 +58,14 @@ def test_every_item_has_the_three_scales(experiment):
 
 def test_a_network_that_diverges_is_not_measured():
     """It has no radius, its item is judged all the same, and the figure is drawn without it."""
-    size = {"dim": 10, "per_cluster": 5, "test_points": 2, "epochs": 3, "max_cells": 1, "width": 5}
+    size: dict[str, Any] = {
+        "dim": 10,
+        "per_cluster": 5,
+        "test_points": 2,
+        "epochs": 3,
+        "max_cells": 1,
+        "width": 5,
+    }
     settings = [
         Curve(model=model, positive=2, negative=2, step_size=step, **size)
         for model, step in (("polynomial large", 1e6), ("prelu large", 0.1))

@@ -80,6 +80,13 @@ def kkt_audit(
     Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
     derivative of its own there. `multipliers` gives them instead, for the rescaled network, as `max_margin_network` returns them: (off,
     on), the parts of each point with all its kink neurons off and on.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
+    >>> net = fp.max_margin_network(data.x, data.y).net
+    >>> fp.kkt_audit(net, data.x, data.y).stationarity < 1e-6
+    True
     """
     check_points(x, y, at_least=1)
     if not isinstance(net.activation, ReLU) or net.W.ndim != 2:
