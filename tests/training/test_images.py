@@ -151,6 +151,10 @@ def test_schedules():
     assert [Recipe(100, step_size=1.0, schedule="step").rate(e) for e in (49, 50, 75)] == pytest.approx(
         [1.0, 0.1, 0.01]
     )
+    footnote = Recipe(164, step_size=0.1, schedule="step", milestones=(81, 122))
+    assert [footnote.rate(e) for e in (80, 81, 122)] == pytest.approx([0.1, 0.01, 0.001])
+    cycle = Recipe(8, step_size=1.0, schedule="one-cycle")
+    assert [cycle.rate(e) for e in (0, 1, 2, 5, 8)] == pytest.approx([0.1, 0.55, 1.0, 0.5, 0.0])
     with pytest.raises(ValueError, match="cosine"):
         Recipe(1, schedule="linear")
 

@@ -21,7 +21,8 @@ from featureprism.networks.deep import home_of
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 
-SCHEDULES = ("constant", "cosine", "step")
+SCHEDULES = ("constant", "cosine", "step", "one-cycle")
+RISE = 0.25  # of a one-cycle training, until the largest step
 Adversary = Callable[
     [nn.Module, Tensor, Tensor, float, torch.Generator], tuple[Tensor, Tensor]
 ]  # (model, x, y, strength, generator) ↦ images to train on, and their labels
@@ -29,8 +30,10 @@ Adversary = Callable[
 
 @dataclass(frozen=True)
 class Recipe:
-    """SGD with momentum: step sizes follow `schedule` (step: a tenth after 50 % and again after 75 % of the epochs).
+    """SGD with momentum: step sizes follow `schedule`.
 
+    step: a tenth after each of the `milestones` (epochs; 50 % and 75 % of all when none are given). one-cycle: up from a tenth in a
+    straight line over the first quarter, then down to zero, for short trainings.
     `augment` pads by 4 (an eighth of the picture), crops and flips; the adversary's strength grows from 0 to 1 over `warm_up` epochs.
     """
 
@@ -43,6 +46,7 @@ class Recipe:
     augment: bool = False
     flip: bool = True
     warm_up: int = 0
+    milestones: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -54,7 +58,10 @@ class Recipe:
         if self.schedule == "cosine":
             return self.step_size * (1 + cos(pi * share)) / 2
         if self.schedule == "step":
-            return self.step_size * 0.1 ** ((share >= 0.5) + (share >= 0.75))
+            places = self.milestones or (0.5 * self.epochs, 0.75 * self.epochs)
+            return self.step_size * 0.1 ** sum(epoch >= place for place in places)
+        if self.schedule == "one-cycle":
+            return self.step_size * (0.1 + 0.9 * share / RISE if share < RISE else (1 - share) / (1 - RISE))
         return self.step_size
 
 
