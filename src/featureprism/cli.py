@@ -25,6 +25,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "audit": "audit.run_audit",
     "fetch": "data.fetch",
     "embed": "data.embed",
+    "zoo": "zoo.run_zoo",
 }
 
 

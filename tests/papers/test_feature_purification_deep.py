@@ -8,7 +8,7 @@ import torch
 
 from featureprism.context import Context
 from featureprism.experiment import Rows
-from featureprism.papers.feature_purification.deep_features import FIGURE_5, sparsity
+from featureprism.papers.feature_purification.deep_features import BY_STRENGTH, FIGURE_5, FIGURE_13, sparsity
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_12, amplified, share_at
 from featureprism.papers.feature_purification.deep_setting import (
     CLEAN,
@@ -63,6 +63,20 @@ def test_robust_accuracy_never_exceeds_clean_accuracy():
     assert told["robust_low"] <= told["robust"] <= told["robust_high"]
 
 
+def test_attackers_are_judged_as_an_order():
+    """Shares that rise with the attacker's strength give τ = 1; with one pair of six swapped 2/3."""
+    claim = next(c for c in FIGURE_13.claims if c.name == "order")
+
+    def told(shares):
+        named = zip(BY_STRENGTH, shares, strict=True)
+        return Rows.gather(
+            {"kind": "features", "seed": 0, "network": n, "share": share} for n, share in named
+        )
+
+    assert claim.value(told((0.1, 0.2, 0.3, 0.4))) == pytest.approx([1.0])
+    assert claim.value(told((0.1, 0.3, 0.2, 0.4))) == pytest.approx([2 / 3])
+
+
 def test_shares_are_read_off_the_path():
     points = ((0.2, 0.1), (0.04, 0.3), (0.1, 0.2))
     path = Rows.gather({"seed": 0, "error": error, "share": share} for error, share in points)
@@ -109,10 +123,15 @@ def test_the_table_is_judged_by_its_hardest_attacker():
         for attacker, column in robust.items()
         for training, accuracy in column.items()
     ]
-    values = {c.name: c.value(Rows.gather(rows))[0] for c in TABLE_1.claims}
-    assert values == pytest.approx({"clean": 0.05, "adversarial": 0.3, "from-clean": -0.1})
+    claims = {c.name: c for c in TABLE_1.claims}
+    values = {
+        name: claims[name].value(Rows.gather(rows))[0]
+        for name in ("clean", "adversarial", "from-clean", "no-worse")
+    }
+    assert values == pytest.approx({"clean": 0.05, "adversarial": 0.3, "from-clean": 0.2, "no-worse": -0.1})
     unknown = Rows.gather([*rows[:-1], rows[-1] | {"robust": nan}])
-    assert isnan(TABLE_1.claims[2].value(unknown)[0])
+    assert isnan(claims["no-worse"].value(unknown)[0])
+    assert isnan(claims["noise"].value(Rows.gather(rows))[0])
 
 
 def test_pictures_survive_their_rows(generator):

@@ -82,7 +82,8 @@ def perturb(
 ) -> Float[Tensor, "n ch h w"]:
     """The perturbations with the largest loss over all steps and restarts; x + δ stays in [0, 1]. `noise` is drawn when not given.
 
-    `last` takes the end of the last restart unseen, as training does: one pass less. Everything happens where the network is; the answer comes back to where the images are.
+    `last` takes the end of the last restart unseen, as training does: one pass less. Everything happens where the network is; the
+    answer comes back to where the images are.
     """
     came_from, home = x.device, home_of(model)
     noise = (draw_noise(x, attack, generator=generator) if noise is None else noise).to(home)
@@ -164,9 +165,13 @@ def survivors(
     for image, label in zip(x.split(batch), y.split(batch), strict=True):
         alive = decided(model, image, groups) == label
         for loss in losses:
-            delta = perturb(model, image, label, attack, loss=loss, generator=generator)
-            moved = image + delta + draw_noise(image, attack, generator=generator)[0]
-            alive &= decided(model, moved, groups) == label
+            left = alive.nonzero().flatten()  # what has fallen is left in peace
+            if not len(left):
+                break
+            x_left, y_left = image[left], label[left]
+            delta = perturb(model, x_left, y_left, attack, loss=loss, generator=generator)
+            moved = x_left + delta + draw_noise(x_left, attack, generator=generator)[0]
+            alive[left] = decided(model, moved, groups) == y_left
         kept.append(alive)
     return torch.cat(kept)
 
@@ -190,8 +195,8 @@ def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
     return (middle - half) / (1 + shift), (middle + half) / (1 + shift)
 
 
-def noise_adversary(norm: float, eps: float) -> Callable:
-    """The control of `pgd_adversary`: images moved as far, in a direction that asks no network.
+def noise_adversary(attack: ImageAttack) -> Callable:
+    """The control of `pgd_adversary`: images moved as far, in a direction that asks no network, with the attack's noise if it has any.
 
     ℓ2: uniform on the sphere of radius eps; ℓ∞: every pixel by eps up or down. Nothing is clipped, so no image moves less.
     """
@@ -200,8 +205,9 @@ def noise_adversary(norm: float, eps: float) -> Callable:
         _model: nn.Module, x: Tensor, y: Tensor, strength: float, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         drawn = torch.randn(x.flatten(1).shape, generator=generator, dtype=x.dtype)
-        moved = LpBall(norm, strength * eps).steepest(drawn).reshape(x.shape)
-        return x + moved.to(x.device), y
+        moved = LpBall(attack.norm, strength * attack.eps).steepest(drawn).reshape(x.shape).to(x.device)
+        noise = draw_noise(x, attack, generator=generator)
+        return (x + moved + noise).flatten(0, 1), y.repeat(len(noise))
 
     return adversary
 

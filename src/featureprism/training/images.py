@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import cos, pi
@@ -143,6 +145,7 @@ def _one_epoch(
     strength = min(1.0, (epoch + 1) / (recipe.warm_up + 1))
     batches = torch.randperm(len(x), generator=generator).split(recipe.batch_size)
     right = seen = 0
+    began = time.perf_counter()
     for index, batch in enumerate(batches):
         if len(batch) == 1:  # batch normalisation needs two
             continue
@@ -154,12 +157,22 @@ def _one_epoch(
         if adversary is not None:
             images, labels = adversary(net, images, labels, strength, generator)
         optimiser.zero_grad()
-        logits = net(images.contiguous(memory_format=torch.channels_last))
-        cross_entropy(logits, labels).backward()
+        with mixed_precision(home):
+            logits = net(images.contiguous(memory_format=torch.channels_last))
+        cross_entropy(logits.float(), labels).backward()
         optimiser.step()
         right, seen = right + int((logits.argmax(dim=1) == labels).sum()), seen + len(labels)
-        announce(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {right / seen:.2f}")
+        left = (time.perf_counter() - began) * ((recipe.epochs - epoch) * len(batches) / (index + 1) - 1)
+        told = f", about {left / 60:.0f} min of this training left" if left > 60 else ""
+        announce(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {right / seen:.2f}{told}")
         progress((epoch + (index + 1) / len(batches)) / recipe.epochs)
+
+
+def mixed_precision(device: torch.device) -> AbstractContextManager:
+    """bfloat16 for convolutions where it pays: on graphics cards that have it. On CPUs it is ten times slower."""
+    if device.type == "cuda" and torch.cuda.is_bf16_supported():
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
 
 
 def checkpoint_for(folder: Path | None, **what: Any) -> Path | None:
