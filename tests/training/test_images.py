@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from featureprism.networks.deep import image_network
-from featureprism.training.images import Recipe, augmented, checkpoint_for, train_images
+from featureprism.training.images import Recipe, augmented, checkpoint_for, mixed_precision, train_images
 
 
 @pytest.fixture
@@ -113,6 +113,11 @@ def test_networks_are_kept_under_all_they_depend_on(tmp_path):
     assert first.parent == tmp_path
     assert first == checkpoint_for(tmp_path, recipe=Recipe(3), seed=0)
     assert first != checkpoint_for(tmp_path, seed=0, recipe=Recipe(4))
+
+
+def test_half_precision_stays_off_where_it_does_not_pay():
+    with mixed_precision(torch.device("cpu")):
+        assert not torch.is_autocast_enabled("cpu")
 
 
 def test_every_batch_is_announced(problem):

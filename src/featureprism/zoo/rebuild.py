@@ -13,7 +13,7 @@ from featureprism.files import prepare_folder
 from featureprism.records import Row
 from featureprism.training.images import Recipe, train_images
 from featureprism.zoo.evaluation import judged
-from featureprism.zoo.files import load, save
+from featureprism.zoo.files import save
 from featureprism.zoo.members import ATTACKS, MEMBERS, SHAPE, Member
 from featureprism.zoo.training import adversary_of, data_hash, fresh, grow
 
@@ -53,11 +53,12 @@ def seconds_of(member: Member, data: ImageSet, device: str = "cpu") -> float:
 
 
 def rebuild(member: Member, folder: Path, context: Context, data: ImageSet) -> Path:
-    """Train (or go on, from the checkpoints in `context.networks`), write the weights, evaluate what was written, write the card."""
+    """Train (or go on, from the checkpoints in `context.networks`), evaluate at half precision, write weights and card."""
     prepare_folder(folder)
     curve: list[Row] = []
     hashed = data_hash(data)
     net = grow(member, data, context.within(0, TRAINED_SHARE), curve=curve, hashed=hashed)
+    net = net.cpu().half().float()  # as it will be read
     card: Row = {
         "network": member.network,
         "factor": member.factor,
@@ -71,7 +72,5 @@ def rebuild(member: Member, folder: Path, context: Context, data: ImageSet) -> P
         "curve": curve,
         "versions": {"featureprism": version("featureprism"), "torch": torch.__version__},
     }
-    save(member, net, card, folder)
-    watched = context.within(TRAINED_SHARE, 1)
-    found = judged(load(member.name, folder), data, progress=watched.progress)
+    found = judged(net, data, progress=context.within(TRAINED_SHARE, 1).progress)
     return save(member, net, card | {"accuracies": found}, folder)

@@ -25,6 +25,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     SHIPPED_ABOUT,
     UNSHIPPED,
     Setting,
+    components,
     foretell,
     four,
     images_of,
@@ -136,7 +137,7 @@ def features(name: str, shown: Tensor, directions: Tensor) -> list[Row]:
 def measure_features(s: Features, seed: int, context: Context) -> list[Row]:
     """Exciting pictures of the clean network, of both controls, and of robust networks."""
     data, rows = images_of(s, seed, context), []
-    directions = principal_directions(data.x_train.flatten(1), share=0.1)
+    directions = components(data)
     plan = [(name, name, MAIN) for name in (CLEAN, *CONTROLS)]
     plan += [(attacker, FROM_CLEAN, attacker) for attacker in s.attackers]
     for index, (name, training, attacker) in enumerate(plan):

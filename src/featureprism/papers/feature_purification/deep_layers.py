@@ -36,6 +36,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     SIZES,
     S,
     accuracies,
+    components,
     foretell,
     four,
     images_of,
@@ -45,7 +46,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     train_kept,
     trained,
 )
-from featureprism.probes.images import layer_cosines, principal_directions
+from featureprism.probes.images import layer_cosines
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe
@@ -152,7 +153,7 @@ def measure_11(s: Ascent, seed: int, context: Context) -> list[Row]:
     """The pictures that excite the neurons of one layer at the start, after clean and after adversarial training."""
     data = images_of(s, seed, context)
     nets, _ = stages_of(s, data, seed, context)
-    directions = principal_directions(data.x_train.flatten(1), share=0.1)
+    directions = components(data)
     return [
         row for name, net in nets.items() for row in features(name, exciting(net, s, data, seed), directions)
     ]

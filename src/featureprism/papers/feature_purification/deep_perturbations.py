@@ -25,6 +25,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     UNSHIPPED,
     WIDE,
     Setting,
+    components,
     foretell,
     four,
     images_of,
@@ -37,7 +38,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     start,
     trained,
 )
-from featureprism.probes.images import energy_share, principal_directions
+from featureprism.probes.images import energy_share
 from featureprism.probes.sparse_images import conv_lasso, filters_of, span_error, sparsity_of
 from featureprism.records import Row
 from featureprism.seeds import generator_for
@@ -75,7 +76,7 @@ def measure_7(s: Setting, seed: int, context: Context) -> list[Row]:
     """Perturbations of the clean and of the robust network, and their energy in the first principal components of images."""
     data = images_of(s, seed, context)
     x, nets = data.x_test, four(s, data, seed, context.within(0, 0.8))
-    directions = principal_directions(data.x_train.flatten(1), share=0.1)
+    directions = components(data)
     own = energy_share((x - data.x_train.mean(dim=0)).flatten(1), directions)
     rows: list[Row] = [{"kind": "alignment", "network": "images", "share": float(own.mean())}]
     for name, net in nets.items():

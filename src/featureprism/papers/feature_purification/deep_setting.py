@@ -25,6 +25,7 @@ from featureprism.context import Context
 from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.experiment import Claim, Rows, Values, above
 from featureprism.networks.deep import image_network
+from featureprism.probes.images import principal_directions
 from featureprism.records import Row, picture
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, train_images
@@ -52,6 +53,7 @@ CONTROLS = (CONTROL, NOISE)
 FOUR = (CLEAN, *CONTROLS, FROM_CLEAN)
 CONTROL_TOLD = {CONTROL: "as many more clean epochs", NOISE: "as many epochs with noise of the same size"}
 SHIPPED = {CLEAN: "clean", CONTROL: "more-clean", NOISE: "noise", FROM_CLEAN: "adversarial-l2-1"}
+SAMPLED = 2000  # images whose principal components are compared with
 TIMED = 32  # images of a step that is timed
 SHIPPED_ABOUT = (
     "Quick, on CIFAR-10: four networks of the zoo from one start ('featureprism zoo' tells how they were trained: against ℓ2"
@@ -325,6 +327,11 @@ def perturbations(net: nn.Module, s: Setting, x: Tensor, y: Tensor, seed: int) -
     generator = generator_for("perturbations", seed)
     batches = zip(x.split(100), y.split(100), strict=True)
     return torch.cat([perturb(net, *batch, attack, generator=generator) for batch in batches])
+
+
+def components(data: ImageSet) -> Tensor:
+    """The first tenth of the principal components of a few thousand training images, as columns."""
+    return principal_directions(data.x_train[:SAMPLED].flatten(1), share=0.1)
 
 
 def pictures(network: str, images: Tensor) -> list[Row]:
