@@ -36,15 +36,13 @@ def _table(cards: dict[str, Row]) -> Table:
     table = Table(title="Networks on CIFAR-10; robust: PGD with restarts and two losses, 95 % intervals")
     judges = list(next(iter(cards.values()), {"accuracies": {}})["accuracies"])
     judges = [name for name in judges if name not in ("accuracy", "zero_gradients")]
-    for column in ("name", "training", "epochs", "parameters", "accuracy", *judges):
-        table.add_column(column)
+    for column in ("name", "epochs", "accuracy", *judges):
+        table.add_column(column, no_wrap=column == "name")
     for name, card in cards.items():
         found = card["accuracies"]
         table.add_row(
             name,
-            card["training"],
             str(card["recipe"]["epochs"]),
-            f"{card['parameters']:,}",
             *(_told(found[field]) for field in ("accuracy", *judges)),
         )
     return table
