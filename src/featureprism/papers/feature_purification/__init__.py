@@ -19,6 +19,7 @@ from featureprism.papers.feature_purification.deep_perturbations import (
     FIGURE_12_RESNET,
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
 from featureprism.papers.feature_purification.mechanisms import MECHANISMS
@@ -43,6 +44,7 @@ PAPER = Paper(
     str(__doc__),
     (
         PURIFICATION,
+        INSIDE,
         SCALING,
         BIAS_SCHEDULE,
         LINEAR_SHORTCUT,
