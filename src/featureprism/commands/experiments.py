@@ -46,6 +46,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
         return tell_estimates(args, estimates(chosen, args.scale, seeds, args.out, context))
     for experiment in chosen:
         tell_stand_ins(experiment, args.scale, context)
+        tell_duration(experiment, args.scale, args.seeds, context)
     console = Console()
 
     def finish(result: Result) -> None:
@@ -128,6 +129,18 @@ def tell_stand_ins(experiment: Experiment, scale: str, context: Context) -> None
             f"{experiment.id}: {name} is not at hand; digits stand for it (--data, or fetch).",
             file=sys.stderr,
         )
+
+
+def tell_duration(experiment: Experiment, scale: str, seeds: int, context: Context) -> None:
+    """Say how long training will take here, from a step timed now, where an item knows and the scale is not quick."""
+    if experiment.foretell is None or scale == "quick":
+        return
+    unit = sum(experiment.foretell(setting, context) for setting in experiment.settings(scale))
+    print(
+        f"{experiment.id}: at most {duration(seeds * unit)} of training on this {context.device.partition(':')[0]} for {seeds}"
+        f" seed{'s' * (seeds > 1)} (from steps timed now; networks that are kept are not trained again).",
+        file=sys.stderr,
+    )
 
 
 def as_object(
