@@ -43,7 +43,7 @@ wheel: .venv/docs.stamp          ## the wheel, tried alone in an empty environme
 	$(BIN)/python -m build --wheel --outdir dist
 	sh .ci/try-wheel
 
-test-oldest:                     ## the quick tests with the oldest versions that pyproject.toml allows
+test-oldest:                     ## the quick tests with the oldest versions that pyproject.toml allows (torch: as tested, or TORCH=2.6.0)
 	sh .ci/test-oldest
 
 .venv/bin/python:
