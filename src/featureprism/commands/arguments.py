@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=text, epilog=f"Example: featureprism {example}"
         )
 
-    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data):
+    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data, _play):
         add_group(add)
     return top
 
@@ -301,6 +301,29 @@ def _data(add: Add) -> None:
         "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
     )
     add_context(embedding)
+
+
+def _play(add: Add) -> None:
+    """The arguments of the command."""
+    command = add(
+        "play",
+        "Open the playground in the browser, on this machine alone (needs featureprism[play]).",
+        "play",
+    )
+    command.add_argument(
+        "--port",
+        type=int,
+        default=8765,
+        metavar="N",
+        help="where to listen; 0 is any free port (default: 8765)",
+    )
+    command.add_argument("--no-browser", action="store_true", help="only print the address")
+    command.add_argument(
+        "--export",
+        type=Path,
+        metavar="DIR",
+        help="write the page with recordings instead, to be opened without a server",
+    )
 
 
 def add_context(command: argparse.ArgumentParser) -> None:
