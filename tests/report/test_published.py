@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from featureprism.experiment import Claim, Experiment, Paper, Rows, above, below, under
-
 from featureprism.records import Premise
 from featureprism.report.published import figure_path, publish, read_published
 from featureprism.sweep.reproduction import premises
@@ -92,7 +91,7 @@ def test_publishing_again_replaces_the_item_and_keeps_the_others(published, tmp_
     assert {id: (item["seconds"], len(item["claims"])) for id, item in found.items()} == {
         "mine/first": (9.0, 1),
         "mine/second": (3.0, 2),
-    assert "About \\*it\\*." in item
+    }
 
 
 def test_every_claim_is_a_line_of_its_own(published):
@@ -116,7 +115,7 @@ def test_the_atlas_shows_claims_premises_figure_and_code(atlas, published, tmp_p
     assert "3 of 3 runs" in item
     assert ".. figure:: /atlas/figures/f.webp" in item
     assert f"autofunction:: {__name__}.measure" in item
-    assert r"About \\*it\\*." in item
+    assert "About \\*it\\*." in item
 
 
 def test_the_atlas_stands_without_any_results(atlas, tmp_path):
