@@ -26,8 +26,8 @@ def index_page() -> str:
     parts = [
         "API reference\n=============\n\n",
         "Everything at the top of ``featureprism``; what is not here is in its room, ``featureprism.networks``, ",
-        "``featureprism.probes`` and so on. Every example runs in the tests. ",
-        "Letters and shapes: :doc:`/notation`.\n\n.. currentmodule:: featureprism\n\n",
+        "``featureprism.probes`` and so on. Every example runs in the tests. Letters and shapes: :doc:`/notation`.\n\n",
+        ".. currentmodule:: featureprism\n\n",
     ]
     for title, names in groups.items():
         if names:
@@ -38,7 +38,7 @@ def index_page() -> str:
     return "".join(parts)
 
 
-def _write(app: Any, _config: Any) -> None:
+def _write(app: Any) -> None:
     path, text = Path(app.srcdir) / "reference" / "index.rst", index_page()
     path.parent.mkdir(exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != text:
@@ -46,5 +46,5 @@ def _write(app: Any, _config: Any) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("config-inited", _write)  # before Sphinx looks for pages
+    app.connect("builder-inited", _write, priority=90)  # before autosummary looks for names
     return {"parallel_read_safe": True, "parallel_write_safe": True}
