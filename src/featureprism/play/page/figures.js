@@ -4,7 +4,7 @@ const Figures = (() => {
   const side = sign => sign > 0 ? "plus" : "minus";
 
   // Neurons on the compass: on the rim where a neuron is one centre, between centres where it averages them.
-  function compass(svg, opening, frames, index) {
+  function compass(svg, opening, frames, index, direction) {
     const at = ([x, y]) => [200 + 150 * x, 190 - 150 * y];
     const frame = frames[index];
     const spokes = opening.compass.map(place => { const [x, y] = at(place); return `<line class="grid" x1="200" y1="190" x2="${round(x)}" y2="${round(y)}"/>`; });
@@ -21,7 +21,9 @@ const Figures = (() => {
       const [x, y] = at(place);
       return `<circle class="neuron ${side(frame.signs[j])}" cx="${round(x)}" cy="${round(y)}" r="${round(2 + 9 * frame.sizes[j])}"><title>neuron ${j + 1}: cosine ${frame.best[j]} with centre ${frame.region[j] + 1}</title></circle>`;
     });
-    svg.innerHTML = `<circle class="rim" cx="200" cy="190" r="150"/>${spokes.join("")}${trails.join("")}${dots.join("")}${centres.join("")}
+    const end = sign => at([0, 1].map(i => direction.reduce((sum, c, k) => sum + Math.max(0, sign * c) ** 2 * opening.compass[k][i], 0)));
+    const arrow = direction ? `<path class="one-for-all" d="${path([end(-1), end(1)])}"/><circle class="one-for-all-end" cx="${round(end(1)[0])}" cy="${round(end(1)[1])}" r="3"/><text class="small universal-text" x="200" y="374" text-anchor="middle">purple: the direction that fools most points at once</text>` : "";
+    svg.innerHTML = `<circle class="rim" cx="200" cy="190" r="150"/>${spokes.join("")}${trails.join("")}${dots.join("")}${arrow}${centres.join("")}
       <text class="small" x="6" y="18">class −</text><text class="small" x="394" y="18" text-anchor="end">class +</text>
       <text class="small" x="200" y="392" text-anchor="middle">on the rim: one centre · inside: an average · cosine ${frame.aligned.toFixed(2)}</text>`;
   }
