@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from featureprism.experiment import Claim, Experiment, Paper, Rows
     from featureprism.geometry import LpBall
-    from featureprism.heads import DecoupledHead, PReLUHead, load_head
+    from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, load_head
     from featureprism.networks import (
         PolynomialReLU,
         PowerReLU,
@@ -63,7 +63,7 @@ _ROOMS = {
     ),
     "experiment": ("Claim", "Experiment", "Paper", "Rows"),
     "geometry": ("LpBall",),
-    "heads": ("DecoupledHead", "PReLUHead", "load_head"),
+    "heads": ("DecoupledHead", "GaussianHead", "PReLUHead", "load_head"),
     "networks": (
         "PolynomialReLU",
         "PowerReLU",
@@ -87,6 +87,7 @@ __all__ = [
     "DecoupledHead",
     "Experiment",
     "GaussianClusters",
+    "GaussianHead",
     "Loss",
     "LpBall",
     "PReLUHead",

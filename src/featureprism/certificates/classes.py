@@ -19,17 +19,19 @@ from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, 
 from featureprism.certificates.bracket import INTERRUPTED, check_request
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
+from featureprism.certificates.quadratics import nearest_flips
 from featureprism.certificates.record import cells_certificate, proven
 from featureprism.certificates.rungs import crown_radius
 from featureprism.certificates.search import prove
 from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.models import Scores
-from featureprism.networks import LayeredScores, LinearScores, ScoreNet, Tanh
+from featureprism.networks import LayeredScores, LinearScores, QuadraticScores, ScoreNet, Tanh
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
 
 BATCH = 32  # points that are attacked and proven together
+QUADRATIC_BATCH = 2048  # the same where each pair of classes needs its eigenvectors
 TRIED = 3  # rivals of each point that are attacked before anything is proven: those nearest by a first-order estimate
 KNOWN = 1000  # points that may serve as targets of rays
 JUST_BEFORE = 0.999  # share of the witness at which tangents are taken
@@ -105,7 +107,7 @@ def class_radius(
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
-    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear: closed forms;
+    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear, quadratic: closed forms;
     other networks of layers: attacks and the product of norms; any other module: attacks. Rays go towards `targets` (default: the
     points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
     """
@@ -127,8 +129,9 @@ def class_radius(
     left = torch.nonzero(right)[:, 0]
     progress((n - len(left)) / n)
     try:
-        for first in range(0, len(left), BATCH):
-            index = left[first : first + BATCH]
+        size = QUADRATIC_BATCH if isinstance(net, QuadraticScores) and effort.norm == 2 else BATCH
+        for first in range(0, len(left), size):
+            index = left[first : first + size]
             result.put(index, _bracketed(net, x[index], own[index], effort, known))
             progress((n - len(left) + first + len(index)) / n)
     except KeyboardInterrupt:
@@ -181,11 +184,16 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
     pairs = _Pairs.of(net, x, own, effort.norm)
     if isinstance(net, LinearScores):
         return _closed_forms(pairs, effort.norm)
+    if isinstance(net, QuadraticScores) and effort.norm == 2:
+        return _secular_forms(pairs)
     estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
     rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
     _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
     _, best = pairs.shortest()
     _attack(pairs, best, effort, known, rounds=8)
+    if isinstance(net, QuadraticScores):  # ‖δ‖_∞ ≥ ‖δ‖₂/√d
+        _secular_forms(pairs, attacked=True)
+        return pairs
     form = _form(net)
     if form is None:
         _norm_products(pairs, effort.norm)
@@ -329,6 +337,19 @@ def _closed_forms(pairs: _Pairs, norm: float) -> _Pairs:
         Certificate(checked.radius(point.numpy(), int(o), int(r), norm), "closed form", norm)
         for point, o, r in zip(x, own, pairs.rival, strict=True)
     ]
+    return pairs
+
+
+def _secular_forms(pairs: _Pairs, *, attacked: bool = False) -> _Pairs:
+    """Quadratic scores: the nearest point that each rival wins, as the checker grants it; ℓ∞ attacks are there already."""
+    norm = pairs.certificates[0].norm
+    own = pairs.own[pairs.point]
+    radius, delta = nearest_flips(pairs.net, pairs.x[pairs.point], own, pairs.rival, norm)
+    if not attacked:
+        length = torch.linalg.vector_norm(delta, dim=1)
+        pairs.length = torch.where(torch.isnan(length), inf, length * (1 + ROUNDING))
+        pairs.delta = delta.nan_to_num(0.0)
+    pairs.certificates = [Certificate(r, "closed form", norm) for r in radius.tolist()]
     return pairs
 
 
