@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from featureprism.attacks import minimal_radius, pgd, structured_starts, universal_direction
+    from featureprism.audit import explain
     from featureprism.certificates import check, robust_radius
     from featureprism.data import (
         GaussianClusters,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "attacks": ("minimal_radius", "pgd", "structured_starts", "universal_direction"),
+    "audit": ("explain",),
     "certificates": ("check", "robust_radius"),
     "data": (
         "GaussianClusters",
@@ -104,6 +106,7 @@ __all__ = [
     "TwoLayerNet",
     "balanced_flow",
     "check",
+    "explain",
     "gaussian_start",
     "generator_for",
     "gradient_descent",

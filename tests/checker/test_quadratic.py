@@ -124,7 +124,7 @@ def test_brackets_of_the_front_door_pass_the_checker(norm):
         [Proof(i, int(y[i]), r, c) for i, of in enumerate(bracket.certificates) for r, c in of.items()],
         norm,
     )
-    np.testing.assert_array_equal(np.minimum(radii, bracket.attacked), bracket.certified)
+    np.testing.assert_array_equal(np.minimum(radii, bracket.attacked.numpy()), bracket.certified.numpy())
     assert check(bracket.certificates[0], net, x[0], int(y[0]))
     with torch.no_grad():
         assert (net(x + bracket.witness).argmax(dim=1) != y).all()

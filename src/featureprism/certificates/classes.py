@@ -107,9 +107,10 @@ def class_radius(
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
-    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear, quadratic: closed forms;
-    other networks of layers: attacks and the product of norms; any other module: attacks. Rays go towards `targets` (default: the
-    points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
+    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear and quadratic
+    scores: closed forms; other networks of layers: attacks and the product of norms; any other module: attacks. Rays go towards
+    `targets` (default: the points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has
+    the method "interrupted".
     """
     x = x.double()
     scores = net(x)

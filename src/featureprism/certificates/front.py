@@ -61,9 +61,9 @@ def robust_radius(
 
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound (ℓ2) until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
-    models and Gaussian classes: closed forms. Deeper networks: the attack and what norms prove. Anything else: the attack. Misclassified points have
-    radius 0. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt
-    keeps what is finished; points it left have the method "interrupted".
+    models and Gaussian classes: closed forms. Deeper networks: the attack and what norms prove. Anything else: the attack.
+    Misclassified points have radius 0. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack
+    (default 4 max‖x‖). An interrupt keeps what is finished; points it left have the method "interrupted".
     """
     check_request(norm, gap, seconds_per_point)
     x = as_points(X)

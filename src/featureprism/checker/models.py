@@ -65,7 +65,7 @@ Model = Scores | TwoClasses | LinearScores | QuadraticScores
 
 
 def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
-    """The model of an .npz file (W, b, a or V, c, activation, p; linear: V, c; quadratic: A, V, c) and its classes, if it names them."""
+    """The model of an .npz file (W, b, a or V, c, activation, p; linear: V, c; quadratic: A, V, c), its classes if named."""
     found = read_arrays(path)
     kind = str(found.get("activation"))
     if kind == "linear" and {"V", "c"} <= found.keys():

@@ -66,7 +66,7 @@ def mixture_distance(head: GaussianHead, X: Any, y: Any, *, radius: float | None
 def _ranks(
     head: GaussianHead, x: Float[np.ndarray, "n d"], index: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n k"]:
-    """What should be uniform on [0, 1]: of the distance from the own mean, then of the way towards the next class, the one after it, …"""
+    """Uniform on [0, 1] under the mixture: ranks of the distance from the own mean, and of the way towards each other class."""
     from scipy.special import gammainc, ndtr  # take a while
 
     k, d = head.means_.shape

@@ -23,7 +23,7 @@ def read_archive(path: Path) -> tuple[ScoreNet | LinearScores | QuadraticScores,
     if str(found.get("activation")) == "quadratic":
         lacks(found, ("A", "V", "c"), path)
         try:
-            net = QuadraticScores(*(weights_of(found[name], name) for name in "AVc"))
+            net = QuadraticScores(*(torch.tensor(real_numbers(found[name], name)) for name in "AVc"))
             return net.double().requires_grad_(False).eval(), _classes(found)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
