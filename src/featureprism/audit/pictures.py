@@ -17,6 +17,7 @@ from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.probes import cosines, kkt_audit
 from featureprism.records import Row
 
+SAME_VOTES = 1e-3  # spread of the votes below which a second layer counts as never trained
 FITS = 0.5  # a picture that fits less is not named
 NONE = "none of these"
 KKT_POINTS = 400  # points whose multipliers are fitted at most
@@ -82,6 +83,7 @@ class Measures:
     linear_accuracy: float
     mean_accuracy: float  # of the class of the nearest sub-class mean
     balance: float  # mean |v² - ‖w‖² - b²|/(v² + ‖w‖² + b²)
+    vote_spread: float  # standard deviation of the sizes of the votes ÷ their mean: 0 where the second layer was not trained
     residual: float  # of the KKT conditions, relative; 1 where there is none
     paired: float  # neurons come with their mirror images
     threshold: float  # share of the neurons with a bias below 0 that is their own silence
@@ -115,6 +117,7 @@ def measures(of: Subject) -> Measures | None:
         linear_accuracy=_linear_accuracy(of),
         mean_accuracy=_nearest_mean(of),
         balance=_balance(neurons, weight),
+        vote_spread=_vote_spread(neurons),
         residual=_residual(of, neurons),
         paired=float(neurons.is_paired or _is_paired(neurons)),
         threshold=float(weight @ (neurons.b < 0).double()),
@@ -183,6 +186,11 @@ def _balance(neurons: Neurons, weight: Tensor) -> float:
     return float(weight @ ((v**2 - inner).abs() / (v**2 + inner).clamp_min(1e-300)))
 
 
+def _vote_spread(neurons: Neurons) -> float:
+    sizes = neurons.votes.abs().amax(dim=1)
+    return float(sizes.std() / sizes.mean().clamp_min(1e-300)) if len(sizes) > 1 else 0.0
+
+
 def _residual(of: Subject, neurons: Neurons) -> float:
     """The relative residual of stationarity; 1 where a margin is not positive, or where the conditions speak of other networks."""
     if of.num_classes != 2 or neurons.p != 1 or neurons.is_paired:
@@ -214,10 +222,11 @@ def _kurtosis(values: Float[Tensor, "n h"]) -> Float[Tensor, " h"]:
     return (values**4).mean(dim=0) / (values**2).mean(dim=0) ** 2
 
 
-def _at_kkt(m: Measures) -> tuple[Mark, Mark]:
+def _at_kkt(m: Measures) -> tuple[Mark, ...]:
     return (
         Mark("residual of the KKT conditions", m.residual, 0.6, 0.2),
         Mark("imbalance of the layers, |v² - ‖w‖² - b²|", m.balance, 0.5, 0.1),
+        Mark("spread of the votes (0: the second layer was not trained)", m.vote_spread, 0.0, SAME_VOTES),
     )
 
 
@@ -241,8 +250,8 @@ MARKS: dict[str, Callable[[Measures, int], tuple[Mark, ...]]] = {
         else Mark("largest cosine with a sub-class mean", m.aligned, 0.5, 0.9),
         Mark("most sub-classes of one class, or classes less 1", float(max(m.most_each, k - 1)), 1.0, 2.0),
         Mark(
-            "residual of the KKT conditions, or the imbalance of the layers",
-            max(m.residual, m.balance),
+            "residual of the KKT conditions, or the imbalance of the layers (1 where the votes are all alike)",
+            max(m.residual, m.balance, float(m.vote_spread < SAME_VOTES)),
             0.15,
             0.35,
         ),

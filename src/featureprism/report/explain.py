@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from PIL import Image
 
 from featureprism.audit.cards import NeuronCard
 from featureprism.audit.explain import Explanation
@@ -179,6 +180,6 @@ def thumbnail(image: torch.Tensor, side: int) -> str:
     low, high = values.min(), values.max()
     grey = np.uint8(255 * (values - low) / max(high - low, 1e-12))
     content = io.BytesIO()
-    plt.imsave(content, grey, cmap="gray", format="png", vmin=0, vmax=255, metadata={"Software": None})
+    Image.fromarray(grey).save(content, format="png")
     data = base64.b64encode(content.getvalue()).decode()
     return f'<img alt="" width="36" style="image-rendering:pixelated;margin:1px" src="data:image/png;base64,{data}">'
