@@ -26,6 +26,7 @@ from featureprism.certificates.search import prove
 from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.models import Scores
+from featureprism.geometry import check_domain
 from featureprism.networks import LayeredScores, LinearScores, QuadraticScores, ScoreNet, Tanh
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
@@ -48,6 +49,7 @@ class Effort:
     seconds_per_point: float = 1.0
     max_cells: int = 500
     upper: float | None = None
+    domain: tuple[float, float] | None = None  # of every coordinate of a perturbed point
 
     def __post_init__(self) -> None:
         check_request(self.norm, self.gap, self.seconds_per_point)
@@ -107,12 +109,14 @@ def class_radius(
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
-    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear and quadratic
-    scores: closed forms; other networks of layers: attacks and the product of norms; any other module: attacks. Rays go towards
-    `targets` (default: the points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has
-    the method "interrupted".
+    `net` gives scores (n, k); with effort.domain = (lo, hi) every coordinate of x + δ stays between the two. One hidden layer of ReLU
+    powers: attacks, CROWN and cells, every proof checked; linear and quadratic scores: closed forms; other networks of layers: attacks
+    and the product of norms; any other module: attacks. Rays go towards `targets` (default: the points themselves) that the network
+    takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
     """
     x = x.double()
+    if effort.domain is not None:
+        check_domain(x, effort.domain)
     scores = net(x)
     if wild := int((~torch.isfinite(scores)).any(dim=1).sum()):
         raise ValueError(
@@ -184,20 +188,24 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
     """A batch of points that are classified correctly."""
     pairs = _Pairs.of(net, x, own, effort.norm)
     if isinstance(net, LinearScores):
-        return _closed_forms(pairs, effort.norm)
-    if isinstance(net, QuadraticScores) and effort.norm == 2:
+        _closed_forms(pairs, effort.norm)
+        if effort.domain is None:
+            return pairs
+        pairs.length = torch.full_like(pairs.length, inf)  # those witnesses may lie outside
+    if isinstance(net, QuadraticScores) and effort.norm == 2 and effort.domain is None:
         return _secular_forms(pairs)
     estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
     rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
     _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
     _, best = pairs.shortest()
     _attack(pairs, best, effort, known, rounds=8)
-    if isinstance(net, QuadraticScores):  # ‖δ‖_∞ ≥ ‖δ‖₂/√d
+    if isinstance(net, QuadraticScores):  # ‖δ‖_∞ ≥ ‖δ‖₂/√d, and within a domain everything is farther
         _secular_forms(pairs, attacked=True)
         return pairs
     form = _form(net)
     if form is None:
-        _norm_products(pairs, effort.norm)
+        if not isinstance(net, LinearScores):
+            _norm_products(pairs, effort.norm)
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
     _crown(pairs, form, effort.norm)
@@ -249,6 +257,7 @@ def _attack(
         upper=reach,
         norm=effort.norm,
         rounds=rounds,
+        domain=effort.domain,
     )
     shorter = found.radius < pairs.length[rows]
     pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = found.radius[shorter], found.delta[shorter]
@@ -319,7 +328,7 @@ def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> N
             pairs.certificates[j] = found
 
 
-def _closed_forms(pairs: _Pairs, norm: float) -> _Pairs:
+def _closed_forms(pairs: _Pairs, norm: float) -> None:
     """Linear scores: the margin over the dual norm of its gradient, as the checker grants it, and the witness just beyond."""
     net = pairs.net
     V, c = net.V.detach(), net.c.detach()
@@ -338,7 +347,6 @@ def _closed_forms(pairs: _Pairs, norm: float) -> _Pairs:
         Certificate(checked.radius(point.numpy(), int(o), int(r), norm), "closed form", norm)
         for point, o, r in zip(x, own, pairs.rival, strict=True)
     ]
-    return pairs
 
 
 def _secular_forms(pairs: _Pairs, *, attacked: bool = False) -> _Pairs:

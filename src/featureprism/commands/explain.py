@@ -6,7 +6,7 @@ import math
 from rich.console import Console
 from rich.table import Table
 
-from featureprism.audit.explain import Explanation, explain
+from featureprism.audit.explanation import Explanation, explain
 from featureprism.files import read_arrays
 from featureprism.points import read_points
 from featureprism.report import progress_bar

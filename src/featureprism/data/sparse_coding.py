@@ -156,6 +156,14 @@ class SparseCoding:
 
     `margin` > 0 keeps only z with |⟨w*, z⟩| ≥ margin. Ties ⟨w*, z⟩ = 0: "drop" draws again, "positive" is the paper's sign(0) = +1.
     Points have the precision of M. Source: feature-purification, Section 2.
+
+    >>> import featureprism as fp
+    >>> from featureprism.data import dictionary, label_weights, two_level
+    >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
+    >>> w = label_weights("signs", 20, generator=fp.generator_for("labels", 0))
+    >>> coding = fp.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5), noise=0.3)
+    >>> coding.dense_direction.shape
+    torch.Size([20])
     """
 
     M: Float[Tensor, "d D"]
@@ -198,7 +206,17 @@ class SparseSample(NamedTuple):
 
 
 def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Generator) -> SparseSample:
-    """Independent draws, conditioned on the margin by rejection."""
+    """Independent draws, conditioned on the margin by rejection.
+
+    >>> import featureprism as fp
+    >>> from featureprism.data import dictionary, label_weights, two_level
+    >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
+    >>> w = label_weights("signs", 20, generator=fp.generator_for("labels", 0))
+    >>> coding = fp.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5))
+    >>> drawn = fp.sample_sparse(coding, 8, generator=fp.generator_for("data", 0))
+    >>> bool((drawn.z @ w * drawn.y > 0).all())
+    True
+    """
     if num_points < 1:
         raise ValueError(f"Need at least one point, got {num_points}.")
     kept, found, drawn, ties = [], 0, 0, 0

@@ -15,6 +15,7 @@ from featureprism.heads.network import HeadNet
 from featureprism.networks import LinearScores, QuadraticScores
 
 NEEDED = ("W", "b", "votes", "owner", "classes", "p", "kind", "parameters")
+SITE = Path(__file__).parents[3] / "docs" / "_build" / "html"  # where `make docs` puts it in a source tree
 KINDS = ("PReLUHead", "DecoupledHead")
 GAUSSIAN = "GaussianHead"
 OF_GAUSSIANS = ("V", "c", "means", "covariances", "priors", "classes", "kind", "parameters")
@@ -142,13 +143,15 @@ def _from_json(value: Any) -> Any:
 
 
 def documentation() -> str:
-    """The address of the documentation that the installed package names; none where it names none."""
+    """The page of an estimator: at the address the installed package names, else in the site built beside the sources; else none."""
     try:
         named = metadata("featureprism").get_all("Project-URL") or []
     except PackageNotFoundError:
-        return ""
-    addresses = dict(entry.split(", ", 1) for entry in named)
-    return addresses.get("Documentation", "")
+        named = []
+    address = dict(entry.split(", ", 1) for entry in named).get("Documentation", "").rstrip("/")
+    if not address and (SITE / "index.html").is_file():
+        address = SITE.as_uri()
+    return f"{address}/reference/generated/featureprism.{{estimator_name}}.html" if address else ""
 
 
 def _check(found: dict[str, np.ndarray]) -> None:

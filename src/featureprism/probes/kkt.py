@@ -75,6 +75,13 @@ def kkt_audit(
     Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); a point with neurons on their kinks has two
     gradients, with these neurons off and on, and may mix them (one share for all its neurons, so the residual is an upper bound of
     the least one). `multipliers` gives both parts instead (off, on), as `max_margin_network` returns them, for the rescaled network.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
+    >>> net = fp.max_margin_network(data.x, data.y).net
+    >>> fp.kkt_audit(net, data.x, data.y).stationarity < 1e-6
+    True
     """
     check_points(x, y, at_least=1)
     if not isinstance(net.activation, ReLU) or net.W.ndim != 2:

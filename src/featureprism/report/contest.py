@@ -57,6 +57,7 @@ def _winners(own: Rows) -> str:
         if value >= max(means["accuracy"].values()) - 0.02
     }
     return (
-        f"Most accurate: {first['accuracy']}. Largest radius, proven: {first['certified_radius']}; attacked: {first['attacked_radius']}."
+        f"Best accuracy: {first['accuracy']}. Largest radius, proven: {first['certified_radius']}; "
+        f"attacked: {first['attacked_radius']}."
         f" Within 2 points of the best accuracy, the largest proven radius is that of {max(near, key=lambda name: near[name])}."
     )

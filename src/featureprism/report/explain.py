@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from featureprism.audit.cards import NeuronCard
-from featureprism.audit.explain import Explanation
+from featureprism.audit.explanation import Explanation
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.probes import cosines
 from featureprism.report.brackets import curve
