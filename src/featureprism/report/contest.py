@@ -18,7 +18,7 @@ def contest_page(rows: Rows) -> str:
     lines = [
         "# The contest",
         "",
-        "Made by `featureprism reproduce beyond/contest --seeds 5 --seed 1000 --long`, which writes this page as `page.md`.",
+        "Made by `featureprism reproduce beyond/contest --seeds 5 --seed 1000`, which writes this page as `page.md`.",
         f"Splits: seeds {', '.join(str(s) for s in sorted(set(heads.distinct('seed'))))}. Every number is a mean over splits ± its"
         " standard error; accuracy in per cent, median radii of test points (misclassified ones count as 0), CPU seconds of training.",
         "",
