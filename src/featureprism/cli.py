@@ -26,6 +26,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "explain": "explain.run_explain",
     "fetch": "data.fetch",
     "embed": "data.embed",
+    "zoo": "zoo.run_zoo",
     "play": ".play.command.play",  # a door of its own, beside the commands
 }
 

@@ -39,6 +39,7 @@ def test_no_decision_changes_within_the_proven_ball_of_the_slice():
         assert row["certified"] <= row["attacked"]
 
 
+@pytest.mark.slow
 def test_adversarial_training_takes_the_haze_away():
     choice = Sparse()
     from featureprism.papers.feature_purification import setting as paper

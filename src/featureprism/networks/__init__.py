@@ -29,7 +29,7 @@ from featureprism.networks.initial import (
     unit_votes_start,
     voting_start,
 )
-from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, TangentNet
+from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, PolynomialKernel, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.quadratic import QuadraticMargin, QuadraticScores
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
@@ -57,6 +57,7 @@ __all__ = [
     "LinearScores",
     "NearestCluster",
     "PolynomialClassifier",
+    "PolynomialKernel",
     "PolynomialReLU",
     "PowerReLU",
     "QuadraticMargin",

@@ -90,11 +90,14 @@ def recorded(scene: Scene) -> Row:
     left, right, bottom, top = WINDOW
     across = torch.linspace(left, right, 2 * PLACES + 1, dtype=torch.float64)[1::2]
     up = torch.linspace(bottom, top, 2 * PLACES + 1, dtype=torch.float64)[1::2]
-    places = torch.cat([torch.cartesian_prod(across, up), torch.tensor([[1.0, 0.0]]).double()])
+    net, at_centre = film(scene).end().net, torch.tensor([[1.0, 0.0]], dtype=torch.float64)
     return {
         "film": [opening, *kept],
         "brackets": list(brackets(scene)),
-        "places": nearest_of(film(scene).end().net, scene, places, max_cells=1),
+        "places": [
+            *nearest_of(net, scene, at_centre),
+            *nearest_of(net, scene, torch.cartesian_prod(across, up), max_cells=1),
+        ],
     }
 
 

@@ -12,8 +12,14 @@ from featureprism.papers.feature_purification.deep_features import (
     FIGURE_13,
 )
 from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
-from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
+from featureprism.papers.feature_purification.deep_perturbations import (
+    FIGURE_4,
+    FIGURE_7,
+    FIGURE_12,
+    FIGURE_12_RESNET,
+)
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
 from featureprism.papers.feature_purification.mechanisms import MECHANISMS
@@ -38,6 +44,7 @@ PAPER = Paper(
     str(__doc__),
     (
         PURIFICATION,
+        INSIDE,
         SCALING,
         BIAS_SCHEDULE,
         LINEAR_SHORTCUT,
@@ -68,6 +75,7 @@ PAPER = Paper(
         FIGURE_10,
         FIGURE_11,
         FIGURE_12,
+        FIGURE_12_RESNET,
         FIGURE_13,
     ),
 )

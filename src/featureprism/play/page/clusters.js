@@ -72,12 +72,16 @@ const Clusters = (() => {
     fill("home", names);
     fill("towards", [["mean", "the other class's mean"], ...names.filter(([v]) => v !== scene.home)]);
     for (const name of ["activation", "p"]) form.elements[name].disabled = scene.labels === "all" || (name === "p" && scene.activation === "tanh");
-    if (Source.isRecorded) for (const name of ["home", "towards"]) form.elements[name].disabled = true;
+    if (Source.isRecorded) {
+      for (const name of ["home", "towards"]) form.elements[name].disabled = true;
+      byId("powers").querySelectorAll("button").forEach(b => { b.disabled = !Source.has("p", b.dataset.p); });
+    }
   }
 
   async function open() {
     stop.abort();
     stop = new AbortController();
+    if (Source.isRecorded) State.set(Source.snap(State.scene()));
     const signal = stop.signal, scene = State.scene(), wish = State.get("frame");
     Main.error("");
     controls();
@@ -100,13 +104,14 @@ const Clusters = (() => {
     if (row.kind === "opening") { opening = row; slice.open(row); return; }
     frames.push(row);
     player.grow(frames.length - 1);
-    if (frames.length === 1) { player.go(0); if (wish === "") player.play(); }
+    if (frames.length === 1) { drawCurve(); player.go(0); if (wish === "") player.play(); }
   }
   async function bracket(scene, signal) {
     await Source.brackets(scene, row => {
       if (signal.aborted) return;
       if (row.kind === "summary") { summary = row; remember(scene); } else rows.push(row);
       drawCurve();
+      if (summary && !player.playing) show(player.index, true);
     }, signal);
     verdict();
   }
@@ -121,12 +126,12 @@ const Clusters = (() => {
     if (!signal.aborted) { ghost = found; drawCurve(); verdict(); }
   }
 
-  function show(index) {
+  function show(index, again = false) {
     const frame = frames[index];
     if (!frame) return;
-    Figures.compass(svg.compass, opening, frames, index);
+    Figures.compass(svg.compass, opening, frames, index, player.complete && index === player.last ? summary?.direction : null);
     Figures.masses(svg.masses, opening, frames, index);
-    slice.found = null;
+    if (!again) slice.found = null; // the answer was about another moment
     slice.draw(frame);
     byId("moment").textContent = `time ${number(frame.time)} · ${(100 * frame.accuracy).toFixed(0)} % right`;
     document.body.dataset.frame = index;
@@ -168,8 +173,8 @@ const Clusters = (() => {
     const before = ghost?.summary ? `${pair(ghost.summary)} → ` : "";
     const aligned = frames[frames.length - 1].aligned;
     const why = aligned > 0.9 ? "Every strong neuron has turned to one centre" : aligned < 0.75 && scene.p === "1" && scene.labels === "two" ? "Neurons average all centres of their class" : "Neurons mix several centres";
-    at.innerHTML = `${why}: half of the points break at radius ${before}${pair(summary)} <span class="small-text">(proven ${summary.certified.toFixed(3)}; averaging breaks at 1/√${k} = ${summary.averaging.toFixed(2)}, nothing can hold beyond 0.71)</span>`;
+    at.innerHTML = `${why}: half of the points break at radius ${before}${pair(summary)} <span class="small-text">(proven ${summary.certified.toFixed(3)}; averaging breaks at <span class="whole">1/√${k} = ${summary.averaging.toFixed(2)}</span>, nothing can hold beyond 0.71)</span>`;
   }
-  const redraw = () => { if (frames.length) { show(player.index); drawCurve(); } };
+  const redraw = () => { if (frames.length) { show(player.index, true); drawCurve(); } };
   return { start, open, setPower, switchLabels, redraw, player: () => player, asSvg: () => Draw.asSvgText(svg.curve) };
 })();

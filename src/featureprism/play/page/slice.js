@@ -2,8 +2,9 @@
 class Slice {
   constructor(id, asked) {
     this.svg = Draw.figure(id, 400, 400, "Decisions of the network in a plane, with a point that can be moved");
-    this.svg.innerHTML = `<g class="under"></g><g class="answer"></g><circle class="handle" r="8" tabindex="0" role="button" aria-label="The point: drag it, or move it with the arrow keys"/>`;
+    this.svg.innerHTML = `<g class="under"></g><g class="fixed"></g><g class="answer"></g><circle class="handle" r="8" tabindex="0" role="button" aria-label="The point: drag it, or move it with the arrow keys"/>`;
     this.under = this.svg.querySelector(".under");
+    this.fixed = this.svg.querySelector(".fixed");
     this.answer = this.svg.querySelector(".answer");
     this.handle = this.svg.querySelector(".handle");
     this.canvas = document.createElement("canvas");
@@ -39,6 +40,15 @@ class Slice {
   open(opening) {
     this.window = opening.window;
     this.opening = opening;
+    const points = this.opening.points.map((place, i) => { const [x, y] = this.toPage(place); return `<circle class="point ${this.opening.labels[this.opening.clusters[i]] > 0 ? "plus" : "minus"}" cx="${Draw.round(x)}" cy="${Draw.round(y)}" r="2.2"/>`; });
+    const seen = {};
+    const centres = this.opening.centres.map((place, k) => {
+      const [x, y] = this.toPage(place), key = place.join();
+      (seen[key] ??= { x, y, sign: this.opening.labels[k], names: [] }).names.push(k + 1);
+      return key;
+    }).filter((key, i, all) => all.indexOf(key) === i).map(key => { const c = seen[key]; return `<circle class="centre ${c.sign > 0 ? "plus" : "minus"}" cx="${Draw.round(c.x)}" cy="${Draw.round(c.y)}" r="6"/><text class="name" x="${Draw.round(c.x + 9)}" y="${Draw.round(c.y - 8)}">μ ${c.names.join(" ")}</text>`; });
+    const [ox, oy] = this.toPage([0, 0]);
+    this.fixed.innerHTML = `${points.join("")}${centres.join("")}<path class="origin" d="M${ox - 4} ${oy}h8M${ox} ${oy - 4}v8"/>`;
   }
   // f from the bytes of a frame: signed square roots in units of the largest value.
   draw(frame) {
@@ -52,16 +62,8 @@ class Slice {
     context.putImageData(image, 0, 0);
     const half = 200 / (n - 1); // values stand on the corners of the grid, pixels are drawn around their middle
     this.boundary = this.contour(f, n);
-    const points = this.opening.points.map((place, i) => { const [x, y] = this.toPage(place); return `<circle class="point ${this.opening.labels[this.opening.clusters[i]] > 0 ? "plus" : "minus"}" cx="${Draw.round(x)}" cy="${Draw.round(y)}" r="2.2"/>`; });
-    const seen = {};
-    const centres = this.opening.centres.map((place, k) => {
-      const [x, y] = this.toPage(place), key = place.join();
-      (seen[key] ??= { x, y, sign: this.opening.labels[k], names: [] }).names.push(k + 1);
-      return key;
-    }).filter((key, i, all) => all.indexOf(key) === i).map(key => { const c = seen[key]; return `<circle class="centre ${c.sign > 0 ? "plus" : "minus"}" cx="${Draw.round(c.x)}" cy="${Draw.round(c.y)}" r="6"/><text class="name" x="${Draw.round(c.x + 9)}" y="${Draw.round(c.y - 8)}">μ ${c.names.join(" ")}</text>`; });
     const lines = this.boundary.map(([a, b]) => `M${Draw.round(a[0])} ${Draw.round(a[1])}L${Draw.round(b[0])} ${Draw.round(b[1])}`).join("");
-    const [ox, oy] = this.toPage([0, 0]);
-    this.under.innerHTML = `<image href="${this.canvas.toDataURL()}" x="${-half}" y="${-half}" width="${400 + 2 * half}" height="${400 + 2 * half}" preserveAspectRatio="none"/><path class="boundary" d="${lines}"/>${points.join("")}${centres.join("")}<path class="origin" d="M${ox - 4} ${oy}h8M${ox} ${oy - 4}v8"/>`;
+    this.under.innerHTML = `<image href="${this.canvas.toDataURL()}" x="${-half}" y="${-half}" width="${400 + 2 * half}" height="${400 + 2 * half}" preserveAspectRatio="none"/><path class="boundary" d="${lines}"/>`;
     this.drawAnswer();
   }
   // Marching squares: where f changes sign between neighbours, squares of the bytes being f itself.

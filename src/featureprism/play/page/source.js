@@ -82,5 +82,5 @@ const Source = (() => {
     own: (hear, signal) => tell(recordings.own, "rows", hear, signal),
     snap: (scene, changed) => ({ ...scene, ...closest("scenes", scene, changed).words }),
   };
-  return { ...(recordings ? recorded : live), isRecorded: Boolean(recordings), closest };
+  return { ...(recordings ? recorded : live), isRecorded: Boolean(recordings), has: (key, value) => recordings.scenes.some(entry => entry.words[key] === value) };
 })();

@@ -19,6 +19,7 @@ const SparseTab = (() => {
     form.addEventListener("input", () => { form.querySelector("output").textContent = form.elements.radius.value; });
     form.addEventListener("change", event => { State.set({ [event.target.name]: event.target.value, sparseFrame: "" }); start(); });
     byId("sparse-again").addEventListener("click", () => { State.set({ sparseSeed: (Number(State.get("sparseSeed")) + 1) % 1000, sparseFrame: "" }); start(); });
+    if (Source.isRecorded) for (const control of form.elements) control.disabled = true;
     byId("csv-sparse").addEventListener("click", () => Draw.saveCsv(frames.map(({ step, stage, purity, haze }) => ({ step, stage, purity, haze })), "purification.csv"));
   }
   async function run(words) {
