@@ -102,12 +102,21 @@ def tell_estimates(args: argparse.Namespace, found: Sequence[Estimate]) -> int:
 
 
 def chosen_experiments(args: argparse.Namespace) -> list[Experiment]:
-    """What was named, less what takes minutes unless it was named itself."""
+    """What was named; of a whole paper, less what takes minutes and what has no such scale."""
     chosen = experiments_called(args.name)
-    left = [] if args.long or "/" in args.name else [e for e in chosen if e.long]
+    if "/" in args.name:
+        return chosen
+    sized = _without(
+        [e for e in chosen if args.scale not in e.scales], chosen, f"as they have no scale {args.scale}", ""
+    )
+    long = [] if args.long else [e for e in sized if e.long]
+    return _without(long, sized, "as they take minutes", " Name one, or add --long.")
+
+
+def _without(left: list[Experiment], chosen: list[Experiment], why: str, advice: str) -> list[Experiment]:
+    """The others, after a word about those that are left out."""
     if left:
-        names = ", ".join(e.id for e in left)
-        print(f"Left out, as they take minutes: {names}. Name one, or add --long.", file=sys.stderr)
+        print(f"Left out, {why}: {', '.join(e.id for e in left)}.{advice}", file=sys.stderr)
     return [e for e in chosen if e not in left]
 
 
