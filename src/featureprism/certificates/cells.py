@@ -210,18 +210,18 @@ def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof
     lifted = ~problem.own & (cells.low > 0) & torch.full_like(problem.own, problem.p > 2)
     most = end_curvature(cells.low, cells.high, problem.p)
     scale = t.abs().amax(dim=1, keepdim=True)
-    slope = slope_of(t, problem.p)
-    best = None
+    slope, nothing = slope_of(t, problem.p), torch.full_like(tau, NOTHING)
+    best = evaluate(
+        problem, cells, Proof(tau, slope, touching(t, problem.p), zero, zero, zero, nothing, t)
+    )  # nothing is lost where the form is positive
     for away, bent, damped in START_CHOICES:
+        if bool((best.bound > 0.999 * problem.reach).all()):
+            break
         centre = torch.maximum(touching(t, problem.p), away * scale)
         centre = torch.where(lifted, torch.full_like(t, torch.nan), centre)
         kappa = torch.where(lifted, bent * most, zero)
-        proof = Proof(damped * tau, slope, centre, kappa, zero, zero, torch.full_like(tau, NOTHING), t)
-        proof = evaluate(problem, cells, proof)
-        best = proof if best is None else best.better_of(proof)
-        if bool((best.bound > 0.999 * problem.reach).all()):
-            break
-    assert best is not None
+        proof = Proof(damped * tau, slope, centre, kappa, zero, zero, nothing, t)
+        best = best.better_of(evaluate(problem, cells, proof))
     return best if problem.p != 1 else _resting(problem, cells, best, slope, tau)
 
 
