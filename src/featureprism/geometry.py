@@ -1,4 +1,4 @@
-"""Balls and subspaces: where perturbations live, and the few directions a network can see."""
+"""Balls, boxes and subspaces: where perturbations live, and the few directions a network can see."""
 
 from dataclasses import dataclass
 from math import inf
@@ -8,14 +8,76 @@ from jaxtyping import Float
 from torch import Tensor
 
 SAFE = 1e-15  # norms from here to 1/SAFE can be squared in single precision
+ACTIVE_SETS = 8  # rounds in which coordinates may stop at the sides of a box
+INWARD = 1 - 2.0**-51  # undoes the rounding of a side less a coordinate
+
+
+@dataclass(frozen=True)
+class Box:
+    """Perturbations with low ≤ δ ≤ high, coordinate by coordinate and row by row; 0 is one of them."""
+
+    low: Float[Tensor, "n d"]
+    high: Float[Tensor, "n d"]
+
+    @classmethod
+    def around(cls, x: Float[Tensor, "n d"], domain: tuple[float, float] | None) -> "Box | None":
+        """What may be added to points whose coordinates must stay in [lo, hi], also after rounding; None without a domain."""
+        if domain is None:
+            return None
+        check_domain(x, domain)
+        low, high = domain[0] - x, domain[1] - x
+        return cls(
+            torch.where(x + low < domain[0], low * INWARD, low),
+            torch.where(x + high > domain[1], high * INWARD, high),
+        )
+
+    def clip(self, delta: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+        """The nearest perturbation of the box, in any norm."""
+        return torch.minimum(torch.maximum(delta, self.low), self.high)
+
+    def along(
+        self, v: Float[Tensor, "*s d"], goal: Float[Tensor, "*s"], weigh: Float[Tensor, "*s d"] | None = None
+    ) -> Float[Tensor, "*s d"]:
+        """clip(s v), s > 0 nearly the largest one with Σ_i weigh_i clip(s v)_i ≤ goal; weigh v ≥ 0.
+
+        Without weights the sum is ‖clip(s v)‖². The coordinates that have met a side stay there, the others share what is left: s only
+        grows, never too far.
+        """
+        square = v * v if weigh is None else weigh * v
+        s = torch.zeros_like(goal).unsqueeze(-1)
+        stuck = torch.zeros_like(v, dtype=torch.bool)
+        for _ in range(ACTIVE_SETS):
+            at = self.clip(s * v)
+            spent = torch.where(stuck, at * (at if weigh is None else weigh), 0.0).sum(dim=-1)
+            free = torch.where(stuck, 0.0, square).sum(dim=-1)
+            share = (goal - spent).clamp_min(0) / torch.where(free > 0, free, 1.0)
+            share = (share.sqrt() if weigh is None else share).unsqueeze(-1)
+            s = torch.where((free > 0).unsqueeze(-1), torch.maximum(s, share), s)
+            stuck = self.clip(s * v) != s * v
+        return self.clip(s * v)
+
+
+def check_domain(x: Float[Tensor, "n d"], domain: tuple[float, float]) -> None:
+    """Refuse what is no interval, and points outside it."""
+    try:
+        low, high = (float(side) for side in domain)
+    except (TypeError, ValueError):
+        low, high = inf, -inf
+    if not -inf < low < high < inf:
+        raise ValueError(f"The domain must be a pair of finite numbers lo < hi, as (0, 1), got {domain}.")
+    if outside := int(((x < low) | (x > high)).any(dim=1).sum()):
+        raise ValueError(
+            f"{outside} of {len(x)} points lie outside the domain [{low:g}, {high:g}]; widen it, or leave these points out."
+        )
 
 
 @dataclass(frozen=True)
 class LpBall:
-    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞; eps is one radius or one per row (n,)."""
+    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞, of a box if there is one; eps is one radius or one per row (n,)."""
 
     p: float
     eps: float | Tensor
+    box: Box | None = None
 
     def __post_init__(self) -> None:
         if self.p not in (2, inf):
@@ -33,24 +95,41 @@ class LpBall:
         """‖δ‖_p, row by row."""
         return torch.linalg.vector_norm(delta, ord=self.p, dim=-1)
 
+    def _clip(self, delta: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+        return delta if self.box is None else self.box.clip(delta)
+
     def project(self, delta: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
-        """Nearest point of the ball (in ℓ2), row by row."""
+        """Nearest point of the ball (in ℓ2; in a box nearly), row by row."""
         eps = self._column(delta)
         if self.p == inf:
-            return torch.minimum(torch.maximum(delta, -eps), eps)
+            return self._clip(torch.minimum(torch.maximum(delta, -eps), eps))
+        if self.box is not None:
+            inside = self.box.clip(delta)
+            fits = self.norm(inside).unsqueeze(-1) <= eps
+            return torch.where(fits, inside, self._edge(delta))
         length = self.norm(delta).unsqueeze(-1)
         return delta * (eps / length.clamp_min(torch.finfo(delta.dtype).tiny)).clamp_max(1)
 
     def steepest(self, gradient: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
         """The δ of the ball with the largest ⟨gradient, δ⟩; zero where the gradient is zero."""
         if self.p == inf:
-            return self._column(gradient) * gradient.sign()
+            return self._clip(self._column(gradient) * gradient.sign())
+        if self.box is not None:
+            return self._edge(gradient)
         return self._column(gradient) * unit_rows(gradient)
 
+    def _edge(self, v: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
+        """clip(s v) of the box on the sphere of radius eps: solves `project` and `steepest` for ℓ2."""
+        assert self.box is not None
+        eps = torch.as_tensor(self.eps, dtype=v.dtype, device=v.device)
+        return self.box.along(unit_rows(v), (eps * eps).expand(v.shape[:-1]))
+
     def stretch(self, delta: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
-        """δ scaled to the edge of the ball, its direction kept; zero stays zero."""
+        """δ scaled to the edge of the ball, its direction kept (up to the box); zero stays zero."""
         length = self.norm(delta).unsqueeze(-1)
-        return delta * (self._column(delta) / torch.where(length > 0, length, torch.ones_like(length)))
+        return self._clip(
+            delta * (self._column(delta) / torch.where(length > 0, length, torch.ones_like(length)))
+        )
 
     def sample(
         self, num_points: int, dim: int, *, generator: torch.Generator, dtype=torch.float64

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.attacks.gradient import margin_gradient
+from featureprism.geometry import Box
 from featureprism.networks.protocols import HasConvexParts
 
 HALVINGS = 36  # of the interval that holds the flip
@@ -39,11 +40,15 @@ def shortened(
     return torch.where((y * net(z) <= 0).unsqueeze(1), torch.zeros_like(high), high) * delta
 
 
-def shorter_of(net: Any, z: Tensor, y: Tensor, best: Tensor, trial: Tensor) -> tuple[Tensor, Tensor]:
+def shorter_of(
+    net: Any, z: Tensor, y: Tensor, best: Tensor, trial: Tensor, box: Box | None = None, norm: float = 2
+) -> tuple[Tensor, Tensor]:
     """Row by row the shorter of a witness and a trial brought to the boundary, and that trial (the witness where it fails)."""
-    trial = shortened(net, z, y, OVERSHOOT * trial, 0.5, halvings=14)
+    farther = OVERSHOOT * trial
+    trial = shortened(net, z, y, farther if box is None else box.clip(farther), 0.5, halvings=14)
     flips = (y * net(z + trial) <= 0).unsqueeze(1)
-    shorter = torch.linalg.vector_norm(trial, dim=1) < torch.linalg.vector_norm(best, dim=1)
+    lengths = torch.linalg.vector_norm(torch.stack([trial, best]), ord=norm, dim=-1)
+    shorter = lengths[0] < lengths[1]
     best = torch.where(flips & shorter.unsqueeze(1), trial, best)
     return best, torch.where(flips, trial, best)
 
@@ -54,24 +59,42 @@ def settled(before: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> bool:
     return bool((lengths[1] >= (1 - SETTLED) * lengths[0]).all())
 
 
-def slide(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+def slide(
+    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"], box: Box | None = None, norm: float = 2
+) -> Float[Tensor, "n d"]:
     """Witnesses moved along the decision boundary towards the point; never longer than before.
 
-    Each step goes halfway to the point nearest to 0 of the linearised boundary, g(⟨g, δ⟩ - m)/‖g‖² for margin m and
+    Each step goes halfway to the point nearest to 0 of the linearised boundary, for ℓ2 g(⟨g, δ⟩ - m)/‖g‖² for margin m and
     gradient g (Hasofer & Lind 1974), and is shortened along its ray.
     """
     best, current = delta, delta
     for _ in range(SLIDES):
         margin, gradient = margin_gradient(net, z + current, y)
-        square = (gradient**2).sum(dim=1).clamp_min(torch.finfo(z.dtype).tiny)
-        reach = ((gradient * current).sum(dim=1) - margin) / square
-        current = (current + reach.unsqueeze(1) * gradient) / 2
-        best, _ = shorter_of(net, z, y, best, current)
+        level = (gradient * current).sum(dim=1) - margin
+        current = (current + _nearest(gradient, level, box, norm)) / 2
+        best, _ = shorter_of(net, z, y, best, current, box, norm)
     return shortened(net, z, y, best, 0.99)
 
 
+def _nearest(
+    gradient: Float[Tensor, "n d"], level: Float[Tensor, " n"], box: Box | None, norm: float
+) -> Float[Tensor, "n d"]:
+    """The shortest δ of the box with ⟨gradient, δ⟩ = level, as far as the box reaches."""
+    direction = gradient if norm == 2 else gradient.sign()
+    if box is None:
+        square = (gradient * direction).sum(dim=1).clamp_min(torch.finfo(gradient.dtype).tiny)
+        return (level / square).unsqueeze(1) * direction
+    sign = torch.where(level < 0, -1.0, 1.0).unsqueeze(1)
+    return box.along(sign * direction, level.abs(), weigh=sign * gradient)
+
+
 def convex_concave(
-    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"], steps: int = CONVEX_STEPS
+    net: Any,
+    z: Tensor,
+    y: Tensor,
+    delta: Float[Tensor, "n d"],
+    steps: int = CONVEX_STEPS,
+    box: Box | None = None,
 ) -> Float[Tensor, "n d"]:
     """Witnesses shortened by the convex-concave procedure, where y f = P - N with both convex; never longer than before.
 
@@ -84,7 +107,7 @@ def convex_concave(
     best, current = delta, delta
     for _ in range(steps):
         before = best
-        best, current = shorter_of(net, z, y, best, _convex_step(net, z, y, current))
+        best, current = shorter_of(net, z, y, best, _convex_step(net, z, y, current), box)
         if settled(before, best):
             break
     return shortened(net, z, y, best, 0.99)

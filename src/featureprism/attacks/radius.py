@@ -1,7 +1,7 @@
 """The smallest perturbation an attack can find, point by point, and the curve it draws."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified
 from featureprism.attacks.starts import Start
-from featureprism.geometry import LpBall
+from featureprism.geometry import Box, LpBall
 from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
@@ -65,27 +65,32 @@ def minimal_radius(
     norm: float = 2,
     steps: int = 20,
     rounds: int = 8,
+    domain: tuple[float, float] | None = None,
 ) -> AttackedRadius:
-    """Smallest perturbation found: rays along every start, PGD at bisected radii, and for ℓ2 a descent along the boundary.
+    """Smallest perturbation found: rays along every start, PGD at bisected radii, and a descent along the boundary.
 
     First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
     zero, the shortest rays and the best witness attacks halfway between the largest radius that held and the
-    smallest that did not; a success is shortened along its ray to the boundary. Last, ℓ2 witnesses slide along the boundary
-    towards the point, and convex-concave steps finish on networks that are a difference of convex functions. The result is an
-    upper bound of the robust radius with a witness for every point, verified on the given network.
+    smallest that did not; a success is shortened along its ray to the boundary. Last, witnesses slide along the boundary
+    towards the point, and for ℓ2 convex-concave steps finish on networks that are a difference of convex functions. The result is
+    an upper bound of the robust radius with a witness for every point, verified on the given network. With a `domain` (lo, hi) every
+    coordinate of a perturbed point stays between the two.
     """
     check_points(x, y)
     if not upper > 0:
         raise ValueError(f"The largest radius to try must be positive, got {upper}.")
-    small, z, basis = to_span(net, x) if norm == 2 else (in_double(net), x.double(), None)
+    # a box has no meaning in a span
+    in_span = norm == 2 and domain is None
+    small, z, basis = to_span(net, x) if in_span else (in_double(net), x.double(), None)
+    box = Box.around(z, domain)
     signs = y.double()
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]
-    lengths, rays = _first_flips(small, z, signs, local, LpBall(norm, upper))
+    lengths, rays = _first_flips(small, z, signs, local, LpBall(norm, upper, box))
     radius, shortest = lengths.min(dim=0)
     delta = rays[shortest, torch.arange(len(z))]
     low, share = 0.5 * radius.clamp_max(upper), 0.0
     for _ in range(rounds):
-        ball = LpBall(norm, (low + radius.clamp_max(upper)) / 2)
+        ball = LpBall(norm, (low + radius.clamp_max(upper)) / 2, box)
         known = [_Given(rays), _Given(delta.unsqueeze(0))]
         found, margin, zero = descend(small, z, signs, ball, known, steps)
         share = max(share, zero)
@@ -97,19 +102,23 @@ def minimal_radius(
         # a failure raises the floor; a success may open new room below it
         low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(ball.eps))
     if norm == 2:
-        delta = _best_of(small, z, signs, torch.cat([delta.unsqueeze(0), rays[:RIVALS]]))
-        delta = convex_concave(small, z, signs, slide(small, z, signs, delta))
-    blind = _blind_share(
-        small, z, signs, LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta)), torch.isfinite(radius)
-    )
+        delta = _best_of(small, z, signs, torch.cat([delta.unsqueeze(0), rays[:RIVALS]]), box)
+    delta = slide(small, z, signs, delta, box, norm)
+    if norm == 2:
+        delta = convex_concave(small, z, signs, delta, box=box)
+    edge = LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta), box)
+    blind = _blind_share(small, z, signs, edge, torch.isfinite(radius))
     full = delta if basis is None else delta @ basis.T
     return _checked(net, x, y, full, torch.isfinite(radius), share, blind, norm)
 
 
-def _best_of(net: Any, z: Tensor, y: Tensor, witnesses: Float[Tensor, "s n d"]) -> Float[Tensor, "n d"]:
+def _best_of(
+    net: Any, z: Tensor, y: Tensor, witnesses: Float[Tensor, "s n d"], box: Box | None
+) -> Float[Tensor, "n d"]:
     """The witness that is shortest after a few convex-concave steps: the nearest on the ray need not be the nearest in the end."""
     s, n, d = witnesses.shape
-    flat = convex_concave(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d), steps=2)
+    wide = None if box is None else Box(box.low.repeat(s, 1), box.high.repeat(s, 1))
+    flat = convex_concave(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d), steps=2, box=wide)
     flips = (y.repeat(s) * net(z.repeat(s, 1) + flat) <= 0).reshape(s, n)
     length = torch.linalg.vector_norm(flat, dim=1).reshape(s, n)
     winner = torch.where(flips, length, torch.full_like(length, torch.inf)).argmin(dim=0)
@@ -138,17 +147,21 @@ def _blind_share(net: Any, z: Tensor, y: Tensor, ball: LpBall, found: Tensor) ->
 def _first_flips(
     net: Any, z: Tensor, y: Tensor, starts: Sequence[Start], ball: LpBall
 ) -> tuple[Float[Tensor, "s n"], Float[Tensor, "s n d"]]:
-    """The few shortest flips among the gradient and all starts: norms (inf: none) and perturbations."""
+    """The few shortest flips among the gradient and all starts: norms (inf: none) and perturbations.
+
+    In a box a ray goes on along the sides that it meets.
+    """
     _, gradient = margin_gradient(net, z, y)
-    rays = torch.cat([ball.steepest(-gradient).unsqueeze(0), *(s.deltas(z, y, ball) for s in starts)])
+    free, inside = replace(ball, box=None), ball.box.clip if ball.box is not None else _as_it_is
+    rays = torch.cat([free.steepest(-gradient).unsqueeze(0), *(s.deltas(z, y, free) for s in starts)])
     num, (n, r) = len(rays), z.shape
     first = torch.full((num, n), torch.inf, dtype=z.dtype)
     shares = torch.logspace(0, -RAY_DECADES, RAY_STEPS + 1, dtype=z.dtype)  # from the edge inwards
     for share in (*shares, torch.zeros_like(shares[0])):
-        margin = y.repeat(num) * net((z + share * rays).reshape(num * n, r))
+        margin = y.repeat(num) * net((z + inside(share * rays)).reshape(num * n, r))
         first = torch.where(margin.reshape(num, n) <= 0, share, first)
     found = torch.isfinite(first)
-    reach = torch.where(found, first, torch.ones_like(first)).unsqueeze(-1) * rays
+    reach = inside(torch.where(found, first, torch.ones_like(first)).unsqueeze(-1) * rays)
     points, signs = z.repeat(num, 1), y.repeat(num)
     flat = shortened(net, points, signs, reach.reshape(num * n, r), float(shares[1]), halvings=RAY_HALVINGS)
     length = torch.where(found, ball.norm(flat).reshape(num, n), first)
@@ -156,3 +169,7 @@ def _first_flips(
     kept = kept[:KEPT_RAYS]
     witnesses = flat.reshape(num, n, r)[kept, torch.arange(n)]  # (s, n, r)
     return length[:KEPT_RAYS], witnesses
+
+
+def _as_it_is(delta: Tensor) -> Tensor:
+    return delta

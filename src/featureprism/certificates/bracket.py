@@ -19,7 +19,7 @@ from featureprism.certificates.record import cells_certificate, proven
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove
 from featureprism.checker.certificate import Certificate
-from featureprism.geometry import unit_rows
+from featureprism.geometry import check_domain, unit_rows
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.networks.protocols import HasExactRadius
 from featureprism.networks.symmetric import SymmetricNet, unsmoothed
@@ -51,6 +51,7 @@ def margin_radius(
     starts: Sequence[Start] | None = None,
     upper: float | None = None,
     lipschitz: float | None = None,
+    domain: tuple[float, float] | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Per point a proven lower and a witnessed upper bound of min{‖δ‖ : y f(x + δ) ≤ 0}.
@@ -62,7 +63,8 @@ def margin_radius(
     certificate has passed the checker. Other modules: the attack, and
     y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
-    radius 0. An interrupt keeps what is proven so far; points it left untried have the method "interrupted".
+    radius 0. With a `domain` (lo, hi) every coordinate of x + δ stays between the two. An interrupt keeps what is proven so far;
+    points it left untried have the method "interrupted".
     """
     check_points(x, y, at_least=1)
     check_request(norm, gap, seconds_per_point)
@@ -76,13 +78,11 @@ def margin_radius(
     began = time.perf_counter()
     plain = unsmoothed(net) if isinstance(net, SymmetricNet) and net.smoothing == 0 else net
     net, x, y = in_double(plain), x.double(), y.double()
-    if norm == 2 and isinstance(net, HasExactRadius):
-        bracket = _closed_form(net, x, y)
-    elif norm == 2 and isinstance(net, BayesClassifier):
-        bracket = _rounded_outward(net, x, net.radius_bracket(x, y))
-    else:
-        effort = seconds_per_point, max_cells
-        bracket = _searched(net, x, y, norm, gap, effort, starts, upper, lipschitz, progress)
+    bracket = _closed_form(net, x, y) if norm == 2 else None
+    if bracket is None or domain is not None:
+        effort, limits = (seconds_per_point, max_cells), (upper, domain)
+        searched = _searched(net, x, y, norm, gap, effort, starts, limits, lipschitz, progress)
+        bracket = searched if bracket is None else _within_domain(bracket, searched)
     progress(1.0)
     return replace(bracket, seconds=(time.perf_counter() - began) / max(1, len(x)))
 
@@ -97,9 +97,20 @@ def check_request(norm: float, gap: float, seconds_per_point: float) -> None:
         raise ValueError(f"The proof time per point (--seconds) must be 0 or more, got {seconds_per_point}.")
 
 
-def _closed_form(net: HasExactRadius, x: Tensor, y: Tensor) -> RadiusBracket:
-    radius = net.exact_radius(x, y)
-    return _rounded_outward(net, x, RadiusBracket(radius, radius))
+def _closed_form(net: Any, x: Tensor, y: Tensor) -> RadiusBracket | None:
+    """ℓ2, for classifiers that have one; without a box."""
+    if isinstance(net, HasExactRadius):
+        radius = net.exact_radius(x, y)
+        return _rounded_outward(net, x, RadiusBracket(radius, radius))
+    if isinstance(net, BayesClassifier):
+        return _rounded_outward(net, x, net.radius_bracket(x, y))
+    return None
+
+
+def _within_domain(closed: RadiusBracket, searched: RadiusBracket) -> RadiusBracket:
+    """Inside a box radii are no shorter than without: the proven end of a closed form, and the witnesses of an attack."""
+    certified = torch.minimum(torch.maximum(closed.certified, searched.certified), searched.attacked)
+    return replace(searched, certified=certified, method=closed.method, certificates=())
 
 
 def _rounded_outward(net: Any, x: Tensor, bracket: RadiusBracket) -> RadiusBracket:
@@ -137,10 +148,13 @@ def _searched(
     gap: float,
     effort: tuple[float, int],
     starts: Sequence[Start] | None,
-    upper: float | None,
+    limits: tuple[float | None, tuple[float, float] | None],
     lipschitz: float | None,
     progress: Progress,
 ) -> RadiusBracket:
+    upper, domain = limits
+    if domain is not None:
+        check_domain(x, domain)
     with torch.no_grad():
         margin = y * net(x)
     if wild := int((~torch.isfinite(margin)).sum()):
@@ -149,7 +163,7 @@ def _searched(
         )
     starts = default_starts(net, x.shape[1]) if starts is None else starts
     reach = upper or 4 * float(torch.linalg.vector_norm(x, ord=norm, dim=1).max().clamp_min(1e-3))
-    attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm)
+    attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm, domain=domain)
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     shares = attacked.zero_gradient_share, attacked.blind_share
     if isinstance(net, BinaryReadout) and norm == 2:

@@ -25,6 +25,7 @@ from featureprism.certificates.search import prove
 from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.models import Scores
+from featureprism.geometry import check_domain
 from featureprism.networks import LayeredScores, LinearScores, ScoreNet, Tanh
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
@@ -46,6 +47,7 @@ class Effort:
     seconds_per_point: float = 1.0
     max_cells: int = 500
     upper: float | None = None
+    domain: tuple[float, float] | None = None  # of every coordinate of a perturbed point
 
     def __post_init__(self) -> None:
         check_request(self.norm, self.gap, self.seconds_per_point)
@@ -105,11 +107,14 @@ def class_radius(
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
-    `net` gives scores (n, k). One hidden layer of ReLU powers: attacks, CROWN and cells, every proof checked; linear: closed forms;
-    other networks of layers: attacks and the product of norms; any other module: attacks. Rays go towards `targets` (default: the
-    points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
+    `net` gives scores (n, k); with effort.domain = (lo, hi) every coordinate of x + δ stays between the two. One hidden layer of ReLU
+    powers: attacks, CROWN and cells, every proof checked; linear: closed forms; other networks of layers: attacks and the product of
+    norms; any other module: attacks. Rays go towards `targets` (default: the points themselves) that the network takes for the
+    rival. An interrupt keeps what is finished; the rest has the method "interrupted".
     """
     x = x.double()
+    if effort.domain is not None:
+        check_domain(x, effort.domain)
     scores = net(x)
     if wild := int((~torch.isfinite(scores)).any(dim=1).sum()):
         raise ValueError(
@@ -180,7 +185,10 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
     """A batch of points that are classified correctly."""
     pairs = _Pairs.of(net, x, own, effort.norm)
     if isinstance(net, LinearScores):
-        return _closed_forms(pairs, effort.norm)
+        _closed_forms(pairs, effort.norm)
+        if effort.domain is None:
+            return pairs
+        pairs.length = torch.full_like(pairs.length, inf)  # those witnesses may lie outside
     estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
     rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
     _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
@@ -188,7 +196,8 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
     _attack(pairs, best, effort, known, rounds=8)
     form = _form(net)
     if form is None:
-        _norm_products(pairs, effort.norm)
+        if not isinstance(net, LinearScores):
+            _norm_products(pairs, effort.norm)
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
     _crown(pairs, form, effort.norm)
@@ -240,6 +249,7 @@ def _attack(
         upper=reach,
         norm=effort.norm,
         rounds=rounds,
+        domain=effort.domain,
     )
     shorter = found.radius < pairs.length[rows]
     pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = found.radius[shorter], found.delta[shorter]
@@ -310,7 +320,7 @@ def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> N
             pairs.certificates[j] = found
 
 
-def _closed_forms(pairs: _Pairs, norm: float) -> _Pairs:
+def _closed_forms(pairs: _Pairs, norm: float) -> None:
     """Linear scores: the margin over the dual norm of its gradient, as the checker grants it, and the witness just beyond."""
     net = pairs.net
     V, c = net.V.detach(), net.c.detach()
@@ -329,7 +339,6 @@ def _closed_forms(pairs: _Pairs, norm: float) -> _Pairs:
         Certificate(checked.radius(point.numpy(), int(o), int(r), norm), "closed form", norm)
         for point, o, r in zip(x, own, pairs.rival, strict=True)
     ]
-    return pairs
 
 
 def _norm_products(pairs: _Pairs, norm: float) -> None:

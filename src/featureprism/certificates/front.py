@@ -50,6 +50,7 @@ def robust_radius(
     starts: Sequence[Start] | None = None,
     upper: float | None = None,
     lipschitz: float | None = None,
+    domain: tuple[float, float] | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Per point a proven lower and a witnessed upper bound of the distance to the next point that the model takes for another class.
@@ -61,13 +62,14 @@ def robust_radius(
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound (ℓ2) until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
     models: closed forms. Deeper networks: the attack and what norms prove. Anything else: the attack. Misclassified points have
-    radius 0. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt
-    keeps what is finished; points it left have the method "interrupted".
+    radius 0. `domain=(lo, hi)`: perturbed points keep every coordinate in that interval, as pixels must; X has to lie in it too.
+    `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what
+    is finished; points it left have the method "interrupted".
     """
     check_request(norm, gap, seconds_per_point)
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
-    effort = Effort(norm, gap, seconds_per_point, max_cells, upper)
+    effort = Effort(norm, gap, seconds_per_point, max_cells, upper, domain)
     own = read.indices(y, len(x))
     return bracket_classifier(read, x, own, effort, starts=starts, lipschitz=lipschitz, progress=progress)
 
@@ -103,13 +105,14 @@ def bracket_classifier(
     """The same for a model that was read, points as rows, and labels as positions among its classes; `targets`: see `class_radius`."""
     began = time.perf_counter()
     if isinstance(model.net, ONE_OUTPUT) or lipschitz is not None:
-        options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz, "progress": progress}
+        options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz, "domain": effort.domain}
         limits = {
             "gap": effort.gap,
             "seconds_per_point": effort.seconds_per_point,
             "max_cells": effort.max_cells,
         }
-        bracket = margin_radius(model.net, x, 2.0 * own.double() - 1, norm=effort.norm, **limits, **options)
+        signs = 2.0 * own.double() - 1
+        bracket = margin_radius(model.net, x, signs, norm=effort.norm, progress=progress, **limits, **options)
         return _of_two_classes(bracket, own, model.classes)
     if starts is not None:
         raise ValueError("starts are for networks with one output; models with many scores choose their own.")

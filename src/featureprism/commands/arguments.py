@@ -171,8 +171,15 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
 
 
 def _add_effort(command: argparse.ArgumentParser) -> None:
-    """--norm, --gap, --seconds, --cells and --out."""
+    """--norm, --domain, --gap, --seconds and --out."""
     command.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
+    command.add_argument(
+        "--domain",
+        type=float,
+        nargs=2,
+        metavar=("LO", "HI"),
+        help="keep every coordinate of a perturbed point in [LO, HI], as pixels in [0, 1] (default: anywhere)",
+    )
     command.add_argument(
         "--gap",
         type=float,

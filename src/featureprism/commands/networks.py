@@ -51,7 +51,8 @@ def _blindness(bracket: RadiusBracket) -> str:
 
 def _bracketed(args: argparse.Namespace) -> RadiusBracket:
     """The brackets of the model and the points that the arguments name."""
-    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds)
+    domain = None if args.domain is None else (args.domain[0], args.domain[1])
+    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds, domain=domain)
     model = opened(args.model)
     points, labels = read_points(args.data)
     if points.shape[1] != (dim := input_dim(model.net)):

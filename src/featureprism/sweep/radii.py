@@ -40,6 +40,7 @@ class Request:
     gap: float = 0.01
     seconds_per_point: float = 1.0
     max_cells: int = 500
+    domain: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         check_request(self.norm, self.gap, self.seconds_per_point)
@@ -98,7 +99,7 @@ def _measured(
 ) -> list[Row]:
     """One row for each point of a batch, and one with their proofs."""
     part = slice(batch.first, batch.first + batch.size)
-    effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells)
+    effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells, domain=batch.domain)
     bracket = bracket_classifier(model, x[part], own[part], effort, targets=x, progress=context.progress)
     if INTERRUPTED in bracket.method:
         raise KeyboardInterrupt
