@@ -180,14 +180,14 @@ def evaluate(problem: Problem, cells: Cells, proof: Proof) -> Proof:
     eta = gamma - e * t
     offset = torch.where(problem.own, conjugate(proof.slope, problem.p), q.q0)
     constant = -(tau * size * offset).sum(dim=1)
-    constant = constant + _product(proof.nu_floor, cells.floor) - _product(proof.nu_ceiling, cells.ceiling)
+    constant = constant + product(proof.nu_floor, cells.floor) - product(proof.nu_ceiling, cells.ceiling)
     value = ((eta @ K) * eta).sum(dim=1) / 2 - (e * t**2).sum(dim=1) / 2 + (gamma * t).sum(dim=1) + constant
     good = (failed == 0) & torch.isfinite(value)
     bound = torch.where(good, (2 * value.clamp_min(0)).sqrt(), torch.full_like(value, NOTHING))
     return replace(proof, bound=bound, t=torch.where(good.unsqueeze(1), t, proof.t))
 
 
-def _product(nu: Tensor, bound: Tensor) -> Tensor:
+def product(nu: Tensor, bound: Tensor) -> Tensor:
     """Σ ν·bound over the constraints that exist."""
     return torch.where(torch.isfinite(bound), nu * bound, torch.zeros_like(nu)).sum(dim=1)
 
@@ -249,7 +249,7 @@ def touching(t: Tensor, p: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Adam:
+class Adam:
     """Running moments of every multiplier's gradient, cell by cell. Source: Kingma & Ba, ICLR 2015."""
 
     moments: dict[str, tuple[Tensor, Tensor]]
@@ -262,9 +262,9 @@ class _Adam:
         corrected = (second / (1 - 0.95**step)).sqrt() + 1e-12
         return rate * (first / (1 - 0.8**step)) / corrected
 
-    def rows(self, index: Tensor) -> "_Adam":
+    def rows(self, index: Tensor) -> "Adam":
         """The moments of some of the cells."""
-        return _Adam({name: (a[index], b[index]) for name, (a, b) in self.moments.items()})
+        return Adam({name: (a[index], b[index]) for name, (a, b) in self.moments.items()})
 
 
 def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: int) -> Proof:
@@ -275,7 +275,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     """
     best = proof = evaluate(problem, cells, proof)
     going = torch.arange(len(goal))
-    adam = _Adam({})
+    adam = Adam({})
     has_floor, has_ceiling = torch.isfinite(cells.floor), torch.isfinite(cells.ceiling)
     for step in range(1, steps + 1):
         unfinished = best.bound[going] < goal[going]
@@ -290,7 +290,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         broken = (proof.bound == NOTHING).unsqueeze(1)
         margin, t = relaxed_margin(problem, cells, proof), proof.t
         move_tau = torch.where(broken.squeeze(1), -0.3, adam.move("tau", margin, TAU_RATE * rate, step))
-        scale = (proof.tau * _mean_size(problem)).unsqueeze(1)
+        scale = (proof.tau * mean_size(problem)).unsqueeze(1)
         up_floor = adam.move(
             "floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step
         )
@@ -300,7 +300,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         if problem.p == 1:
             slope = (proof.slope + adam.move("slope", t, rate, step)).clamp(0, 1)
         else:
-            slope = slope_of(_between(proof.slope, t, problem.p), problem.p)
+            slope = slope_of(between(proof.slope, t, problem.p), problem.p)
         moved = (proof.centre * touching(t, problem.p)).sqrt()
         proof = Proof(
             proof.tau * move_tau.exp(),
@@ -317,12 +317,12 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     return best
 
 
-def _mean_size(problem: Problem) -> Float[Tensor, " m"]:
+def mean_size(problem: Problem) -> Float[Tensor, " m"]:
     """The mean of A_j over the neurons that have a say."""
     return problem.size.sum(dim=1) / (problem.size > 0).sum(dim=1).clamp_min(1)
 
 
-def _between(slope: Tensor, t: Tensor, p: float) -> Tensor:
+def between(slope: Tensor, t: Tensor, p: float) -> Tensor:
     """Halfway from the present tangent point of a slope to t."""
     return ((slope / p) ** (1 / (p - 1)) + t.clamp_min(0)) / 2
 
