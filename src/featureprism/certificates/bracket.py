@@ -237,9 +237,9 @@ def _close(
     try:
         for first in range(0, len(left), BATCH):
             index = torch.tensor(left[first : first + BATCH])
-            trees = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
-            for i, tree in zip(index.tolist(), trees, strict=True):
-                found = cells_certificate(tree, form, float(attacked.radius[i]), x[i], float(y[i]), claim)
+            trees, reach = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
+            for i, tree, limit in zip(index.tolist(), trees, reach.tolist(), strict=True):
+                found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
                 if found.radius > certificates[i].radius:
                     certificates[i] = found
                 done += 1
@@ -258,7 +258,7 @@ def _trees(
     index: Tensor,
     goal: Tensor,
     effort: tuple[float, tuple[float, float] | None, float, int],
-) -> list[Any]:
+) -> tuple[list[Any], Tensor]:
     norm, domain, seconds_per_point, max_cells = effort
     limits: Any = {
         "max_cells": max_cells,
@@ -276,4 +276,4 @@ def _trees(
     own = y.unsqueeze(1) * form.weight > 0
     problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)
     tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
-    return prove(problem, at_witness, tau, goal, **limits)
+    return prove(problem, at_witness, tau, goal, **limits), radius

@@ -304,7 +304,7 @@ def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> N
     goal = (1 - effort.gap) * reach * (1 + 1e-6)
     limits = {"max_cells": effort.max_cells, "deadline": deadline}
     search = _cells_trees if effort.norm == 2 else _lines_trees
-    trees = search(pairs, form, rows, reach, goal, effort, limits)
+    trees, reach = search(pairs, form, rows, reach, goal, effort, limits)
     claim = Certificate(0.0, "cells") if effort.norm == 2 else lines_claim(effort.domain)
     for j, tree, limit in zip(rows.tolist(), trees, reach.tolist(), strict=True):
         pair = form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j]))
@@ -324,17 +324,17 @@ def _near_witness(pairs: _Pairs, rows: Tensor, reach: Tensor, norm: float) -> Fl
 
 def _cells_trees(
     pairs: _Pairs, form: PowerForm, rows: Tensor, reach: Tensor, goal: Tensor, _effort: Effort, limits: Any
-) -> list[Node]:
+) -> tuple[list[Node], Tensor]:
     x, votes, delta = pairs.x[pairs.point[rows]], _votes(pairs, rows), _near_witness(pairs, rows, reach, 2)
     _, gradient = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
     tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
     problem = Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
-    return prove(problem, (x + delta) @ form.W.T + form.b, tau, goal, **limits)
+    return prove(problem, (x + delta) @ form.W.T + form.b, tau, goal, **limits), reach
 
 
 def _lines_trees(
     pairs: _Pairs, form: PowerForm, rows: Tensor, reach: Tensor, goal: Tensor, effort: Effort, limits: Any
-) -> list[Node]:
+) -> tuple[list[Node], Tensor]:
     x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, reach, inf)
     problem = box_problem(form, x, _votes(pairs, rows), reach, effort.domain)
     return prove_box(problem, (x + delta) @ form.W.T + form.b, goal, **limits)

@@ -17,7 +17,7 @@ from featureprism.certificates.envelopes import conjugate, slope_of
 from featureprism.networks.activations import relu_power
 
 NEWTON_STEPS = 6  # from below to the root of a convex function of pieces
-STRONG = 6  # neurons that are tried before one is cut
+STRONG = 3  # neurons that are tried before one is cut
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class BoxProblem:
         names = ("t0", "size", "own", "reach", *(("down", "up") if self.down is not None else ()))
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
-    def room(self, v: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
-        """How far δ may go against v."""
+    def room(self, v: Float[Tensor, "m d"]) -> Float[Tensor, "m d"] | None:
+        """How far δ may go against v; None where there is no box."""
         if self.down is None or self.up is None:
-            return torch.full_like(v, torch.inf)
+            return None
         return torch.where(v > 0, self.down, self.up)
 
 
@@ -69,6 +69,12 @@ def halved(cells: Cells, neuron: Tensor, value: Tensor) -> Cells:
     return Cells(**{name: torch.cat([part[name] for part in parts]) for name in parts[0]})
 
 
+def within(cells: Cells, whole: Cells) -> Cells:
+    """The same cuts in a smaller ball, of which `whole` has the bounds."""
+    low, high = torch.maximum(whole.low, cells.floor), torch.minimum(whole.high, cells.ceiling)
+    return Cells(cells.floor, cells.ceiling, low, high)
+
+
 def chords(cells: Cells, p: float) -> tuple[Tensor, Tensor]:
     """(offset, slope) of the chords of φ."""
     width = (cells.high - cells.low).clamp_min(1e-300)
@@ -86,20 +92,20 @@ def evaluate(problem: BoxProblem, cells: Cells, proof: Proof) -> Proof:
     h = (along * problem.t0 + vote * offset).sum(dim=1)
     h = h + product(proof.nu_floor, cells.floor) - product(proof.nu_ceiling, cells.ceiling)
     v = along @ problem.W
-    r = _radius(h, v.abs(), problem.room(v)).clamp_max(10.0 * problem.reach)
+    room = problem.room(v)
+    r = _radius(h, v.abs(), room).clamp_max(10.0 * problem.reach)
     at = torch.minimum(r, problem.reach).unsqueeze(1)
-    corner = -v.sign() * torch.minimum(problem.room(v), at)
+    corner = -v.sign() * (at if room is None else torch.minimum(room, at))
     empty = (cells.low > cells.high).any(dim=1)
     bound = torch.where(empty, 10.0 * problem.reach, r.nan_to_num(0.0).clamp_min(0))
     return replace(proof, bound=bound, t=problem.t0 + corner @ problem.W.T)
 
 
-def _radius(h: Tensor, size: Tensor, room: Tensor) -> Tensor:
+def _radius(h: Tensor, size: Tensor, room: Tensor | None) -> Tensor:
     """The r with Σ_i size_i min(r, room_i) = h, from below; inf where there is none."""
     r = h / size.sum(dim=1).clamp_min(1e-300)
-    if bool(torch.isinf(room).all()):
-        return r
-    for _ in range(NEWTON_STEPS):
+    for _ in range(NEWTON_STEPS if room is not None else 0):
+        assert room is not None
         still = (size * (room > r.unsqueeze(1))).sum(dim=1)
         short = h - (size * torch.minimum(room, r.unsqueeze(1))).sum(dim=1)
         r = torch.where(short > 0, r + short / still.clamp_min(1e-300), r)

@@ -16,11 +16,21 @@ from typing import Any
 import numpy as np
 
 from featureprism.checker.cells import Cell, Tree, refuse_malformed
-from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up, where
+from featureprism.checker.enclosed import Enclosed, down, enclosed, gamma, outward, up, where
 from featureprism.checker.power_bounds import line_above, line_below
 from featureprism.checker.scaled import Problem, is_array, refuse_unless, scaled_by
 
-HALVINGS = 50  # of the radius of a leaf in a box
+NEWTON_STEPS = 8  # towards the radius of a leaf; without a box one is enough
+SHARES = (
+    1.0,
+    1 - 1e-14,
+    1 - 1e-12,
+    1 - 1e-9,
+    1 - 1e-6,
+    0.999,
+    0.9,
+    0.5,
+)  # of it, until one holds with all roundings
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +52,7 @@ class Room:
         refuse_unless(all(np.ldexp(f, length) == face for f, face in zip(faces, box, strict=True)), "a box")
         return cls(up(point - faces[0]), up(faces[1] - point))
 
-    def within(self, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    def within(self, radius: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(down, up) of all perturbations up to a radius."""
         return np.minimum(self.below, radius), np.minimum(self.above, radius)
 
@@ -50,8 +60,14 @@ class Room:
 def proven_box_radius(tree: Tree, problem: Problem, room: Room) -> float:
     """The ℓ∞ radius below which no perturbation flips the label, as far as the tree proves it (0: nothing). Scaled, like the tree."""
     refuse_malformed(tree, problem)
-    radii = [_leaf_radius(leaf, cell, problem, room) for leaf, cell in _leaves(tree, problem, room)]
-    return min([problem.radius, *radii])
+    found = [_line(leaf, cell, problem) for leaf, cell in _leaves(tree, problem, room)]
+    if not found:  # the cuts leave nothing of the ball
+        return problem.radius
+    along = Enclosed(*(np.array([getattr(line, side) for line, _ in found]) for side in ("mid", "rad")))
+    W = problem.network.neurons
+    unknown = gamma(len(W.T)) * np.abs(along.mid) + along.rad
+    v = Enclosed(along.mid @ W, outward(unknown @ np.abs(W), len(W)))  # (leaves, d)
+    return _least_radius(np.array([h for _, h in found]), v, problem.radius, room)
 
 
 def _leaves(tree: Tree, problem: Problem, room: Room) -> Iterator[tuple[Tree, Cell]]:
@@ -81,8 +97,8 @@ def _half(cell: Cell, node: dict[str, Any], side: str) -> Cell:
     return Cell(*parts)
 
 
-def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem, room: Room) -> float:
-    """The largest r found with h - Σ max(v down, -v up) > 0."""
+def _line(leaf: Tree, cell: Cell, problem: Problem) -> tuple[Enclosed, float]:
+    """What the line of a leaf makes of each t, and a float below h."""
     p, own = problem.network.p, problem.own
     below, touched = line_below(leaf["slope"], p)
     offset, chord = line_above(cell.low, cell.high, p)
@@ -94,22 +110,23 @@ def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem, room: Room) -> float:
     h = (along * problem.c + vote * where(own, -touched, offset)).sum()
     h = h + (enclosed(nu_floor) * np.where(has_floor, cell.floor, 0)).sum()
     h = h - (enclosed(nu_ceiling) * np.where(has_ceiling, cell.ceiling, 0)).sum()
-    v = along @ problem.network.neurons
-    return _radius(h.low, v, problem.radius, room)
+    return along, float(h.low)
 
 
-def _radius(h: float, v: Enclosed, most: float, room: Room) -> float:
-    """Some r ≤ most with h > Σ_i max(v_i down_i, -v_i up_i), found by halving; 0 if none is."""
+def _least_radius(h: np.ndarray, v: Enclosed, most: float, room: Room) -> float:
+    """Some r ≤ most with h > Σ_i max(v_i down_i, -v_i up_i) on all leaves: the candidates of Newton's method, if they hold; else 0."""
+    falls, rises = np.maximum(v.high, 0), np.maximum(-v.low, 0)
 
-    def holds(r: float) -> bool:
+    def lost(r: np.ndarray) -> np.ndarray:
         below, above = room.within(r)
-        lost = np.maximum(up(v.high * below), up(-v.low * above))
-        return bool(h > outward(np.maximum(lost, 0).sum(), len(lost)))
+        terms = np.maximum(up(falls * below), up(rises * above))
+        return outward(terms.sum(axis=1), terms.shape[1])
 
-    low, high = 0.0, most
-    if holds(most):
-        return most
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    r = np.zeros((len(h), 1))
+    for _ in range(NEWTON_STEPS):  # no rounding is counted on the way
+        rate = np.maximum(falls * (room.below > r), rises * (room.above > r)).sum(axis=1)
+        r[:, 0] = np.minimum(r[:, 0] + np.maximum(h - lost(r), 0) / np.maximum(rate, 1e-300), most)
+    for share in SHARES:
+        if (h > lost(share * r)).all():
+            return float(share * r.min())
+    return 0.0
