@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
+from featureprism.attacks import Along, AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
 from featureprism.attacks.gradient import in_double, margin_gradient
+from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
@@ -135,7 +136,9 @@ def _rounded_outward(net: Any, x: Tensor, bracket: RadiusBracket) -> RadiusBrack
 
 
 def default_starts(net: nn.Module, dim: int) -> tuple[Start, ...]:
-    """The structured starts, and in few dimensions rays in all directions."""
+    """The structured starts, and in few dimensions rays in all directions; in two or three these leave no cone out."""
+    if dim in FAN:
+        return (*structured_starts(net), Along(fan(dim)))
     everywhere = (AtRandom(RAYS, generator_for("rays", 0)),) if dim <= FEW_DIMENSIONS else ()
     return (*structured_starts(net), *everywhere)
 

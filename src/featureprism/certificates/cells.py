@@ -39,7 +39,7 @@ START_CHOICES = (
     (1.0, 0.0, 0.6),
     (0.0, 0.3, 3.0),
 )
-# p = 1: (least centre as a share of ‖w‖·reach, share of the multiplier), centres where the neuron stands at the point
+# p ≤ 2: (least centre as a share of ‖w‖·reach, share of the multiplier), centres where the neuron stands at the point
 RESTING_CHOICES = tuple((away, damped) for away in (0.1, 0.4, 1.0) for damped in (0.25, 0.5, 1.0, 1.5))
 
 
@@ -222,7 +222,7 @@ def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof
         kappa = torch.where(lifted, bent * most, zero)
         proof = Proof(damped * tau, slope, centre, kappa, zero, zero, nothing, t)
         best = best.better_of(evaluate(problem, cells, proof))
-    return best if problem.p != 1 else _resting(problem, cells, best, slope, tau)
+    return best if problem.p > 2 else _resting(problem, cells, best, slope, tau)
 
 
 def _resting(problem: Problem, cells: Cells, best: Proof, slope: Tensor, tau: Tensor) -> Proof:
@@ -233,12 +233,14 @@ def _resting(problem: Problem, cells: Cells, best: Proof, slope: Tensor, tau: Te
     """
     span = problem.gram.diagonal().sqrt() * problem.reach.unsqueeze(1)
     zero, nan = torch.zeros_like(slope), torch.full_like(slope, torch.nan)
+    most = end_curvature(cells.low, cells.high, problem.p)
     for away, damped in RESTING_CHOICES:
         if bool((best.bound > 0.999 * problem.reach).all()):
             break
         centre = torch.maximum(problem.t0.abs(), away * span)
-        centre = torch.where(centre > cells.high, nan, centre)
-        proof = Proof(damped * tau, slope, centre, zero, zero, zero, torch.full_like(tau, NOTHING), best.t)
+        rare = centre > cells.high
+        centre, kappa = torch.where(rare, nan, centre), torch.where(rare, most, zero)
+        proof = Proof(damped * tau, slope, centre, kappa, zero, zero, torch.full_like(tau, NOTHING), best.t)
         best = best.better_of(evaluate(problem, cells, proof))
     return best
 
@@ -290,7 +292,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         broken = (proof.bound == NOTHING).unsqueeze(1)
         margin, t = relaxed_margin(problem, cells, proof), proof.t
         move_tau = torch.where(broken.squeeze(1), -0.3, adam.move("tau", margin, TAU_RATE * rate, step))
-        scale = (proof.tau * mean_size(problem)).unsqueeze(1)
+        scale = (proof.tau * mean_size(problem.size)).unsqueeze(1)
         up_floor = adam.move(
             "floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step
         )
@@ -317,9 +319,9 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     return best
 
 
-def mean_size(problem: Problem) -> Float[Tensor, " m"]:
+def mean_size(size: Float[Tensor, "m h"]) -> Float[Tensor, " m"]:
     """The mean of A_j over the neurons that have a say."""
-    return problem.size.sum(dim=1) / (problem.size > 0).sum(dim=1).clamp_min(1)
+    return size.sum(dim=1) / (size > 0).sum(dim=1).clamp_min(1)
 
 
 def between(slope: Tensor, t: Tensor, p: float) -> Tensor:

@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks import Start, minimal_radius
+from featureprism.attacks import Along, Start, minimal_radius
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
+from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import INTERRUPTED, check_request
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
@@ -237,6 +238,8 @@ def _attack(
     ]
     if isinstance(net, NeuronMargins):
         own_starts.append(AlongEach(net.strong_directions()))
+    if x.shape[1] in FAN:
+        own_starts.append(Along(fan(x.shape[1])))
     reach = effort.upper or 4 * float(
         torch.linalg.vector_norm(x, ord=effort.norm, dim=1).max().clamp_min(1e-3)
     )

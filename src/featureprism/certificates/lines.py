@@ -135,7 +135,7 @@ def improve(problem: BoxProblem, cells: Cells, proof: Proof, goal: Tensor, steps
         if not len(going):
             break
         rate = 0.25 * (1 - step / (steps + 1))
-        scale, t, zero = mean_size(problem).unsqueeze(1), proof.t, torch.zeros_like(proof.t)
+        scale, t, zero = mean_size(problem.size).unsqueeze(1), proof.t, torch.zeros_like(proof.t)
         floors = torch.where(torch.isfinite(cells.floor), cells.floor - t, zero)
         ceilings = torch.where(torch.isfinite(cells.ceiling), t - cells.ceiling, zero)
         if problem.p == 1:

@@ -159,11 +159,13 @@ def _node(cells: Cells, proof: Proof, i: int) -> Node:
 
 
 def _cut_value(low: Tensor, high: Tensor, t: Tensor, p: float) -> Tensor:
-    """Where to cut an interval: at the kink for p = 1; halfway up a neuron's first rise for p > 1; then at t, well inside."""
+    """Where to cut an interval: at the kink for p ≤ 2, halfway up a neuron's first rise for p > 2; then at t, well inside."""
     if p == 1:
         return torch.zeros_like(low)
     inset = INSIDE * (high - low)
     inside = torch.minimum(torch.maximum(t, low + inset), high - inset)
+    if p <= 2:
+        return torch.where((low < 0) & (high > 0), torch.zeros_like(low), inside)
     return torch.where(low <= 0, high / 2, inside)
 
 
