@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow check bench results clean
+.PHONY: demo test test-slow check bench results docs wheel test-oldest clean
 
 # real data for the tests and the published results, where a folder with it lies beside the project
 NEARBY := $(wildcard ../shared/data)
@@ -28,10 +28,23 @@ check: .venv/dev.stamp           ## format, lint, types, layers
 bench: .venv/dev.stamp           ## timings as ratios within one run
 	$(BIN)/python -m benchmarks
 
-results: .venv/run.stamp         ## docs/results.md from seeds that nobody looked at while choosing sizes and bounds
-	$(BIN)/featureprism reproduce all --scale quick --seed 1000 --seeds 5 --out results
-	$(BIN)/featureprism report results
-	cp results/results.md docs/results.md
+SCALE ?= quick
+SEEDS ?= 5
+results: .venv/run.stamp         ## docs/results.md and docs/results/SCALE.json from seeds that nobody looked at while choosing sizes and bounds
+	$(BIN)/featureprism reproduce all --scale $(SCALE) --seed 1000 --seeds $(SEEDS) --out results/$(SCALE)
+	$(BIN)/featureprism report results/$(SCALE) --publish docs/results
+	test $(SCALE) != quick || cp results/quick/results.md docs/results.md
+
+docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python docs/_ext/check_links.py docs/_build/html
+
+wheel: .venv/docs.stamp          ## the wheel, tried alone in an empty environment
+	$(BIN)/python -m build --wheel --outdir dist
+	sh .ci/try-wheel
+
+test-oldest:                     ## the quick tests with the oldest versions that pyproject.toml allows
+	sh .ci/test-oldest
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
@@ -44,5 +57,9 @@ results: .venv/run.stamp         ## docs/results.md from seeds that nobody looke
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@ .venv/run.stamp
 
+.venv/docs.stamp: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs]'
+	touch $@ .venv/dev.stamp .venv/run.stamp
+
 clean:
-	rm -rf .venv demo results
+	rm -rf .venv demo results dist docs/_build docs/atlas docs/gallery docs/reference

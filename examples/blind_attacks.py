@@ -1,4 +1,9 @@
-"""Plain PGD calls a pReLU classifier robust at a radius where no classifier can be; structured starts do not."""
+"""
+An attack that sees nothing
+===========================
+
+Plain PGD calls a pReLU classifier robust at a radius where no classifier can be; structured starts do not.
+"""
 
 import featureprism as fp
 from featureprism.networks import PolynomialClassifier

@@ -1,4 +1,9 @@
-"""Bracket the robust radius of your own two-layer network, and check a certificate yourself."""
+"""
+A certificate you can check yourself
+====================================
+
+Bracket the robust radius of your own two-layer network, and check a certificate yourself.
+"""
 
 import torch
 

@@ -1,4 +1,9 @@
-"""Gradient flow from an initialisation of 1e-80: the scale Theorem 1 of gmm-flow asks for."""
+"""
+Gradient flow from 1e-80
+========================
+
+Gradient flow from an initialisation of 1e-80: the scale Theorem 1 of gmm-flow asks for.
+"""
 
 from math import log
 

@@ -1,4 +1,8 @@
-"""Train a small ResNet on digits plainly and against an adversary, and see where each of them breaks.
+"""
+Image networks, plain and adversarial
+=====================================
+
+Train a small ResNet on digits plainly and against an adversary, and see where each of them breaks.
 
 Run: python examples/image_networks.py. Another data set: load_images("mnist") after `featureprism fetch mnist`.
 """

@@ -1,4 +1,9 @@
-"""Training goes to a max-margin KKT point that classifies perfectly and breaks at √(d/k); a robust network of the same size exists."""
+"""
+The max-margin point that training goes to
+==========================================
+
+Training goes to a max-margin KKT point that classifies perfectly and breaks at √(d/k); a robust network of the same size exists.
+"""
 
 import math
 

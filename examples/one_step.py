@@ -1,4 +1,9 @@
-"""One step of descent on XOR data turns random features into useful ones, whatever the dimension and in spite of flipped labels."""
+"""
+One step makes features
+=======================
+
+One step of descent on XOR data turns random features into useful ones, whatever the dimension and in spite of flipped labels.
+"""
 
 import math
 

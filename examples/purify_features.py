@@ -1,6 +1,13 @@
-"""Clean training leaves neurons that mix all features and fall to one small dense step; adversarial training purifies them."""
+"""
+Purification, before and after
+==============================
+
+Clean training leaves neurons that mix all features and fall to one small dense step; adversarial training purifies them.
+"""
 
 import math
+
+import matplotlib.pyplot as plt
 
 import featureprism as fp
 from featureprism.attacks import FastGradient, along, fgm, strongest_of
@@ -32,8 +39,21 @@ ball = fp.LpBall(2, RADIUS)
 purify = Phase(steps=200, step_size=10.0, smoothing=0.2, perturb=FastGradient(ball))
 
 attack = strongest_of(fp.pgd, fgm, along(coding.dense_direction))
-for name, phases in {"clean": [clean], "clean, then adversarial": [clean, purify]}.items():
+figure, both = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
+for axes, (name, phases) in zip(
+    both, {"clean": [clean], "clean, then adversarial": [clean, purify]}.items(), strict=True
+):
     trained = train_symmetric(net, draw, phases, penalty=0.1 / DIM).last
     right = 1 - attack(trained, test.x.double(), test.y.double(), ball).flipped.double().mean()
-    purity = weighted_purity(trained.W.detach(), coding.M)
+    W = trained.W.detach()
+    purity = weighted_purity(W, coding.M)
     print(f"{name}: purity {purity:.2f}, accuracy under attack at radius {RADIUS}: {right:.2f}")
+    largest = W[W.norm(dim=1).argmax()]
+    axes.stem((largest @ coding.M / largest.norm()).tolist(), basefmt=" ", markerfmt=" ")
+    axes.set(title=f"{name}: {right:.0%} survive", xlabel="feature")
+
+# %%
+# The largest neuron in the coordinates of the dictionary: one feature, and under it a dense mixture of all others. Adversarial
+# training takes the mixture away and leaves the feature.
+both[0].set_ylabel("cosine with the feature")
+plt.show()

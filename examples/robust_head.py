@@ -1,21 +1,41 @@
-"""A robust head in ten lines: the same data, the same size, no adversarial training, and the radius grows."""
+"""
+A robust head in a pipeline
+===========================
 
+Heads are scikit-learn classifiers: a pipeline, a grid search and a cross-validation take them as they are. On digits (five classes
+against five) the head that finds sub-classes holds furthest, without adversarial training; the power p alone changes little here.
+"""
+
+import matplotlib.pyplot as plt
+import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import normalize
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
-from featureprism.heads import DecoupledHead, PReLUHead
+import featureprism as fp
 
 X, y = load_digits(return_X_y=True)
-X_train, X_test, y_train, y_test = train_test_split(normalize(X), y >= 5, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(X, y >= 5, random_state=0)
 heads = {
-    "ReLU": PReLUHead(p=1, width=50, random_state=0),
-    "pReLU": PReLUHead(p=3, width=50, random_state=0),
-    "sub-classes found": DecoupledHead(num_subclasses=10, p=3, random_state=0),
+    "ReLU": fp.PReLUHead(p=1, width=50, random_state=0),
+    "pReLU": fp.PReLUHead(p=3, width=50, random_state=0),
+    "sub-classes found": fp.DecoupledHead(num_subclasses=10, p=3, random_state=0),
 }
+radii = torch.linspace(0, 0.4, 100).double()
+figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, head in heads.items():
-    bracket = head.fit(X_train, y_train).robust_radius(X_test[:20], y_test[:20])
+    model = make_pipeline(Normalizer(), head).fit(X_train, y_train)
+    points = model[:-1].transform(X_test[:20])  # radii on the sphere, where digits are comparable
+    bracket = head.robust_radius(points, y_test[:20])
     low, high = bracket.certified.median(), bracket.attacked.median()
     print(
-        f"{name}: accuracy {head.score(X_test, y_test):.1%}, median radius {low:.3f} (proven) to {high:.3f}"
+        f"{name}: accuracy {model.score(X_test, y_test):.1%}, median radius {low:.3f} (proven) to {high:.3f}"
     )
+    axes.fill_between(radii, *bracket.accuracy(radii), alpha=0.5, label=name)
+
+# %%
+# Robust accuracy between what is proven and what an attack shows.
+axes.set(xlabel="radius", ylabel="robust accuracy")
+axes.legend()
+plt.show()

@@ -1,4 +1,9 @@
-"""Sweep your own function on two workers, kill it if you like, and fit how its rows scale."""
+"""
+Sweep a function of your own
+============================
+
+Sweep your own function on two workers, kill it if you like, and fit how its rows scale.
+"""
 
 import tempfile
 from pathlib import Path

@@ -1,6 +1,14 @@
-"""The same data, the same network size, the same descent: ten labels instead of two, and the radius doubles."""
+"""
+Two labels or ten
+=================
+
+The same data, the same network size, the same descent: ten labels instead of two, and the radius doubles.
+"""
 
 import math
+
+import matplotlib.pyplot as plt
+import torch
 
 import featureprism as fp
 from featureprism.networks import BinaryReadout, grouped_start, voting_start
@@ -16,10 +24,22 @@ two = first_layer_descent(two, train.x, train.y, step_size=3e-3, steps=200).last
 ten = grouped_start(k, 1, dim, 1e-5, generator=fp.generator_for("ten", 0))
 ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last
 
+radii = torch.linspace(0, 0.8, 100).double()
+figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, net in (("two labels", two), ("ten labels", BinaryReadout(ten, clusters.labels))):
     bracket = fp.robust_radius(net, test.x, test.y, gap=0.03, max_cells=4)
     low, high = bracket.certified.median() / math.sqrt(dim), bracket.attacked.median() / math.sqrt(dim)
     print(f"{name}: 50 % radius between {low:.3f} and {high:.3f} √d")
+    proven, attacked = bracket.accuracy(radii * math.sqrt(dim))
+    axes.fill_between(radii, proven, attacked, alpha=0.5, label=f"{name}: from proven to attacked")
 print(
     f"averaging breaks at 1/√k = {1 / math.sqrt(k):.3f}, nothing holds beyond 1/√2 = {1 / math.sqrt(2):.3f}"
 )
+
+# %%
+# The truth lies in the bands. The dotted lines are 1/√k and 1/√2.
+axes.axvline(1 / math.sqrt(k), color="0.5", linestyle=":")
+axes.axvline(1 / math.sqrt(2), color="0.5", linestyle=":")
+axes.set(xlabel="radius ÷ √d", ylabel="robust accuracy")
+axes.legend()
+plt.show()

@@ -13,8 +13,16 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 WITH_WORKERS = ("sweep_your_own",)  # starts processes, which need a main script of their own
 
 
-@pytest.mark.parametrize("script", [e for e in EXAMPLES if e.stem not in WITH_WORKERS], ids=lambda p: p.stem)
-def test_example_runs(script, capsys):
+SLOW = ("phase_diagram", "my_torch_or_onnx_model")
+
+
+def marked(script):
+    return pytest.param(script, marks=pytest.mark.slow if script.stem in SLOW else (), id=script.stem)
+
+
+@pytest.mark.parametrize("script", [marked(e) for e in EXAMPLES if e.stem not in WITH_WORKERS])
+def test_example_runs(script, capsys, monkeypatch):
+    monkeypatch.delenv("DISPLAY", raising=False)  # so that show() shows nothing
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out.strip()
 
@@ -27,7 +35,7 @@ def test_example_with_workers_runs(name):
     assert done.stdout.strip()
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ELSEWHERE = ("dask_jobqueue", "FOLDER")  # needs a Slurm cluster, or data of your own
 
 

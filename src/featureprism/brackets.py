@@ -33,6 +33,15 @@ class RadiusBracket:
     front door one for each rival of a point), `blind_share` on how many points plain PGD fails beyond the witness, `seconds` the
     average time of a point. `label`, `predicted` and `rival`, the class that the witness leads to, are positions among `classes`.
     All may be missing.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> bracket = fp.RadiusBracket(certified=torch.tensor([0.5, 0.2]), attacked=torch.tensor([0.502, 0.4]))
+    >>> [round(gap, 3) for gap in bracket.gap.tolist()]
+    [0.004, 0.5]
+    >>> low, high = bracket.accuracy(torch.tensor([0.3]))
+    >>> low.item(), high.item()
+    (0.5, 1.0)
     """
 
     certified: Float[Tensor, " n"]

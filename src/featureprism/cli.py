@@ -25,6 +25,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "audit": "audit.run_audit",
     "fetch": "data.fetch",
     "embed": "data.embed",
+    "play": ".play.command.play",  # a door of its own, beside the commands
 }
 
 
@@ -32,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; 0 done, 2 bad usage, 3 a claim failed under --strict or a proof was refused, 130 interrupted."""
     _print_anywhere()
     args = parser().parse_args(argv)
-    module, _, function = COMMANDS[args.command].partition(".")
+    module, _, function = COMMANDS[args.command].rpartition(".")
     try:
-        return getattr(import_module(f"featureprism.commands.{module}"), function)(args)
+        return getattr(import_module(f".{module}", "featureprism.commands"), function)(args)
     except (ValueError, OSError) as error:
         print(f"featureprism: {error}", file=sys.stderr)
         return BAD_USAGE

@@ -73,7 +73,14 @@ def check_domain(x: Float[Tensor, "n d"], domain: tuple[float, float]) -> None:
 
 @dataclass(frozen=True)
 class LpBall:
-    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞, of a box if there is one; eps is one radius or one per row (n,)."""
+    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞, of a box if there is one; eps is one radius or one per row (n,).
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.LpBall(p=2, eps=1.0).project(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.1000, 0.0000]])
+    """
 
     p: float
     eps: float | Tensor

@@ -59,7 +59,14 @@ def _range(x: Tensor) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Points with labels ±1; the cluster index is the fine label, centres are its means."""
+    """Points with labels ±1; the cluster index is the fine label, centres are its means.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample(clusters, 6, generator=fp.generator_for("data", 0))
+    >>> data.x.shape, data.y.tolist()
+    (torch.Size([6, 50]), [-1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    """
 
     x: Float[Tensor, "n d"]
     y: Float[Tensor, " n"]
@@ -95,6 +102,12 @@ class Trajectory(Generic[Snapshot]):
     """A run seen at chosen times: snapshots, what probes measured there, and how it ended.
 
     `work` counts gradient evaluations; `error` is the integrator's own estimate, where it has one.
+
+    >>> import featureprism as fp
+    >>> from featureprism.records import Ended
+    >>> run = fp.Trajectory([0.0, 1.0], ["start", "end"], Ended.TIME_REACHED, probes={"loss": [1.0, 0.1]})
+    >>> run.last, run.ended.is_complete
+    ('end', True)
     """
 
     times: list[float]
@@ -128,7 +141,13 @@ def relation_holds(value: float, relation: str, bound: Any) -> bool | None:
 
 @dataclass(frozen=True)
 class Premise:
-    """One condition of a theorem beside what the setting has; `id` is "theorem.condition", for claims to name."""
+    """One condition of a theorem beside what the setting has; `id` is "theorem.condition", for claims to name.
+
+    >>> import featureprism as fp
+    >>> premise = fp.Premise("theorem-1.noise", "α² ln N", measured=0.04, relation="<=", required=1.0)
+    >>> premise.holds, premise.slack
+    (True, 0.96)
+    """
 
     id: str
     name: str

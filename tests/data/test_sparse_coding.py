@@ -124,3 +124,17 @@ def test_bad_choices_are_refused(generator):
     with pytest.raises(ValueError, match="lower the margin"):
         sample_sparse(coding(dim=4, k=1.0, margin=30.0), 1, generator=generator)
     assert math.isclose(coding().dense_direction.norm(), 40**0.5, rel_tol=1e-6)
+
+
+def test_non_zeros_come_like_independent_trials():
+    hidden = two_level(7, 4.0, 1.0, 1.0)  # density 5/7
+    z = hidden.sample(30000, generator=generator_for("z", 0), dtype=torch.float64) != 0
+    counts = torch.bincount(z.sum(dim=1), minlength=8).double() / len(z)
+    p = hidden.density
+    law = torch.tensor([math.comb(7, c) * p**c * (1 - p) ** (7 - c) for c in range(8)]).double()
+    assert torch.allclose(counts, law, atol=0.01)
+    neighbours = (z[:, 1:] & z[:, :-1]).double().mean()
+    assert float(neighbours) == pytest.approx(p * p, abs=0.01)
+    assert float(two_level(5, 2.0, 0.0, 0.0).sample(10, generator=generator_for("z", 0)).abs().max()) == 0
+    full = two_level(5, 4.0, 1.0, 1.0).sample(100, generator=generator_for("z", 1))
+    assert int((full == 0).sum()) == 0

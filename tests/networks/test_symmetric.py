@@ -5,9 +5,11 @@ import math
 import pytest
 import torch
 
+from featureprism.geometry import LpBall
 from featureprism.networks import (
     CubicNet,
     IndicatorClassifier,
+    PolynomialKernel,
     SymmetricNet,
     TangentNet,
     pure_net,
@@ -15,7 +17,7 @@ from featureprism.networks import (
     smoothed_step,
     symmetric_start,
 )
-from featureprism.networks.symmetric import gates, normal_cdf
+from featureprism.networks.symmetric import gates, normal_cdf, reachable
 
 
 def net(smoothing: float, generator, dtype=torch.float64) -> SymmetricNet:
@@ -139,3 +141,48 @@ def test_bad_networks_are_refused():
         SymmetricNet(torch.ones(2, 2), -0.1, 0.1)
     with pytest.raises(ValueError, match="smoothing > 0"):
         TangentNet(torch.ones(2, 2), torch.ones(2, 2), 0.1, 0.0)
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.3, 3.0])
+def test_double_precision_leaves_a_half_out_only_where_it_is_a_rounding_error(scale, generator):
+    u = scale * torch.randn(40, 30, generator=generator).double()
+    bias, s = 0.3, 0.02
+    up, down = u - bias, -u - bias
+    value = (smoothed_relu(up, s) - smoothed_relu(down, s)).sum(dim=1)
+    found = gates(u.clone(), bias, s)
+    assert torch.allclose(found.value, value, rtol=1e-9, atol=1e-200)
+    assert torch.allclose(found.open, smoothed_step(up, s) + smoothed_step(down, s), rtol=1e-6, atol=1e-49)
+
+
+def test_neurons_out_of_reach_change_nothing(generator):
+    W = torch.randn(40, 6, generator=generator).double()
+    W[::2] *= 1e-3
+    x, ball = torch.randn(50, 6, generator=generator).double(), LpBall(2, 0.3)
+    delta = ball.stretch(torch.randn(50, 6, generator=generator).double())
+    for smoothing in (0.0, 0.02):
+        whole = SymmetricNet(W, 0.3, smoothing)
+        part = reachable(whole, x, ball)
+        assert part.width < whole.width
+        assert torch.allclose(part(x + delta), whole(x + delta), atol=1e-12)
+    dead = SymmetricNet(1e-3 * W, 0.3, 0.02)
+    assert reachable(dead, x, ball).width == dead.width
+
+
+@pytest.mark.parametrize("degree", [1, 3, 5])
+def test_polynomial_kernel_is_odd_of_its_degree_and_fits_what_it_can(degree, generator):
+    x = torch.randn(60, 3, generator=generator).double()
+    model = PolynomialKernel(x, degree)
+    expected = ((1 + 0.3) ** degree - (1 - 0.3) ** degree) / 2
+    assert float(model._kernel(torch.tensor(0.3).double())[0]) == pytest.approx(expected)
+    y = (x**degree).sum(dim=1)  # odd, of this degree
+    features = model._kernel(x @ x.T)[0] @ model.root
+    with torch.no_grad():
+        model.v.copy_(torch.linalg.lstsq(features, y.unsqueeze(1)).solution.squeeze(1))
+    new = torch.randn(20, 3, generator=generator).double()
+    assert torch.allclose(model(new), (new**degree).sum(dim=1), atol=1e-3)
+    assert torch.allclose(model(-new), -model(new), atol=1e-9)
+    points = new.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(model(points).sum(), points)
+    assert torch.allclose(model.input_gradient(new)[1], slope, atol=1e-8)
+    with pytest.raises(ValueError, match="odd degree"):
+        PolynomialKernel(x, 2)

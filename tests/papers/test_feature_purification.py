@@ -9,11 +9,15 @@ import torch
 
 from featureprism.data import SparseSample, sample_sparse
 from featureprism.experiment import Rows
+from featureprism.geometry import unit_rows
 from featureprism.networks import SymmetricNet, TangentNet, symmetric_start
 from featureprism.papers.feature_purification import setting as shared
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, Attackers
+from featureprism.papers.feature_purification.inside import INSIDE
+from featureprism.papers.feature_purification.measures import premise_rows
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, half_radius
 from featureprism.papers.feature_purification.perturbations import guarded_pgd
+from featureprism.papers.feature_purification.real_codes import matching_pursuit
 from featureprism.papers.feature_purification.reconstruction import lasso_codes, sparsity_curve, used_at
 from featureprism.papers.feature_purification.scaling import SCALING
 from featureprism.papers.feature_purification.schedule import SHARES, half_share
@@ -195,3 +199,21 @@ def test_the_least_gain_of_a_stronger_adversary():
     ]
     assert values(ATTACKERS, "stronger", rows) == pytest.approx([0.2])
     assert np.isnan(values(ATTACKERS, "stronger", [row | {"purity": None} for row in rows])).all()
+
+
+def test_both_sizes_of_the_inside_item_satisfy_what_their_claims_need():
+    for s in INSIDE.settings("quick"):
+        problem = shared.coding(s, 0)
+        rows = premise_rows(s, problem, shared.unseen(s, 0, 2000))
+        failed = {row["id"] for row in rows if not row["holds"]}
+        own = [claim.premises for claim in INSIDE.claims if claim.premises.fields["regime"] == s.regime]
+        needed = {name for premises in own for name in premises.ids}
+        assert not {f for f in failed if f in needed or f.partition(".")[0] in needed}
+
+
+def test_matching_pursuit_is_that_of_scikit_learn(generator):
+    sparse_encode = pytest.importorskip("sklearn.decomposition").sparse_encode
+    M = unit_rows(torch.randn(20, 20, generator=generator).double()).T
+    x = torch.randn(30, 20, generator=generator).double()
+    theirs = sparse_encode(x.numpy(), M.T.numpy(), algorithm="omp", n_nonzero_coefs=4)
+    assert np.allclose(matching_pursuit(x, M, 4).numpy(), theirs, atol=1e-9)

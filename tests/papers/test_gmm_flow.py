@@ -1,16 +1,21 @@
 """What the claims of gmm-flow read off rows, on rows whose law is known; and Lemma 1, which no classifier can escape."""
 
 import math
+from typing import Any
 
+import matplotlib.pyplot as plt
 import pytest
+import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Rows
+from featureprism.experiment import Outcome, Rows, fields_of
 from featureprism.papers.gmm_flow import PAPER
 from featureprism.papers.gmm_flow.dynamics import mass_law_error, steps_to_align
 from featureprism.papers.gmm_flow.propositions import Contest, measure
-from featureprism.papers.gmm_flow.robustness import half_radius
+from featureprism.papers.gmm_flow.robustness import FIGURE_7, Curve, half_radius
+from featureprism.report.figures import draw
 from featureprism.theory.gmm_flow import nominal_mass, proposition_1
+from featureprism.theory.gmm_flow_phases import unequal_radius
 
 
 def test_radii_are_withheld_when_the_attack_fails_its_self_test():
@@ -49,3 +54,39 @@ def test_no_classifier_has_less_robust_error_than_proposition_1_says(classifier)
 def test_every_item_has_the_three_scales(experiment):
     assert list(experiment.scales) == ["quick", "standard", "paper"]
     assert all(experiment.scales.values())
+
+
+def test_a_network_that_diverges_is_not_measured():
+    """It has no radius, its item is judged all the same, and the figure is drawn without it."""
+    size: dict[str, Any] = {
+        "dim": 10,
+        "per_cluster": 5,
+        "test_points": 2,
+        "epochs": 3,
+        "max_cells": 1,
+        "width": 5,
+    }
+    settings = [
+        Curve(model=model, positive=2, negative=2, step_size=step, **size)
+        for model, step in (("polynomial large", 1e6), ("prelu large", 0.1))
+    ]
+    rows = Rows.gather(
+        {**fields_of(s), "seed": 0, **row} for s in settings for row in FIGURE_7.measure(s, 0, Context())
+    )
+    (diverged,) = rows.having(model="polynomial large")
+    assert diverged["ended"] == "DIVERGED"
+    outcomes = {verdict.id: verdict.outcome for verdict in FIGURE_7.judge(rows)}
+    assert outcomes["figure-7.large-init"] == Outcome.NOT_MEASURED
+    plt.close(draw(FIGURE_7, rows))
+
+
+def test_the_border_between_centres_of_unequal_norms():
+    """Where (a/r)^p = (b/r')^p in the plane of both centres, by a fine line search."""
+    norms, labels = torch.tensor([1.0, 0.6]).double(), torch.tensor([1.0, -1.0]).double()
+    slope = torch.linspace(0, 3, 100_001).double()
+    line = torch.stack([slope, 0.6 * slope], dim=1)  # a/1 = b/0.6
+    for centre, radius in ((torch.tensor([1.0, 0.0]), 0), (torch.tensor([0.0, 0.6]), 1)):
+        nearest = torch.linalg.vector_norm(line - centre.double(), dim=1).min()
+        assert float(unequal_radius(norms, labels)[radius]) == pytest.approx(float(nearest), rel=1e-6)
+    same = torch.ones(3).double()
+    torch.testing.assert_close(unequal_radius(same, torch.tensor([1.0, 1.0, -1.0]).double()), same * 2**-0.5)

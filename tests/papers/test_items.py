@@ -54,19 +54,23 @@ def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
 def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monkeypatch):
     tiny_real.quicken(monkeypatch)
     context = Context(networks=tmp_path / "networks")
-    calls, measure = set(), experiment.measure
+    ran, measure = {}, experiment.measure
+
+    def note(frame, _event, _argument):
+        ran.setdefault(frame.f_code, frame.f_globals.get("__name__", ""))
 
     def traced(setting, seed, context):
-        sys.setprofile(lambda frame, event, _arg: _note(frame, event, calls))
+        before = sys.gettrace()
+        sys.settrace(note)
         try:
             return measure(setting, seed, context)
         finally:
-            sys.setprofile(None)
+            sys.settrace(before)
 
     tiny = replace(experiment, scales={"quick": TINY[experiment.id]}, measure=traced)
     (result,), failures = reproduce([tiny], "quick", [0], tmp_path, Serial(), context=context)
     assert not failures
-    unseen = calls - dependencies(measure)
+    unseen = _definitions(ran) - dependencies(measure)
     assert not unseen, "an edit of these would go unnoticed"
     silent = [v.id for v in result.verdicts if v.outcome == Outcome.NOT_MEASURED]
     assert not silent or experiment.id in TOO_TINY, "too tiny to say anything about these"
@@ -75,17 +79,16 @@ def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monk
     plt.close(draw(experiment, result.rows))
     experiment.judge(_without_numbers(result.rows, tiny))
     experiment.judge(Rows((), (0, 1)))  # as in a sweep over some other part of the settings
-    again = [
-        json.loads(json.dumps(row)) for setting in TINY[experiment.id] for row in measure(setting, 0, context)
-    ]
-    assert _measured(again) == _measured([_own(row, again[i]) for i, row in enumerate(result.rows)])
+    again = [json.loads(json.dumps(row)) for row in measure(TINY[experiment.id][0], 0, context)]
+    assert _measured(again) == _measured([_own(result.rows[i], row) for i, row in enumerate(again)])
 
 
-def _note(frame, event, calls):
-    name = frame.f_code.co_qualname.partition(".")[0]
-    module = frame.f_globals.get("__name__", "")
-    if event == "call" and module.startswith("featureprism.") and not name.startswith(("<", "__")):
-        calls.add((module, name))
+def _definitions(ran):
+    """Functions and classes of ours among what ran."""
+    names = {(module, code.co_qualname.partition(".")[0]) for code, module in ran.items()}
+    return {
+        (m, name) for m, name in names if m.startswith("featureprism.") and not name.startswith(("<", "__"))
+    }
 
 
 def _own(row, like):

@@ -38,7 +38,9 @@ TINY: dict[str, list[Any]] = {
     "beyond/phase-cosine": [
         replace(s, dim=10, per_cluster=8, positive=2, negative=2, test_points=1)
         for s in QUICK["phase-cosine"]
-        if s.smallest == 0.5 or (s.smallest == 1 and s.cosine in (0.0, 0.6) and s.p in (2.2, 9.0))
+        if s.smallest == 0.5
+        or s.shortest == 0.8
+        or (not s.unequal and s.cosine in (0.0, 0.6) and s.p in (2.2, 9.0))
     ],
     "beyond/phase-supervision": [
         s

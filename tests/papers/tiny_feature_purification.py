@@ -5,6 +5,7 @@ from typing import Any
 
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
 from featureprism.papers.feature_purification.baselines import BASELINES
+from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.mixtures import DENSE_MIXTURE, FIGURE_9
 from featureprism.papers.feature_purification.perturbations import (
     GRADIENT_MASKING,
@@ -48,6 +49,7 @@ OWN: dict[str, dict[str, Any]] = {
 }
 EXPERIMENTS = (
     PURIFICATION,
+    INSIDE,
     SCALING,
     BIAS_SCHEDULE,
     LINEAR_SHORTCUT,

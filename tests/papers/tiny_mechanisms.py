@@ -23,7 +23,7 @@ OWN = {
     LINEARISATION.id: {"points": 60},
     MECHANISMS.id: {"points": 4000, "least_winners": 1},  # more than the largest of its samples
     VARIANTS_ITEM.id: {"points": 15, "steps": 20, "adversarial_steps": 5},
-    LOWER_BOUNDS.id: {"points": 30, "model_steps": 9, "model_batch": 40, "steps": 30},
+    LOWER_BOUNDS.id: {"points": 30, "model_steps": 9, "model_batch": 40, "steps": 30, "anchors": 40},
     REAL_CODES.id: {"points": 30, "patches": 400, "learning": 300, "epochs": 1, "side": 4, "steps": 40},
 }
 TINY: dict[str, list] = {

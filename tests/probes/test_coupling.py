@@ -6,7 +6,7 @@ import torch
 from featureprism.data import SparseCoding, sample_sparse, two_level
 from featureprism.networks import SymmetricNet, symmetric_start
 from featureprism.probes.coupling import coupling_gap, frozen, sampled_coupling_gap
-from featureprism.probes.growth import coordinate_lipschitz, growth, opening, weighted_growth
+from featureprism.probes.growth import coordinate_lipschitz, growth, noise_growth, opening, weighted_growth
 from featureprism.probes.purification import linearisation_gap
 
 
@@ -68,3 +68,13 @@ def test_growth_openings_and_lipschitz_by_hand():
     single, common = weighted_growth(one, sample)
     assert float(single[0, 0]) == pytest.approx(float(common[0]))
     assert coordinate_lipschitz(one, sample, M, (-1.0, 1.0)).tolist() == [1.0, 0.0]
+
+
+def test_noise_grows_a_coefficient_as_stein_says(generator):
+    """E[y Φ((u - b)/s) ξ_j] = σ²/d · w_j E[y φ((u - b)/s)/s] for Gaussian ξ, whatever z is."""
+    M, w = torch.eye(4).double(), torch.tensor([1.0, -1.0, 1.0, 1.0]).double()
+    coding = SparseCoding(M, w, two_level(4, 2.0, large=0.8, small=0.5), noise=2.0)
+    sample = sample_sparse(coding, 200_000, generator=generator)
+    found = noise_growth(net(generator), sample, M, 2.0)
+    assert torch.allclose(found.measured, found.by_stein, atol=4e-3)
+    assert float(found.by_stein.abs().max()) > 0.02

@@ -1,10 +1,13 @@
+import itertools
 import math
 
 import pytest
 import torch
+from scipy.optimize import nnls
 
 from featureprism.networks import ReLU, Tanh, TwoLayerNet
 from featureprism.probes import cluster_sums, direction_cosines, kkt_audit, summed_neurons
+from featureprism.probes.kkt import _Gradients
 from featureprism.training import max_margin_network
 
 
@@ -104,6 +107,68 @@ def test_kinks_need_fractional_derivatives(generator):
     free, hard = (kkt_audit(net, x, y, tolerance=t).stationarity for t in (1e-9, 0.0))
     assert free < 1e-9
     assert hard > 1e-4
+
+
+def on_three_kinks(generator):
+    """Random points, half of them orthogonal to three of four neurons, and a network that is right on all of them."""
+    W = torch.randn(4, 7, generator=generator).double()
+    x = torch.randn(10, 7, generator=generator).double()
+    basis = torch.linalg.qr(W[:3].T).Q
+    x[:5] -= x[:5] @ basis @ basis.T
+    net = TwoLayerNet(W, torch.tensor([1.0, -1.0, 0.5, 2.0]).double(), activation=ReLU())
+    kept = (net(x).abs() > 1e-3).detach()
+    x = x[kept]
+    return net, x, torch.sign(net(x)).detach()
+
+
+def every_gradient(net, x, y):
+    """θ and, as columns, y ∇N(x) for every choice of off and on of the kink neurons of every point, by hand."""
+    root = float((y * net(x)).min().detach()) ** 0.5
+    W, v = net.W.detach() / root, net.a.detach() / root
+    columns = []
+    for point, label in zip(x, y, strict=True):
+        z = W @ point
+        kinks = torch.nonzero(z.abs() < 1e-9)[:, 0].tolist()
+        for on in itertools.product((0.0, 1.0), repeat=len(kinks)):
+            active = (z > 1e-9).double()
+            active[kinks] = torch.tensor(on).double()
+            rows = label * (v * active).unsqueeze(1) * point
+            columns.append(torch.cat([rows.flatten(), label * z.clamp_min(0)]))
+    return torch.cat([W.flatten(), v]), torch.stack(columns, dim=1)
+
+
+def test_every_pair_on_a_kink_has_its_own_derivative(generator, monkeypatch):
+    """The least residual over mixtures of all 2^r gradients of a point, by non-negative least squares over all of them."""
+    gains = []
+    for _ in range(20):
+        net, x, y = on_three_kinks(generator)
+        theta, columns = every_gradient(net, x, y)
+        least = nnls(columns.numpy(), theta.numpy())[1] / float(theta.norm())
+        audit = kkt_audit(net, x, y, tolerance=1e-9)
+        assert audit.on_kink == 3 * int(((x @ net.W[0]).abs() < 1e-9).sum())
+        assert audit.stationarity == pytest.approx(least, rel=0.02)
+        assert float(audit.on_kink_share.min()) >= 0
+        assert float(audit.on_kink_share.max()) <= 1 + 1e-12
+        with monkeypatch.context() as patched:
+            patched.setattr("featureprism.probes.kkt.ROUNDS", 0)  # one derivative for all neurons of a point
+            gains.append(kkt_audit(net, x, y, tolerance=1e-9).stationarity - audit.stationarity)
+    assert min(gains) >= -1e-9
+    assert max(gains) > 1e-4
+
+
+def test_two_kinks_of_one_point_with_two_derivatives_in_closed_form():
+    """x₀ = e₀ is on the kinks of two neurons; θ is made of λ = 1 and derivatives ¼ and ¾ there, beside two points of their own."""
+    x = torch.tensor([[1.0, 0.0, 0.0], [0.25, 1.0, -0.5], [0.75, -0.5, 1.0]]).double()
+    y = torch.tensor([-1.0, 1.0, 1.0]).double()
+    W = x[1:] - torch.tensor([[0.25], [0.75]]).double() * x[0]  # λ x₁ - λ φ x₀: orthogonal to x₀
+    assert (W @ x[0]).abs().max() == 0
+    gradients = _Gradients(W, torch.ones(2).double(), x, y, 1e-9)
+    weights, shares = gradients.fit()
+    rows, _ = gradients.residual(
+        torch.ones(3).double(), torch.tensor([[0.25, 0.75], [0, 0], [0, 0]]).double()
+    )
+    assert rows.abs().max() < 1e-12
+    torch.testing.assert_close(shares[0] * weights[0], weights[1:] * torch.tensor([0.25, 0.75]).double())
 
 
 def test_cluster_sums_of_the_closed_form():

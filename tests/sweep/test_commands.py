@@ -106,7 +106,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
     while process.poll() is None:
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does, to the whole group
         with suppress(subprocess.TimeoutExpired):
-            process.wait(1)  # Python may lose one that comes inside a callback: people press again
+            process.wait(30)  # Python may lose one that comes inside a callback: people press again
     told, _ = process.communicate()
     assert process.returncode == 130, told
     assert "the same command goes on" in told

@@ -29,8 +29,12 @@ def failing(premises):
 
 
 def test_ranges_of_k():
-    """The window d^(1/3) to d^(2/5) is 5.85 to 8.32 at d = 200."""
-    assert all(p.holds for p in theory.sparsity_premises(setting(width=201)))
+    """The window d^(1/3) to (d/ln d)^(2/5) is 5.85 to 4.27 at d = 200, empty; at d = 10^8 it is 464 to 494."""
+    assert failing(theory.sparsity_premises(setting(width=201))) == {"theorem-f-1.sparsity"}
+    large = setting(dim=10**8, width=10**8 + 1, sparsity=480)
+    assert not failing(theory.sparsity_premises(large))
+    held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=4))}
+    assert held["Theorem F.1"] is True
     held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=5))}
     assert held["Theorem E.1"] is False
     held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=9))}

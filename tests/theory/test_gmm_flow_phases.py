@@ -51,7 +51,7 @@ def test_travel_times_bound_their_equations(p):
 
     assert travel(lambda z: 2 * z ** (p - 1), 0.3, 0.9) <= phases.travel_time_9(2, 0.3, p) + 2e-3
     assert travel(lambda z: 2 * (1 - z), 0.3, 0.99) <= phases.travel_time_10(2, 0.99) + 2e-3
-    assert travel(lambda z: (0.8 - z) * z, 0.01, 0.79) <= phases.travel_time_15(0.01, 0.79, 0.2)
+    assert travel(lambda z: (0.8 - z) * z, 0.01, 0.79) <= phases.travel_time_15(math.log(0.01), 0.79, 0.2)
     # sharp enough to be missed: from nearer to 0 the first and the third double and grow
     assert travel(lambda z: 2 * z ** (p - 1), 0.02, 0.9) > 0.5 * phases.travel_time_9(2, 0.02, p)
 

@@ -12,6 +12,8 @@ from featureprism.networks import LinearClassifier, SymmetricNet, smoothed_relu,
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
+from featureprism.training.adversarial import Moments, adam_step
+from featureprism.training.symmetric import mean_bias_pull
 
 
 def objective(W: torch.Tensor, x, y, bias, smoothing, penalty) -> torch.Tensor:
@@ -153,3 +155,45 @@ def test_logistic_descent_learns_and_adversarial_training_shortens_the_weights(g
         assert run.ended == Ended.TIME_REACHED
         assert float((y * nets[name](x) > 0).float().mean()) > 0.93
     assert float(nets["adversarial"].w.detach().norm()) < float(nets["clean"].w.detach().norm())
+
+
+def test_adam_is_the_algorithm_as_printed(generator):
+    """Kingma & Ba, Algorithm 1: running means divided by 1 - β^t, written out number by number."""
+    gradients = torch.randn(5, 3, generator=generator).double()
+    ours, moments = torch.ones(3).double(), Moments(torch.zeros(3).double(), torch.zeros(3).double())
+    for step, gradient in enumerate(gradients, 1):
+        adam_step(ours, gradient, moments, step, 0.03)
+    for i in range(3):
+        value, m, v = 1.0, 0.0, 0.0
+        for t, g in enumerate(gradients[:, i].tolist(), 1):
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            value -= 0.03 * (m / (1 - 0.9**t)) / (math.sqrt(v / (1 - 0.999**t)) + 1e-8)
+        assert float(ours[i]) == pytest.approx(value, rel=1e-12)
+
+
+def test_the_pull_on_the_bias_is_the_gradient_of_the_loss(generator):
+    net = symmetric_start(9, 6, 0.5, 0.3, 0.1, generator=generator, dtype=torch.float64)
+    x, y = torch.randn(50, 6, generator=generator).double(), torch.ones(50).double()
+
+    def loss(bias: float) -> float:
+        f = SymmetricNet(net.W, bias, net.smoothing)(x).detach()
+        return float(torch.nn.functional.softplus(-y * f).mean())
+
+    slope = (loss(0.3 + 1e-6) - loss(0.3 - 1e-6)) / 2e-6
+    assert mean_bias_pull(net, x, y) * net.width == pytest.approx(-slope, rel=1e-5)
+    draw = from_pool(x.float(), y.float(), 20, generator=generator)
+    phase = Phase(5, step_size=0.1, smoothing=0.1, bias_descent=1.0)
+    assert train_symmetric(net.float(), draw, [phase], penalty=0.0).last.bias != net.bias
+
+
+def test_fresh_batches_are_drawn_together_and_never_twice(generator):
+    coding = SparseCoding(
+        dictionary("identity", 20, generator=generator),
+        label_weights("signs", 20, generator=generator),
+        two_level(20, 4.0),
+        noise=0.2,
+    )
+    draw = fresh(coding, 7, generator=generator)
+    batches = [draw()[0] for _ in range(5)]
+    assert all(batch.shape == batches[0].shape for batch in batches)
+    assert len(torch.cat(batches).unique(dim=0)) == 35

@@ -108,6 +108,13 @@ def pgd(
 
     Steps of length 2.5 eps/steps along the normalised gradient, in float64; for ℓ2 in the span of the first layer.
     Without structured starts PGD is blind on pReLU networks.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    >>> x, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()  # √2 from the line x₁ = x₂
+    >>> [bool(fp.pgd(net, x, y, fp.LpBall(2, eps)).flipped) for eps in (1.4, 1.5)]
+    [False, True]
     """
     small, z, signs, basis = _prepare(net, x, y, ball)
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]

@@ -75,6 +75,16 @@ def minimal_radius(
     towards the point, and for ℓ2 convex-concave steps finish on networks that are a difference of convex functions. The result is
     an upper bound of the robust radius with a witness for every point, verified on the given network. With a `domain` (lo, hi) every
     coordinate of a perturbed point stays between the two.
+
+    >>> import featureprism as fp
+    >>> from featureprism.networks import PolynomialClassifier
+    >>> clusters = fp.orthonormal_clusters(50, 2, 2, 0.0, generator=fp.generator_for("centres", 0))
+    >>> points = fp.sample_balanced(clusters, 1, generator=fp.generator_for("test", 0))
+    >>> F = PolynomialClassifier(clusters.mu, clusters.labels, 3.0)
+    >>> starts = fp.structured_starts(F, clusters.mu, clusters.labels)
+    >>> found = fp.minimal_radius(F, points.x, points.y, starts=starts, upper=1.0)
+    >>> [round(r, 3) for r in found.radius.tolist()]  # √2/2: no classifier reaches further
+    [0.707, 0.707, 0.707, 0.707]
     """
     check_points(x, y)
     if not upper > 0:

@@ -22,6 +22,16 @@ def universal_direction(
 
     Normalised descent of Σ_i softplus(y_i f(x_i - y_i eps u)/s), s the median margin, from the mean of y_i ∇f(x_i) and from the
     mean of y_i x_i; the direction with the most flips on the way wins. Use it as a start with `Along(u)`.
+
+    >>> import featureprism as fp
+    >>> from featureprism.networks import PolynomialClassifier
+    >>> clusters = fp.orthonormal_clusters(50, 3, 3, 0.05, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample(clusters, 30, generator=fp.generator_for("data", 0))
+    >>> linear = PolynomialClassifier(clusters.mu, clusters.labels, 1.0)
+    >>> u = fp.universal_direction(linear, data.x, data.y, eps=0.6)
+    >>> mean = clusters.labels @ clusters.mu / 6**0.5  # Σ y μ, as a unit vector
+    >>> round(float(u @ mean.to(u)), 1)
+    0.9
     """
     check_points(x, y)
     if not eps > 0:

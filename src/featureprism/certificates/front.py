@@ -65,6 +65,15 @@ def robust_radius(
     radius 0. `domain=(lo, hi)`: perturbed points keep every coordinate in that interval, as pixels must; X has to lie in it too.
     `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what
     is finished; points it left have the method "interrupted".
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neural_network import MLPClassifier
+    >>> import featureprism as fp
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MLPClassifier((8,), solver="lbfgs", alpha=0.1, max_iter=500, random_state=0).fit(X, y)
+    >>> bracket = fp.robust_radius(model, X[::30], y[::30])
+    >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
+    (True, 5)
     """
     check_request(norm, gap, seconds_per_point)
     x = as_points(X)
@@ -140,6 +149,14 @@ def check(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) ->
 
     `certificate`: what a bracket holds for the point, one for each rival, or a single one of a network with one output; `y`: -1 or +1
     there, the position of the class for a network with many scores.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    >>> x, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()
+    >>> bracket = fp.robust_radius(net, x, y)
+    >>> fp.check(bracket.certificates[0], net, x[0], 1.0)
+    True
     """
     if isinstance(net, TwoLayerNet | BinaryReadout):
         every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]

@@ -2,8 +2,9 @@
 
 import argparse
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
+
+from featureprism import __version__
 
 Add = Callable[[str, str, str], argparse.ArgumentParser]
 DATA = "FEATUREPRISM_DATA"  # the folder of real data, or one .npz file
@@ -18,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
         prog="featureprism",
         description="What features gradient descent finds, and how far the networks that use them are from breaking.",
     )
-    top.add_argument("--version", action="version", version=version("featureprism"))
+    top.add_argument("--version", action="version", version=__version__)
     commands = top.add_subparsers(dest="command", required=True)
 
     def add(name: str, text: str, example: str) -> argparse.ArgumentParser:
@@ -26,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=text, epilog=f"Example: featureprism {example}"
         )
 
-    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data):
+    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data, _play):
         add_group(add)
     return top
 
@@ -72,6 +73,12 @@ def _experiments(add: Add) -> None:
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
     page = add("report", "Write DIR/index.html and DIR/results.md from the results in DIR.", "report runs")
     page.add_argument("folder", type=Path, metavar="DIR", help="a folder that reproduce wrote")
+    page.add_argument(
+        "--publish",
+        type=Path,
+        metavar="FOLDER",
+        help="also keep the results there, as one JSON file for each scale and small figures: what the atlas is made of",
+    )
 
 
 def _networks(add: Add) -> None:
@@ -294,6 +301,29 @@ def _data(add: Add) -> None:
         "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
     )
     add_context(embedding)
+
+
+def _play(add: Add) -> None:
+    """The arguments of the command."""
+    command = add(
+        "play",
+        "Open the playground in the browser, on this machine alone (needs featureprism[play]).",
+        "play",
+    )
+    command.add_argument(
+        "--port",
+        type=int,
+        default=8765,
+        metavar="N",
+        help="where to listen; 0 is any free port (default: 8765)",
+    )
+    command.add_argument("--no-browser", action="store_true", help="only print the address")
+    command.add_argument(
+        "--export",
+        type=Path,
+        metavar="DIR",
+        help="write the page with recordings instead, to be opened without a server",
+    )
 
 
 def add_context(command: argparse.ArgumentParser) -> None:

@@ -5,12 +5,12 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from typing import Any
 
 from joblib.externals.loky import cpu_count
 from rich.console import Console
 
+from featureprism import __version__
 from featureprism.commands.common import chosen_executor, context_from
 from featureprism.context import Context
 from featureprism.data.images import DIGITS, find_source
@@ -27,6 +27,8 @@ from featureprism.report import (
     write_report,
 )
 from featureprism.report.claims import tally
+from featureprism.report.page import read_items
+from featureprism.report.published import publish
 from featureprism.sweep import Failure, Result, reproduce
 from featureprism.sweep.costs import Estimate, estimates
 
@@ -136,7 +138,7 @@ def as_object(
         for r in results
     ]
     return {
-        "featureprism": version("featureprism"),
+        "featureprism": __version__,
         "name": args.name,
         "scale": args.scale,
         "seeds": list(range(args.seed, args.seed + args.seeds)),
@@ -172,6 +174,9 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Write the page and print its path."""
+    """Write the page and print its path; with --publish keep the results for the atlas."""
+    if args.publish is not None:
+        for path in publish(read_items(args.folder), args.folder, args.publish):
+            print(path.resolve())
     print(write_report(args.folder).resolve())
     return 0

@@ -22,6 +22,12 @@ class GaussianClusters:
     """x = mu_k + noise_std·ξ with ξ ~ N(0, I_d), k uniform, label y = labels[k].
 
     `noise_std` is per coordinate, so the noise has norm about noise_std·√d.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> clusters = fp.GaussianClusters(mu=torch.eye(3), labels=torch.tensor([1.0, 1.0, -1.0]), noise_std=0.05)
+    >>> fp.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).y.tolist()
+    [1.0, 1.0, 1.0, 1.0, -1.0, -1.0]
     """
 
     mu: Float[Tensor, "k d"]
@@ -106,7 +112,13 @@ def sphere_centres(
 def orthonormal_clusters(
     dim: int, num_positive: int, num_negative: int, alpha: float, *, generator: torch.Generator
 ) -> GaussianClusters:
-    """Unit centres, noise N(0, α²I/D): the noise norm is about α. Source: gmm-flow, eq. (1)."""
+    """Unit centres, noise N(0, α²I/D): the noise norm is about α. Source: gmm-flow, eq. (1).
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthonormal_clusters(64, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> clusters.labels.tolist(), round(clusters.noise_std, 6)
+    ([1.0, 1.0, -1.0], 0.0125)
+    """
     labels = class_labels(num_positive, num_negative)
     mu = orthogonal_centres(len(labels), dim, 1.0, generator=generator)
     return GaussianClusters(mu, labels, alpha / sqrt(dim))
@@ -118,6 +130,11 @@ def orthogonal_clusters(
     """Centres of norm √d, noise N(0, σ²I). Source: feature-averaging, Definition 3.1.
 
     Divided by √d this is `orthonormal_clusters` with α = σ.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthogonal_clusters(64, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> [round(norm, 3) for norm in clusters.mu.norm(dim=1).tolist()], clusters.noise_std
+    ([8.0, 8.0, 8.0, 8.0], 1.0)
     """
     labels = class_labels(num_positive, num_negative)
     mu = orthogonal_centres(len(labels), dim, sqrt(dim), generator=generator)
@@ -142,7 +159,13 @@ def sample(
     generator: torch.Generator,
     noise: Noise = gaussian_noise,
 ) -> Dataset:
-    """Independent draws: cluster sizes are random. `noise` draws ξ."""
+    """Independent draws: cluster sizes are random. `noise` draws ξ.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> fp.sample(clusters, 5, generator=fp.generator_for("data", 0)).x.shape
+    torch.Size([5, 50])
+    """
     cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
     return _around(distribution, cluster, generator, noise)
 
@@ -164,7 +187,13 @@ def sample_blocks(
 def sample_balanced(
     distribution: GaussianClusters, per_cluster: int, *, generator: torch.Generator
 ) -> Dataset:
-    """Exactly `per_cluster` points around each centre, sorted by cluster. Source: gmm-flow, eq. (6)."""
+    """Exactly `per_cluster` points around each centre, sorted by cluster. Source: gmm-flow, eq. (6).
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> fp.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).cluster.tolist()
+    [0, 0, 1, 1, 2, 2]
+    """
     cluster = torch.arange(distribution.num_clusters).repeat_interleave(per_cluster)
     return _around(distribution, cluster, generator)
 
@@ -193,7 +222,13 @@ def sample_in_span(
 
 
 def to_signs(y: Tensor) -> Float[Tensor, " n"]:
-    """Two label values, the larger becoming +1 and the smaller -1."""
+    """Two label values, the larger becoming +1 and the smaller -1.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.to_signs(torch.tensor([0, 1, 1])).tolist()
+    [-1.0, 1.0, 1.0]
+    """
     values = torch.unique(y)
     if len(values) != 2:
         raise ValueError(f"Need exactly two label values, got {values.tolist()[:5]}.")

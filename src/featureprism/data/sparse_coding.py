@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -54,16 +55,32 @@ class HiddenVector:
     def sample(
         self, num_points: int, *, generator: torch.Generator, dtype=torch.float32
     ) -> Float[Tensor, "n d"]:
-        """Independent draws; one uniform number on [-1, 1) gives the sign and the level of a coordinate."""
-        u = torch.rand(num_points, self.dim, generator=generator, dtype=dtype).mul_(2).sub_(1)
-        size, z, passed = u.abs(), torch.zeros_like(u), 0.0
-        for value, probability in self.levels:
-            z.masked_fill_((size >= passed) & (size < passed + probability), value)
-            passed += probability
+        """Independent draws; the cost is that of the non-zero coordinates, whose distances in a long row are geometric."""
+        z = torch.zeros(num_points * self.dim, dtype=dtype)
+        at = _successes(len(z), self.density, generator)
+        u = torch.rand(len(at), generator=generator, dtype=torch.float64).mul_(2).sub_(1)  # sign and level
+        size, ends = u.abs().mul_(self.density), torch.tensor([p for _, p in self.levels]).double().cumsum(0)
+        level = torch.bucketize(size, ends, right=True)
+        values = torch.tensor([v for v, _ in self.levels] + [0.0]).double()[level]
         if self.spread > 0:
-            inside = (size >= passed) & (size < passed + self.spread)
-            z[inside] = self.sparsity ** (-(size[inside] - passed) / self.spread / 2)
-        return z.copysign_(u)
+            between = (size - (ends[-1] if len(ends) else 0.0)) / self.spread
+            values = torch.where(level == len(ends), self.sparsity ** (-between / 2), values)
+        z[at] = values.copysign_(u).to(dtype)
+        return z.reshape(num_points, self.dim)
+
+
+def _successes(trials: int, chance: float, generator: torch.Generator) -> Tensor:
+    """Where independent trials of one chance succeed, in order: sums of geometric distances 1 + ⌊ln U/ln(1 - p)⌋."""
+    if chance <= 0:
+        return torch.zeros(0, dtype=torch.long)
+    expected = trials * chance
+    enough, scale = math.ceil(expected + 5 * math.sqrt(expected)) + 5, math.log1p(-min(chance, 1 - 1e-16))
+    at = torch.tensor([-1.0], dtype=torch.float64)
+    while float(at[-1]) < trials - 1:
+        u = torch.rand(enough, generator=generator, dtype=torch.float64).neg_().add_(1)  # never 0
+        steps = u.log_().div_(scale).floor_().add_(1)
+        at = torch.cat([at, steps.cumsum(0).add_(at[-1])])
+    return at[1:][at[1:] < trials].long()
 
 
 def two_level(dim: int, sparsity: float, large: float = 1.0, small: float = 1.0) -> HiddenVector:
@@ -156,6 +173,14 @@ class SparseCoding:
 
     `margin` > 0 keeps only z with |⟨w*, z⟩| ≥ margin. Ties ⟨w*, z⟩ = 0: "drop" draws again, "positive" is the paper's sign(0) = +1.
     Points have the precision of M. Source: feature-purification, Section 2.
+
+    >>> import featureprism as fp
+    >>> from featureprism.data import dictionary, label_weights, two_level
+    >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
+    >>> w = label_weights("signs", 20, generator=fp.generator_for("labels", 0))
+    >>> coding = fp.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5), noise=0.3)
+    >>> coding.dense_direction.shape
+    torch.Size([20])
     """
 
     M: Float[Tensor, "d D"]
@@ -175,6 +200,13 @@ class SparseCoding:
             raise ValueError("Noise, spike and margin must be at least 0.")
         if self.ties not in TIES:
             raise ValueError(f"Unknown rule for ties {self.ties!r}; choose one of {', '.join(TIES)}.")
+
+    @cached_property
+    def is_identity(self) -> bool:
+        """Whether M = I, where x = z + ξ needs no product."""
+        return self.M.shape[0] == self.M.shape[1] and torch.equal(
+            self.M, torch.eye(len(self.M), dtype=self.M.dtype)
+        )
 
     @property
     def dense_direction(self) -> Float[Tensor, " d"]:
@@ -198,7 +230,17 @@ class SparseSample(NamedTuple):
 
 
 def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Generator) -> SparseSample:
-    """Independent draws, conditioned on the margin by rejection."""
+    """Independent draws, conditioned on the margin by rejection.
+
+    >>> import featureprism as fp
+    >>> from featureprism.data import dictionary, label_weights, two_level
+    >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
+    >>> w = label_weights("signs", 20, generator=fp.generator_for("labels", 0))
+    >>> coding = fp.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5))
+    >>> drawn = fp.sample_sparse(coding, 8, generator=fp.generator_for("data", 0))
+    >>> bool((drawn.z @ w * drawn.y > 0).all())
+    True
+    """
     if num_points < 1:
         raise ValueError(f"Need at least one point, got {num_points}.")
     kept, found, drawn, ties = [], 0, 0, 0
@@ -209,7 +251,7 @@ def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Gen
         tied = score.abs() < 1e-5  # sums of a few values of at least 1/√k: a rounding error is a tie
         good = (score.abs() >= coding.margin - 1e-5) if coding.margin > 0 else torch.ones_like(tied)
         good &= ~tied if coding.ties == "drop" else good
-        kept.append(z[good])
+        kept.append(z if bool(good.all()) else z[good])
         found, drawn, ties = found + len(kept[-1]), drawn + chunk, ties + int(tied.sum())
         if drawn >= 1000 * chunk and found < drawn / 1000:
             raise ValueError(f"Hardly any hidden vector has |⟨w*, z⟩| ≥ {coding.margin:g}; lower the margin.")
@@ -225,8 +267,8 @@ def _embed(coding: SparseCoding, z: Tensor, generator: torch.Generator) -> Tenso
     if coding.spike:
         u = torch.rand(z.shape, generator=generator, dtype=z.dtype) * 2 - 1
         inner = z + torch.where(u.abs() < coding.spike_rate, coding.spike * u.sign(), torch.zeros_like(u))
-    x = inner @ coding.M.T
+    x = inner.clone() if coding.is_identity else inner @ coding.M.T
     if coding.noise:
         noise = torch.randn(x.shape, generator=generator, dtype=x.dtype)
-        x = x + coding.noise / x.shape[1] ** 0.5 * noise
+        x.add_(noise, alpha=coding.noise / x.shape[1] ** 0.5)
     return x

@@ -49,7 +49,13 @@ class NoisySample:
 
 
 def xor_clusters(dim: int, sigma: float, law: str = "gaussian", *, generator: torch.Generator) -> XorClusters:
-    """Two directions drawn at random; in two dimensions the axes."""
+    """Two directions drawn at random; in two dimensions the axes.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
+    >>> clusters.centres.shape
+    torch.Size([4, 20])
+    """
     if dim < 2:
         raise ValueError(f"XOR needs two dimensions at least, got {dim}.")
     directions = torch.eye(2).double() if dim == 2 else orthogonal_centres(2, dim, 1.0, generator=generator)
@@ -87,7 +93,15 @@ def best_classifier(directions: Float[Tensor, "2 d"], x: Float[Tensor, "n d"]) -
 def sample_xor(
     clusters: XorClusters, num_points: int, noise: LabelNoise, *, generator: torch.Generator
 ) -> NoisySample:
-    """Independent draws with noisy labels."""
+    """Independent draws with noisy labels.
+
+    >>> import featureprism as fp
+    >>> from featureprism.data import LabelNoise
+    >>> clusters = fp.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
+    >>> drawn = fp.sample_xor(clusters, 100, LabelNoise("constant", 0.1), generator=fp.generator_for("data", 0))
+    >>> drawn.data.x.shape
+    torch.Size([100, 20])
+    """
     centres, dim = clusters.centres, clusters.directions.shape[1]
     cluster = torch.randint(4, (num_points,), generator=generator)
     x = centres[cluster] + clusters.sigma * standard_noise(clusters.law, num_points, dim, generator=generator)

@@ -63,6 +63,13 @@ class Claim:
     printed. `value(rows)` gives one number per seed. `over`: "mean" for a statement about the average run, judged by the interval of
     the mean; "every seed" for a worst case, which one seed can refute. `reported`: the number the paper prints, if it prints one.
     `note` may depend on the rows.
+
+    >>> import featureprism as fp
+    >>> from featureprism.experiment import at_least, judge
+    >>> claim = fp.Claim("accuracy", "Theorem 1", "every point is right", lambda rows: rows.per_seed("right"), at_least(0.9))
+    >>> rows = fp.Rows.gather([{"seed": 0, "right": 0.97}, {"seed": 1, "right": 0.99}, {"seed": 2, "right": 0.98}])
+    >>> judge(claim, rows).outcome.value
+    'holds'
     """
 
     name: str

@@ -21,6 +21,16 @@ class Experiment:
     `scales` maps quick, standard and paper to the settings that each runs: frozen dataclasses. `family`: experiments of one family
     use what others of it have computed in the same process, so that their units of one seed are better off on one worker. `long`:
     minutes even at the quick scale; run when named, or with --long.
+
+    >>> import featureprism as fp
+    >>> from featureprism.experiment import below
+    >>> def measure(setting, seed, context):
+    ...     return [{"seed": seed, "error": setting["size"] ** -0.5}]
+    >>> error = fp.Claim("error", "Theorem 1", "the error is small", lambda rows: rows.per_seed("error"), below(0.2))
+    >>> item = fp.Experiment("my-paper/theorem-1", "Me 2026, Theorem 1", "Errors fall", {"quick": [{"size": 100}]}, measure, (error,))
+    >>> rows = fp.Rows.gather(row for seed in range(3) for row in item.measure({"size": 100}, seed, None))
+    >>> [verdict.outcome.value for verdict in item.judge(rows)]
+    ['holds']
     """
 
     id: str
@@ -78,7 +88,12 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Paper:
-    """Experiments under one name. `drawings`: by item, functions of the rows that give a matplotlib figure, for papers from outside."""
+    """Experiments under one name. `drawings`: by item, functions of the rows that give a matplotlib figure, for papers from outside.
+
+    >>> import featureprism as fp
+    >>> fp.Paper("my-paper", "Me 2026", experiments=()).name
+    'my-paper'
+    """
 
     name: str
     citation: str

@@ -14,6 +14,7 @@ from featureprism.files import read_arrays, real_number, real_numbers, write_who
 from featureprism.heads.network import HeadNet
 
 NEEDED = ("W", "b", "votes", "owner", "classes", "p", "kind", "parameters")
+SITE = Path(__file__).parents[3] / "docs" / "_build" / "html"  # where `make docs` puts it in a source tree
 KINDS = ("PReLUHead", "DecoupledHead")
 STATE, PAIRS = "RandomState", "pairs"  # how JSON holds a generator, and a mapping whose keys are not words
 
@@ -103,13 +104,15 @@ def _from_json(value: Any) -> Any:
 
 
 def documentation() -> str:
-    """The address of the documentation that the installed package names; none where it names none."""
+    """The page of an estimator: at the address the installed package names, else in the site built beside the sources; else none."""
     try:
         named = metadata("featureprism").get_all("Project-URL") or []
     except PackageNotFoundError:
-        return ""
-    addresses = dict(entry.split(", ", 1) for entry in named)
-    return addresses.get("Documentation", "")
+        named = []
+    address = dict(entry.split(", ", 1) for entry in named).get("Documentation", "").rstrip("/")
+    if not address and (SITE / "index.html").is_file():
+        address = SITE.as_uri()
+    return f"{address}/reference/generated/featureprism.{{estimator_name}}.html" if address else ""
 
 
 def _check(found: dict[str, np.ndarray]) -> None:

@@ -29,7 +29,7 @@ from featureprism.networks.initial import (
     unit_votes_start,
     voting_start,
 )
-from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, TangentNet
+from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, PolynomialKernel, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
@@ -56,6 +56,7 @@ __all__ = [
     "LinearScores",
     "NearestCluster",
     "PolynomialClassifier",
+    "PolynomialKernel",
     "PolynomialReLU",
     "PowerReLU",
     "ReLU",

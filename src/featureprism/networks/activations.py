@@ -22,7 +22,13 @@ def relu_power(z: Tensor, p: float) -> Tensor:
 
 @dataclass(frozen=True)
 class ReLU:
-    """φ(z) = [z]₊ with φ'(0) = 0."""
+    """φ(z) = [z]₊ with φ'(0) = 0.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.ReLU().value(torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
     weight_normalised = False
     p = 1.0
@@ -56,7 +62,14 @@ class _Power:
 
 
 class PowerReLU(_Power):
-    """φ(z) = [z]₊^p, the "regular polynomial ReLU" of gmm-flow, Appendix B.2."""
+    """φ(z) = [z]₊^p, the "regular polynomial ReLU" of gmm-flow, Appendix B.2.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.PowerReLU(3))
+    >>> net(torch.tensor([[3.0, 0.0]])).item()  # [⟨w, x⟩]₊³ = 6³
+    216.0
+    """
 
     weight_normalised = False
 
@@ -66,6 +79,12 @@ class PolynomialReLU(_Power):
 
     `value` and `derivative` are those of [·]₊^p at the normalised pre-activation z/‖w_j‖; the power of a
     tiny number is never formed. Source: gmm-flow, eq. (5). Not torch.nn.PReLU.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.PolynomialReLU(3))
+    >>> net(torch.tensor([[3.0, 0.0]])).item()  # ‖w‖ [⟨w, x⟩/‖w‖]₊³ = 2 · 3³
+    54.0
     """
 
     weight_normalised = True
@@ -73,7 +92,13 @@ class PolynomialReLU(_Power):
 
 @dataclass(frozen=True)
 class Tanh:
-    """φ(z) = tanh z."""
+    """φ(z) = tanh z.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.Tanh().value(torch.tensor([0.0]))
+    tensor([0.])
+    """
 
     weight_normalised = False
     p = math.nan  # not a power

@@ -38,7 +38,19 @@ def activation_of(name: str, p: float | None) -> Activation:
 
 
 def load_net(path: Path) -> TwoLayerNet:
-    """A network from W (h, d), a (h,), optional b (h,), activation (relu, prelu, polynomial, tanh) and p."""
+    """A network from W (h, d), a (h,), optional b (h,), activation (relu, prelu, polynomial, tanh) and p.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import featureprism as fp
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "net.npz"
+    ...     np.savez(path, W=np.eye(2), a=np.array([1.0, -1.0]), activation="relu")
+    ...     net = fp.load_net(path)
+    >>> net.activation
+    ReLU()
+    """
     found = read_arrays(path)
     if "a" not in found and {"owner", "classes"} <= found.keys():
         raise ValueError(
@@ -73,7 +85,19 @@ def weights_of(array: np.ndarray, name: str) -> Tensor:
 
 
 def save_net(path: Path, net: TwoLayerNet) -> None:
-    """The same file, written."""
+    """The same file, written.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.gaussian_start(3, 5, 0.1, fp.PolynomialReLU(3), generator=fp.generator_for("start", 0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fp.save_net(Path(folder) / "net.npz", net)
+    ...     again = fp.load_net(Path(folder) / "net.npz")
+    >>> again.activation, torch.allclose(again.W.double(), net.W.double())
+    (PolynomialReLU(p=3.0), True)
+    """
     name = {ReLU: "relu", Tanh: "tanh", PolynomialReLU: "prelu", PowerReLU: "polynomial"}[
         type(net.activation)
     ]

@@ -17,7 +17,13 @@ from featureprism.networks.two_layer import TwoLayerNet
 def gaussian_start(
     width: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
 ) -> TwoLayerNet:
-    """All entries of W and a independent N(0, std²), no bias. Source: gmm-flow, Appendix B.2."""
+    """All entries of W and a independent N(0, std²), no bias. Source: gmm-flow, Appendix B.2.
+
+    >>> import featureprism as fp
+    >>> net = fp.gaussian_start(8, 50, 1e-3, fp.ReLU(), generator=fp.generator_for("start", 0))
+    >>> net.W.shape, net.a.shape
+    (torch.Size([8, 50]), torch.Size([8]))
+    """
     W = std * torch.randn(width, dim, generator=generator, dtype=torch.float64)
     a = std * torch.randn(width, generator=generator, dtype=torch.float64)
     return TwoLayerNet(W, a, activation=activation)

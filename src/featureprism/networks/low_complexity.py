@@ -1,4 +1,6 @@
-"""Models that feature-purification compares with: thresholds on features, a cubic polynomial, tangent features."""
+"""Models that feature-purification compares with: thresholds on features, polynomials, tangent features."""
+
+import math
 
 import torch
 from jaxtyping import Float
@@ -39,6 +41,50 @@ class CubicNet(nn.Module):
         """f(x) for every point."""
         u = x @ self.M
         return u @ self.a + u**3 @ self.c
+
+
+class PolynomialKernel(nn.Module):
+    """f(x) = Σ_a c_a κ(⟨x, a⟩) over anchors a, κ(t) = ((1 + t)^r - (1 - t)^r)/2: the odd part of the polynomial kernel of degree r.
+
+    Trained is v in c = K^(-1/2) v, K = κ(anchors, anchors): coordinates in which the norm of v is that of f in the kernel's space, so
+    that descent is well conditioned. Directions of K below `CUT` of its first eigenvalue are left out. Corollary 5.7.
+    """
+
+    CUT = 1e-6
+    anchors: Tensor
+    root: Tensor
+
+    def __init__(self, anchors: Float[Tensor, "k d"], degree: int) -> None:
+        super().__init__()
+        if degree < 1 or degree % 2 == 0:
+            raise ValueError(f"An odd label needs an odd degree, got {degree}.")
+        self.degree = degree
+        gram, _ = self._kernel(anchors.double() @ anchors.double().T)
+        values, vectors = torch.linalg.eigh(gram)
+        kept = values > self.CUT * values[-1]
+        self.register_buffer("anchors", anchors.detach().clone())
+        self.register_buffer("root", (vectors[:, kept] / values[kept].sqrt()).to(anchors.dtype))
+        self.v = nn.Parameter(anchors.new_zeros(int(kept.sum())))
+
+    def _kernel(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """κ = Σ_j C(r, j) t^j over odd j, and κ', by Horner's rule in t²."""
+        square, odd = t * t, range(self.degree, 0, -2)
+        value = slope = torch.zeros_like(t)
+        for j in odd:
+            value = value * square + math.comb(self.degree, j)
+            slope = slope * square + j * math.comb(self.degree, j)
+        return value * t, slope
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """f(x) for every point."""
+        return self._kernel(x @ self.anchors.T)[0] @ (self.root @ self.v)
+
+    @torch.no_grad()
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """f(x) and ∇f(x) = Σ_a c_a κ'(⟨x, a⟩) a."""
+        c = self.root @ self.v
+        value, slope = self._kernel(x @ self.anchors.T)
+        return value @ c, (slope * c) @ self.anchors
 
 
 class TangentNet(nn.Module):

@@ -7,12 +7,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.geometry import LpBall
 from featureprism.networks.activations import ReLU
 from featureprism.networks.two_layer import TwoLayerNet
 
 ROOT_TWO_PI = math.sqrt(2 * math.pi)
 ERF_REACH = 6.0  # b/s up to which erf in double precision gives Φ(-b/s) to 7 digits
 HALF_REACH = 4.9  # b/s from which Φ(-b/s) < 5·10⁻⁷ is a rounding error in single precision
+ROUNDING = 1e-16  # what is smaller by this factor does not change a sum in double precision
+UPWARDS = 1 + 1e-6  # of norms in single precision
+CLOSED = 9.0  # σ_ρ below the bias: Φ(-9) = 10⁻¹⁹
 LEAST_POWER = -120.0  # a power of two above the denormal numbers of single precision
 
 
@@ -110,9 +114,14 @@ def gates(
     """f and Φ((u-b)/s) + Φ((-u-b)/s) from pre-activations, in few passes; u is overwritten, and `scratch` takes what is returned.
 
     Φ has the absolute error of the number type, while no neuron is less open than 2Φ(-b/s). Where that is small in double precision
-    the tail is computed apart, so that the gradient of a network that hardly fires still points somewhere; in single precision the
-    half with the sign of -u, below Φ(-b/s), is then left out.
+    the tail is computed apart, so that the gradient of a network that hardly fires still points somewhere. The half with the sign of
+    -u, below Φ(-b/s), is then left out: in single precision always, in double where all of them together are a rounding error.
     """
+    if smoothing > 0 and u.dtype == torch.float64 and bias > ERF_REACH * smoothing:
+        found = _upper_half(u, bias, smoothing)
+        closed = u.shape[1] * math.erfc(bias / smoothing / math.sqrt(2))
+        if not len(u) or float(found.open.sum(dim=1).min()) * ROUNDING > closed:
+            return found
     if smoothing == 0 or (u.dtype == torch.float64 and bias > ERF_REACH * smoothing):
         up, down = u - bias, -u - bias
         value = (smoothed_relu(up, smoothing) - smoothed_relu(down, smoothing)).sum(dim=1)
@@ -126,6 +135,14 @@ def gates(
     value, opened = _half(torch.add(start, u, alpha=slope, out=sign), *buffers)
     below, opened_below = _half(torch.add(start, u, alpha=-slope, out=u), *u.new_empty(2, *u.shape))
     return Gates(value.sub_(below).sum(dim=1).mul_(smoothing), opened.add_(opened_below))
+
+
+def _upper_half(u: Tensor, bias: float, smoothing: float) -> Gates:
+    """The gates without the half with the sign of -u, in double precision with the tail of Φ."""
+    t = u.abs().sub_(bias).div_(smoothing)
+    opened = torch.erfc(t * -math.sqrt(0.5)).mul_(0.5)
+    value = torch.square(t).mul_(-0.5).exp_().div_(ROOT_TWO_PI).addcmul_(t, opened).clamp_min_(0)
+    return Gates(value.mul_(torch.sign(u)).sum(dim=1).mul_(smoothing), opened)
 
 
 def _half(t: Tensor, ramp: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -161,6 +178,21 @@ def pure_net(
 ) -> SymmetricNet:
     """w_j = scale·sign(w*_j) M_j: one neuron per feature, nothing else. The soft classifier of Section 3 for w* = ±1."""
     return SymmetricNet(scale * (M * torch.sign(w)).T, bias, smoothing)
+
+
+@torch.no_grad()
+def reachable(net: SymmetricNet, x: Float[Tensor, "n d"], ball: LpBall) -> SymmetricNet:
+    """The neurons that can open within a ball around a point, |⟨w, x + δ⟩| ≤ ‖w‖(‖x‖ + eps): there the same function.
+
+    Exact without smoothing; with it, neurons at 9σ_ρ below the bias are left out, which are open by Φ(-9) = 10⁻¹⁹. A network none
+    of whose neurons fires at any of the points has nothing else, and stays as it is.
+    """
+    eps = float(torch.as_tensor(ball.eps).max()) * (1.0 if ball.p == 2 else math.sqrt(x.shape[1]))
+    W = net.W.detach().to(x.dtype)
+    reach = float(torch.linalg.vector_norm(x, dim=1).max()) + eps
+    open_ = torch.linalg.vector_norm(W, dim=1) * reach * UPWARDS >= net.bias - CLOSED * net.smoothing
+    fires = net.smoothing == 0 or bool(((x @ W.T).abs() >= net.bias).any())
+    return SymmetricNet(net.W.detach()[open_], net.bias, net.smoothing) if fires else net
 
 
 def unsmoothed(net: SymmetricNet) -> TwoLayerNet:

@@ -24,6 +24,12 @@ class TwoLayerNet(nn.Module):
 
     W (h, d), a (h,), b (h,) or None. A leading axis (s, h, d) makes a stack of s networks that share
     every matrix product; outputs are then (s, n), and net[i] is the i-th network.
+
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.TwoLayerNet(torch.eye(2), torch.tensor([1.0, -1.0]), activation=fp.ReLU())
+    >>> net(torch.tensor([[3.0, 1.0], [0.0, 2.0]])).tolist()
+    [2.0, -2.0]
     """
 
     W: Tensor

@@ -1,11 +1,13 @@
 """What drives each coefficient ⟨w_i, M_j⟩ of a symmetric network: the expectations in the growth lemmas of feature-purification."""
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseSample
-from featureprism.networks.symmetric import SymmetricNet, smoothed_step
+from featureprism.networks.symmetric import ROOT_TWO_PI, SymmetricNet, smoothed_step
 
 
 @torch.no_grad()
@@ -13,6 +15,27 @@ def growth(net: SymmetricNet, sample: SparseSample) -> Float[Tensor, "h D"]:
     """E[y 1{⟨w_i, x⟩ + ρ_i ≥ b} z_j] of every neuron and feature, ρ averaged. Source: Lemmas C.8 to C.10."""
     opened = smoothed_step(sample.x @ net.W.T.to(sample.x.dtype) - net.bias, net.smoothing)
     return opened.T @ (sample.y.unsqueeze(1) * sample.z) / len(sample.y)
+
+
+class NoiseGrowth(NamedTuple):
+    """E[y 1{⟨w_i, x⟩ + ρ_i ≥ b} ⟨ξ, M_j⟩], measured and by Stein's identity, σ_x²/d · ⟨w_i, M_j⟩ E[y φ((u_i - b)/s)/s]. Lemma C.11."""
+
+    measured: Float[Tensor, "h D"]
+    by_stein: Float[Tensor, "h D"]
+
+
+@torch.no_grad()
+def noise_growth(
+    net: SymmetricNet, sample: SparseSample, M: Float[Tensor, "d D"], noise: float
+) -> NoiseGrowth:
+    """What the noise of x adds to every coefficient; ξ Gaussian and M orthogonal."""
+    n, s = len(sample.y), net.smoothing
+    level = (sample.x @ net.W.T - net.bias) / s
+    xi = (sample.x - sample.z @ M.T) @ M
+    density = torch.exp(-(level**2) / 2) / (ROOT_TWO_PI * s)
+    measured = smoothed_step(level, 1.0).T @ (sample.y.unsqueeze(1) * xi) / n
+    by_stein = noise**2 / M.shape[0] * (sample.y @ density / n).unsqueeze(1) * (net.W @ M)
+    return NoiseGrowth(measured, by_stein)
 
 
 @torch.no_grad()

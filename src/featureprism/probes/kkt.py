@@ -8,6 +8,7 @@ eqs. (3), (4), (6), (7), which leave out the condition for v_j.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,6 +19,9 @@ from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.records import Row, check_points
 from featureprism.threads import one_thread
 
+ROUNDS = 12  # of the search for derivatives on kinks
+ENOUGH = 0.98  # it ends where a round leaves so much of the squared residual
+ROUNDING = 1e-9  # cosine with the residual below which a gradient does not point to it
 SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
 
 
@@ -28,11 +32,12 @@ class KKTAudit:
     `stationarity` and its parts w, b, v are ‖left - right side‖/‖θ‖ for all and each kind of parameter; `feasibility` is 1 - least
     margin before rescaling, `slackness` max_i λ_i |y_i N(x_i) - 1|/Σλ, `normalised_margin` min y N/‖θ‖²; `balance` is
     max_j |v_j² - ‖w_j‖² - b_j²|/max v_j² and `sum_gap` |Σλ/(‖θ‖²/2) - 1|, both 0 at a KKT point. `on_kink` counts the pairs (neuron,
-    point) with |⟨w_j, x_i⟩ + b_j| ≤ tolerance ‖(w_j, b_j)‖ ‖(x_i, 1)‖, where the Clarke derivative is free.
+    point) with |⟨w_j, x_i⟩ + b_j| ≤ tolerance ‖(w_j, b_j)‖ ‖(x_i, 1)‖, where the Clarke derivative is free; `on_kink_share` is what it
+    was found to be there, 0 elsewhere.
     """
 
     multipliers: Float[Tensor, " n"]
-    on_kink_share: Float[Tensor, " n"]
+    on_kink_share: Float[Tensor, "n h"]
     stationarity: float
     stationarity_w: float
     stationarity_b: float
@@ -72,9 +77,16 @@ def kkt_audit(
 ) -> KKTAudit:
     """Measure every KKT condition of a ReLU network (biases or not) on a data set.
 
-    Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); a point with neurons on their kinks has two
-    gradients, with these neurons off and on, and may mix them (one share for all its neurons, so the residual is an upper bound of
-    the least one). `multipliers` gives both parts instead (off, on), as `max_margin_network` returns them, for the rescaled network.
+    Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
+    derivative of its own there. `multipliers` gives them instead, for the rescaled network, as `max_margin_network` returns them: (off,
+    on), the parts of each point with all its kink neurons off and on.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
+    >>> net = fp.max_margin_network(data.x, data.y).net
+    >>> fp.kkt_audit(net, data.x, data.y).stationarity < 1e-6
+    True
     """
     check_points(x, y, at_least=1)
     if not isinstance(net.activation, ReLU) or net.W.ndim != 2:
@@ -89,8 +101,12 @@ def kkt_audit(
     margins = y * ((lifted @ w.T).clamp_min(0) @ v)
     least = _least_positive(margins)
     gradients = _Gradients(w / least**0.5, v / least**0.5, lifted, y, tolerance)
-    off, on = gradients.fit() if multipliers is None else multipliers
-    return _measured(gradients, off, on, margins, net.b is not None, tolerance)
+    if multipliers is None:
+        weights, shares = gradients.fit()
+    else:
+        off, on = multipliers
+        weights, shares = off + on, (on / (off + on).clamp_min(1e-300)).unsqueeze(1).expand_as(gradients.kink)
+    return _measured(gradients, weights, shares, margins, net.b is not None, tolerance)
 
 
 def _least_positive(margins: Float[Tensor, " n"]) -> float:
@@ -110,11 +126,16 @@ def _least_positive(margins: Float[Tensor, " n"]) -> float:
 
 
 def _measured(
-    gradients: "_Gradients", off: Tensor, on: Tensor, margins: Tensor, has_bias: bool, tolerance: float
+    gradients: "_Gradients",
+    weights: Tensor,
+    shares: Tensor,
+    margins: Tensor,
+    has_bias: bool,
+    tolerance: float,
 ) -> KKTAudit:
     """Every condition, from the rescaled network's gradients, the multipliers and the margins before rescaling."""
-    w, v, weights = gradients.w, gradients.v, off + on
-    residual_w, residual_v = gradients.residual(off, on)
+    w, v = gradients.w, gradients.v
+    residual_w, residual_v = gradients.residual(weights, shares)
     least, total = float(margins.min()), float(weights.sum())
     size = float((w**2).sum() + (v**2).sum())
     part_b = residual_w[:, -1] if has_bias else residual_w.new_zeros(1)
@@ -125,7 +146,7 @@ def _measured(
 
     return KKTAudit(
         multipliers=weights,
-        on_kink_share=torch.where(weights > 0, on / weights.clamp_min(1e-300), torch.zeros_like(on)),
+        on_kink_share=shares * gradients.kink,
         stationarity=relative(torch.cat([residual_w.flatten(), residual_v])),
         stationarity_w=relative(part_w),
         stationarity_b=relative(part_b),
@@ -149,8 +170,23 @@ def _lift(net: TwoLayerNet, x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([x, torch.ones_like(x[:, :1])], dim=1), torch.cat([net.W.detach().double(), bias], dim=1)
 
 
+class _Columns(NamedTuple):
+    """Gradients y_i ∇N(x_i) of points with some of their kink neurons on: which point, and which of its kink neurons."""
+
+    point: Int[Tensor, " m"]
+    on: Bool[Tensor, "m h"]
+
+    def joined(self, other: "_Columns") -> "_Columns":
+        """These and those."""
+        return _Columns(torch.cat([self.point, other.point]), torch.cat([self.on, other.on]))
+
+    def chosen(self, which: Tensor) -> "_Columns":
+        """Some of them."""
+        return _Columns(self.point[which], self.on[which])
+
+
 class _Gradients:
-    """The gradients y_i ∇N(x_i) of all points with their kink neurons off, and of those that have any with them on."""
+    """θ as a mixture of the gradients y_i ∇N(x_i), the derivatives of kink neurons being free in [0, 1]."""
 
     def __init__(self, w: Tensor, v: Tensor, lifted: Tensor, y: Tensor, tolerance: float) -> None:
         z = lifted @ w.T
@@ -160,47 +196,78 @@ class _Gradients:
         self.w, self.v, self.lifted, self.y = w, v, lifted, y
         self.response = z.clamp_min(0)
 
-    def residual(self, off: Tensor, on: Tensor) -> tuple[Tensor, Tensor]:
-        """θ - Σ_i λ_i y_i ∇N(x_i), as its (w, b) rows and its v entries."""
-        share = (off + on).unsqueeze(1) * self.above + on.unsqueeze(1) * self.kink
-        rows = self.w - self.v.unsqueeze(1) * ((self.y.unsqueeze(1) * share).T @ self.lifted)
-        return rows, self.v - self.response.T @ (self.y * (off + on))
+    def residual(self, weights: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
+        """θ - Σ_i λ_i y_i ∇N(x_i) with derivatives `shares` on kinks, as its (w, b) rows and its v entries."""
+        signed = (self.y * weights).unsqueeze(1)
+        rows = self.w - self.v.unsqueeze(1) * ((signed * (self.above + self.kink * shares)).T @ self.lifted)
+        return rows, self.v - self.response.T @ signed[:, 0]
 
     def fit(self) -> tuple[Tensor, Tensor]:
+        """The multipliers and derivatives of least residual, by column generation.
+
+        A point with r kink neurons has 2^r gradients, of which all mixtures are allowed. It begins with two, all of these neurons off
+        and all on; then, where a point has more kinks than one, the gradient that the residual points to most joins in, which is
+        found neuron by neuron. What no gradient can improve is the least residual; it stops where a round gains next to nothing.
+        """
+        every, mixed = torch.arange(len(self.y)), torch.nonzero(self.kink.any(dim=1))[:, 0]
+        columns = _Columns(every, torch.zeros_like(self.kink)).joined(_Columns(mixed, self.kink[mixed]))
+        weights = self._solve(columns)
+        best = self._merged(columns, weights)
+        for _ in range(ROUNDS if bool((self.kink.sum(dim=1) > 1).any()) else 0):
+            residual = self.residual(*best)
+            more = self._steepest(residual)
+            if len(more.point) == 0:
+                break
+            columns = columns.chosen(weights > 0).joined(more)
+            weights = self._solve(columns)
+            following = self._merged(columns, weights)
+            before, after = _size(residual), _size(self.residual(*following))
+            best = following if after < before else best
+            if after > ENOUGH * before:
+                break
+        return best
+
+    def _steepest(self, residual: tuple[Tensor, Tensor]) -> _Columns:
+        """For each point the gradient with the largest product with the residual, where that is positive."""
+        rows, votes = residual
+        gain = self.y.unsqueeze(1) * self.v * (self.lifted @ rows.T)  # (n, h)
+        on = self.kink & (gain > 0)
+        product = (gain * (self.above + on)).sum(dim=1) + self.y * (self.response @ votes)
+        squares = (self.lifted**2).sum(dim=1) * ((self.above + on) @ self.v**2) + (self.response**2).sum(
+            dim=1
+        )
+        found = torch.nonzero(product > ROUNDING * (squares * _size(residual)).sqrt())[:, 0]
+        return _Columns(found, on[found])
+
+    def _solve(self, columns: _Columns) -> Tensor:
         """Non-negative least squares through the Gram matrix, then refined on its support against the true residual."""
         from scipy.optimize import nnls  # takes half a second
 
-        mixed = self.kink.any(dim=1)
-        index = torch.cat([torch.arange(len(self.y)), torch.nonzero(mixed)[:, 0]])
-        pattern = torch.cat([self.above, (self.above + self.kink)[mixed]])
-        points, signs, response = self.lifted[index], self.y[index].unsqueeze(1), self.response[index]
-        slopes = signs * self.v * pattern
-        gram = (slopes @ slopes.T) * (points @ points.T) + (signs * response) @ (signs * response).T
-        products = ((slopes @ self.w) * points).sum(dim=1) + (signs * response) @ self.v
+        points, signs = self.lifted[columns.point], self.y[columns.point].unsqueeze(1)
+        response = signs * self.response[columns.point]
+        slopes = signs * self.v * (self.above[columns.point] + columns.on)
+        gram = (slopes @ slopes.T) * (points @ points.T) + response @ response.T
+        products = ((slopes @ self.w) * points).sum(dim=1) + response @ self.v
         values, vectors = torch.linalg.eigh(gram)
         root = values.clamp_min(values[-1] * 1e-14).sqrt()
-        weights = torch.from_numpy(
-            nnls((vectors * root).T.numpy(), (vectors.T @ products / root).numpy(), maxiter=50 * len(index))[
-                0
-            ]
-        )
+        target = (vectors.T @ products / root).numpy()
+        weights = torch.from_numpy(nnls((vectors * root).T.numpy(), target, maxiter=50 * len(points))[0])
         active = torch.nonzero(weights > 0)[:, 0]
         inverse = torch.linalg.pinv(gram[active][:, active], rtol=1e-13, hermitian=True)
-        best = self._split(weights, index)
         for _ in range(3):
-            rows, votes = self.residual(*best)
-            slope = ((slopes[active] @ rows) * points[active]).sum(dim=1) + (signs * response)[active] @ votes
-            weights[active] = (weights[active] + inverse @ slope).clamp_min(0)
-            following = self._split(weights, index)
-            if _size(self.residual(*following)) >= _size((rows, votes)):
+            rows, votes = self.residual(*self._merged(columns, weights))
+            slope = ((slopes[active] @ rows) * points[active]).sum(dim=1) + response[active] @ votes
+            following = weights.index_copy(0, active, (weights[active] + inverse @ slope).clamp_min(0))
+            if _size(self.residual(*self._merged(columns, following))) >= _size((rows, votes)):
                 break
-            best = following
-        return best
+            weights = following
+        return weights
 
-    def _split(self, weights: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        off, on = weights[: len(self.y)].clone(), torch.zeros_like(self.y)
-        on[index[len(self.y) :]] = weights[len(self.y) :]
-        return off, on
+    def _merged(self, columns: _Columns, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Multiplier of each point, and the derivatives of its kink neurons."""
+        total = torch.zeros_like(self.y).index_add(0, columns.point, weights)
+        on = torch.zeros_like(self.above).index_add(0, columns.point, weights.unsqueeze(1) * columns.on)
+        return total, on / total.clamp_min(1e-300).unsqueeze(1)
 
 
 def _size(residual: tuple[Tensor, Tensor]) -> float:
@@ -239,8 +306,8 @@ def cluster_sums(
 
 @torch.no_grad()
 def neuron_activity(net: TwoLayerNet, x: Float[Tensor, "n d"], audit: KKTAudit) -> Float[Tensor, "n h"]:
-    """φ'_ij: 1 above the kink, 0 below, on it the share that the audit found."""
+    """φ'_ij: 1 above the kink, 0 below, on it what the audit found."""
     lifted, w = _lift(net, x)
     z = lifted @ w.T
     room = audit.tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
-    return torch.where(z.abs() <= room, audit.on_kink_share.unsqueeze(1), (z > 0).to(z.dtype))
+    return torch.where(z.abs() <= room, audit.on_kink_share, (z > 0).to(z.dtype))

@@ -101,7 +101,7 @@ def phase_cosine(rows: Rows) -> Figure:
     size = rows[0]
     predicted = partial(critical_power, positive=size["positive"], negative=size["negative"])
     draw = phase_diagram("cosine", "p", "share", boundary=lambda _rows: predicted, label="predicted power")
-    return draw(rows.having(smallest=1.0))
+    return draw(rows.having(smallest=1.0, shortest=1.0))
 
 
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {

@@ -55,6 +55,18 @@ def certified(rows: Rows) -> Figure:
     return _by_stage(rows, keys)
 
 
+def inside(rows: Rows) -> Figure:
+    """Accuracies and purity of every stage in the sizes that the premises of clean and of robust training allow."""
+    figure, axes = panels(2, width=5.0)
+    keys = {"clean": "accuracy", "worst": "robust accuracy at τ", "purity": "purity"}
+    for axis, regime in zip(axes, ("clean", "robust"), strict=True):
+        part = rows.of("network", regime=regime)
+        values = {text: [mean(part.having(stage=s), key) for s in STAGES] for key, text in keys.items()}
+        bars(axis, list(STAGES.values()), values, "share")
+        axis.set(title=f"premises of {regime} training")
+    return figure
+
+
 def variants(rows: Rows) -> Figure:
     """Purity before and after adversarial training in every variant."""
     names = rows.of("network").distinct("name")
@@ -88,6 +100,7 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/linearisation": linearisation,
     "feature-purification/mechanisms": mechanisms,
     "feature-purification/certified": certified,
+    "feature-purification/inside": inside,
     "feature-purification/variants": variants,
     "feature-purification/lower-bounds": lower_bounds,
     "feature-purification/real-codes": real_codes,

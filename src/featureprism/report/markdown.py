@@ -52,7 +52,8 @@ def _provenance(abouts: list[Row]) -> str:
 
 
 def _item(about: Row, claims: list[Row]) -> str:
-    cost = f"{about['seconds']:.0f} s on one core, at most {about['memory_mb']:.0f} MB"
+    memory = f", at most {about['memory_mb']:.0f} MB" if "memory_mb" in about else ""  # not in runs of 0.6
+    cost = f"{about['seconds']:.0f} s on one core{memory}"
     lines = [f"### {about['id']}\n", f"{about['title']}. {about['source']}. {cost}.\n"]
     for name, part in words.in_sections(claims).items():
         lines += [

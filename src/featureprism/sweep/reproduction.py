@@ -4,9 +4,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
 
+from featureprism import __version__
 from featureprism.context import Context
 from featureprism.experiment import Experiment, Rows, Verdict, fields_of
 from featureprism.files import as_json, prepare_folder, write_whole
@@ -142,7 +142,7 @@ def attack_facts(rows: Rows) -> Row | None:
 
 def provenance() -> Row:
     """The code and the versions that results come from."""
-    return {"featureprism": version("featureprism"), "commit": _commit(), "versions": versions()}
+    return {"featureprism": __version__, "commit": _commit(), "versions": versions()}
 
 
 @lru_cache(maxsize=1)

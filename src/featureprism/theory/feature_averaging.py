@@ -319,6 +319,14 @@ def margin_spread(growth: float, num_own: int, dim: int) -> float:
     return growth * math.sqrt(num_own / dim)
 
 
+def extreme_ratio(margin: float, growth: float, s: Setting) -> float:
+    """The largest ratio of loss derivatives of n training points if margins are q + λ√(|J|/d) g, g normal: at g = ±Φ⁻¹(1 - 1/(2n))."""
+    far = float(torch.special.ndtri(torch.tensor(1 - 0.5 / s.points, dtype=torch.float64)))
+    step = far * margin_spread(growth, s.positive, s.dim)
+    low, high = (torch.sigmoid(torch.tensor(-margin + side * step)) for side in (-1, 1))
+    return float(high / low)
+
+
 def opposite_share(num_own: int, num_clusters: int, num_points: int, dim: int, num_labels: int = 2) -> float:
     """o = |λ of an opposite cluster| ÷ λ, the solution of (labels - 1) o = Φ(-o/s) with s² = |J|(1 + k/n)/d.
 

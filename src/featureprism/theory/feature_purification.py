@@ -170,12 +170,13 @@ def _standard_errors(z: Tensor) -> float:
 
 def sparsity_premises(s: Setting) -> list[Premise]:
     """The ranges of k = d^e in the theorems, as conditions on e."""
-    e, c0 = s.k_exponent, max(s.c0, 0.0)
+    e, c0, log = s.k_exponent, max(s.c0, 0.0), math.log(s.dim)
+    robust = (1 - 2 * c0 - math.log(log) / log) / 2.5
     parts = [
         ("section-2", "for sparse coding", "<=", 0.499, "Section 2"),
         ("theorem-c-2", "for feature learning", "<", (1 - c0) / 2, "Theorem C.2"),
         ("theorem-e-1", "for non-robustness", ">", (1 - c0) / 3, "Theorem E.1"),
-        ("theorem-f-1", "for robustness (k^2.5 < d^(1-2c0))", "<", (1 - 2 * c0) / 2.5, "Theorem F.1"),
+        ("theorem-f-1", "for robustness (k^2.5 < d^(1-2c0)/ln d)", "<", robust, "Theorem F.1"),
         ("corollary-f-3", "for the gap of both", "<=", 0.3999, "Corollary F.3"),
     ]
     return [
@@ -185,10 +186,14 @@ def sparsity_premises(s: Setting) -> list[Premise]:
 
 
 def clean_premises(s: Setting, time: float) -> list[Premise]:
-    """Theorem 5.1: m > d, λ between 1/d and ln d/d, σ_x = O(1), Σ step sizes of at least d^1.01."""
+    """Theorem 5.1: m > d, λ between 1/d and ln d/d, σ_x = O(1), Σ step sizes of at least d^1.01.
+
+    Printed is λ = ln ln ln d/d, "tightened to a constant" over d by a remark; the proofs use λ ≥ 1/d (Lemma C.21, Phase II), which the
+    printed one reaches at d = exp(exp(e)) = 3.8 million.
+    """
     return [
         Premise("theorem-5-1.width", "c0 of m = d^(1+c0)", s.c0, ">", 0.0, "Theorem 5.1"),
-        Premise("theorem-5-1.least-penalty", "λ d, from below", s.penalty, ">=", 1.0, "Section 4"),
+        Premise("theorem-5-1.least-penalty", "λ d, from below", s.penalty, ">=", 1.0, "Lemma C.21"),
         Premise(
             "theorem-5-1.largest-penalty", "λ d, from above", s.penalty, "<=", math.log(s.dim), "Section 4"
         ),

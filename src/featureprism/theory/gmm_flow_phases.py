@@ -13,7 +13,10 @@ from torch import Tensor
 
 from featureprism.theory.gmm_flow import Setting, nominal_alignment_field
 
-STEPS = 1000  # of the fourth-order integration of the nominal equations; 1e-8 over the times in use
+STEP, STEPS = (
+    0.0125,
+    1000,
+)  # of the fourth-order integration of the nominal equations, and how many at most; error below 1e-5
 
 
 class Nominal(NamedTuple):
@@ -32,7 +35,8 @@ def nominal_alignment(
     t_end: float,
 ) -> Nominal:
     """The nominal equation of (13) with all clusters, and ρ' = s Σ_l y_l [c_l]₊^p, by Runge-Kutta of order 4."""
-    step = t_end / STEPS
+    steps = min(STEPS, math.ceil(t_end / STEP))
+    step = t_end / steps
 
     def field(state: Tensor) -> Tensor:
         now = state[:, :-1]
@@ -41,14 +45,14 @@ def nominal_alignment(
 
     state = torch.cat([c, torch.zeros_like(c[:, :1])], dim=1)
     states = [state]
-    for _ in range(STEPS):
+    for _ in range(steps):
         k1 = field(state)
         k2 = field(state + step / 2 * k1)
         k3 = field(state + step / 2 * k2)
         state = state + step / 6 * (k1 + 2 * k2 + 2 * k3 + field(state + step * k3))
         states.append(state)
     every = torch.stack(states)
-    return Nominal(torch.arange(STEPS + 1).double() * step, every[..., :-1], every[..., -1])
+    return Nominal(torch.arange(steps + 1).double() * step, every[..., :-1], every[..., -1])
 
 
 def aligning_time(start: float, end: float, p: float) -> float:
@@ -96,9 +100,9 @@ def travel_time_10(rate: float, end: float) -> float:
     return math.log(1 / (1 - end)) / rate
 
 
-def travel_time_15(start: float, end: float, gap: float) -> float:
-    """Lemma 15: from z' ≥ (1-z-Δ)z, T ≤ 2(ln 1/(1-z₁-Δ) + ln 1/z₀), for Δ < ¼ and z₀ ≤ ¼."""
-    return 2 * (math.log(1 / (1 - end - gap)) + math.log(1 / start))
+def travel_time_15(log_start: float, end: float, gap: float) -> float:
+    """Lemma 15: from z' ≥ (1-z-Δ)z, T ≤ 2(ln 1/(1-z₁-Δ) + ln 1/z₀), for Δ < ¼ and z₀ ≤ ¼; takes ln z₀, which may be -1000."""
+    return 2 * (math.log(1 / (1 - end - gap)) - log_start)
 
 
 def second_leg(alpha: float, p: float) -> tuple[float, float]:
@@ -169,6 +173,17 @@ def critical_power(cosine: float, positive: int, negative: int) -> float:
 def best_radius(cosine: float) -> float:
     """Half the way between two unit centres with this cosine, √((1-ρ)/2)."""
     return math.sqrt((1 - cosine) / 2)
+
+
+def unequal_radius(norms: Float[Tensor, " k"], labels: Float[Tensor, " k"]) -> Float[Tensor, " k"]:
+    """From orthogonal centres of norms r to the border that the flow learns, r r'/√(r²+r'²), the least over the other class.
+
+    A cluster is fitted when S r^p = 1, so f = Σ ±(⟨x, μ_k⟩/r_k²)^p and the border between two centres is ⟨x, μ⟩/r² = ⟨x, μ'⟩/r'²: the
+    line through the origin and (r, r') in their plane. The best border is half the way, √(r²+r'²)/2; both agree for equal norms only.
+    A centre with smaller norm is learned later, growing with rate r^p. Not in the paper, whose centres are orthonormal.
+    """
+    pairs = norms.unsqueeze(1) * norms / (norms.unsqueeze(1) ** 2 + norms**2).sqrt()
+    return pairs.masked_fill(labels.unsqueeze(1) == labels, math.inf).min(dim=1).values
 
 
 def averaged_radius(cosine: float, positive: int) -> float:

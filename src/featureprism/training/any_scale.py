@@ -53,6 +53,19 @@ def balanced_flow(
 
     p ≥ 2: adaptive order 8 with local error below `rtol` (default 1e-7); p < 2: fixed steps halved until the final
     directions and log-norms move by less than `rtol` (default 1e-3). Runs in float64 in the span of the data; recording interpolates.
+
+    >>> from math import log
+    >>> import featureprism as fp
+    >>> from featureprism.networks import balanced, gaussian_shape
+    >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
+    >>> signs = clusters.labels.repeat(3)
+    >>> shape = gaussian_shape(6, 50, generator=fp.generator_for("shape", 0))
+    >>> start = balanced(shape, signs, log(1e-80))  # far below what a float32 weight can hold
+    >>> loss = fp.Loss("square", "per-cluster", num_clusters=2)
+    >>> run = fp.balanced_flow(start, data.x, data.y, p=3.0, loss=loss, t_end=1.0)
+    >>> run.ended.name
+    'TIME_REACHED'
     """
     check_points(x, y)
     if not t_end > 0:

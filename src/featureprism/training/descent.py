@@ -33,6 +33,14 @@ def gradient_descent(
 
     A stack of networks shares every matrix product. Times are step counts; step 0 is the start, and the last step (of a
     diverging run the last finite one) is always recorded. Runs in the precision of the network.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
+    >>> net = fp.gaussian_start(10, 50, 0.01, fp.ReLU(), generator=fp.generator_for("start", 0))
+    >>> run = fp.gradient_descent(net, data.x, data.y, loss=fp.Loss("square", "mean"), step_size=0.5, steps=100)
+    >>> bool((run.last(data.x) * data.y > 0).all())
+    True
     """
     check_points(x, y)
     if steps < 0 or not step_size > 0:

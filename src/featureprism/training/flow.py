@@ -113,6 +113,14 @@ def gradient_flow(
     p < 2), where φ'(0) = 0: Runge-Kutta steps from `step_size` halved until the final parameters move by less than
     `rtol` (default 1e-3) in norm; the trajectory's `error` says by how much. Recording interpolates, so it does
     not change the run.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 5, generator=fp.generator_for("train", 0))
+    >>> net = fp.gaussian_start(4, 50, 0.1, fp.PolynomialReLU(3), generator=fp.generator_for("start", 0))
+    >>> run = fp.gradient_flow(net, data.x, data.y, loss=fp.Loss("square", "mean"), t_end=2.0)
+    >>> run.times, run.ended.name
+    ([2.0], 'TIME_REACHED')
     """
     check_points(x, y)
     if not t_end > 0:

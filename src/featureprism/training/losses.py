@@ -26,6 +26,12 @@ class Loss:
     """L = scale · Σ_i ℓ(y_i, f(x_i)); per-cluster needs `num_clusters`.
 
     square: ½(y - f)²; exponential: e^(-yf); logistic: ln(1 + e^(-yf)).
+
+    >>> import featureprism as fp
+    >>> fp.Loss("logistic", "sum").kind
+    'logistic'
+    >>> fp.Loss("square", "per-cluster", num_clusters=4).num_clusters
+    4
     """
 
     kind: str = "square"

@@ -56,6 +56,13 @@ def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMa
     ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear constraints, each a non-negative least squares in 2n
     columns (Lawson & Hanson, ch. 23), reweighted until both norms settle. Raises NotSeparableError with the points whose constraints
     contradict each other (Farkas) when there is no such network. That the flow ends here is an observation, not a theorem.
+
+    >>> import featureprism as fp
+    >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
+    >>> net = fp.max_margin_network(data.x, data.y).net
+    >>> round((net(data.x.double()) * data.y).min().item(), 6)
+    1.0
     """
     check_points(x, y)
     x, y = x.double(), y.double()

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseCoding, sample_sparse
-from featureprism.networks.symmetric import Gates, SymmetricNet, gates
+from featureprism.networks.symmetric import Gates, SymmetricNet, gates, smoothed_step
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
 
@@ -21,12 +21,17 @@ Perturb = Callable[
 ]  # points to train on; the float scales the radius
 
 
+LEAST_BIAS = 1e-6  # a trained bias stays positive
+TOGETHER = 2**20  # numbers of new samples that are drawn at a time
+
+
 @dataclass(frozen=True)
 class Phase:
     """A stretch of training with one rule for step, bias, smoothing and adversary.
 
     The step is min(step_size, step_per_bias·b): with a small start, time must run slowly while the bias is small. The bias grows by
-    step·bias_growth up to bias_cap (Algorithm 2 has no growth), σ_ρ = smoothing·b. With `perturb` the step is taken at the perturbed
+    step·bias_growth up to bias_cap (Algorithm 2 has no growth), σ_ρ = smoothing·b. With `bias_descent` the bias is trained as well,
+    by step·bias_descent times the mean over neurons of -∂Loss/∂b_i (footnote 8). With `perturb` the step is taken at the perturbed
     points (Algorithm 2), their radius scaled linearly from ramp[0] to ramp[1].
     """
 
@@ -36,14 +41,15 @@ class Phase:
     step_per_bias: float = math.inf
     bias_growth: float = 0.0
     bias_cap: float = math.inf
+    bias_descent: float = 0.0
     perturb: Perturb | None = None
     ramp: tuple[float, float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
         if self.steps < 0 or not self.step_size > 0 or not self.step_per_bias > 0:
             raise ValueError(f"Need steps ≥ 0 and a positive step, got {self.steps} and {self.step_size}.")
-        if self.smoothing < 0 or self.bias_growth < 0:
-            raise ValueError("Smoothing and bias growth must be at least 0.")
+        if min(self.smoothing, self.bias_growth, self.bias_descent) < 0:
+            raise ValueError("Smoothing, bias growth and bias descent must be at least 0.")
 
     def step_at(self, bias: float) -> float:
         """η = min(step_size, step_per_bias·b)."""
@@ -69,11 +75,15 @@ def from_pool(
 
 
 def fresh(coding: SparseCoding, batch: int, *, generator: torch.Generator) -> Draw:
-    """New samples for every step: descent on the population loss."""
+    """New samples for every step: descent on the population loss. Small batches are drawn several at a time."""
+    together = max(1, TOGETHER // (batch * coding.M.shape[0]))
+    waiting: list[Batch] = []
 
     def draw() -> Batch:
-        found = sample_sparse(coding, batch, generator=generator)
-        return found.x, found.y
+        if not waiting:
+            found = sample_sparse(coding, together * batch, generator=generator)
+            waiting.extend(zip(found.x.split(batch), found.y.split(batch), strict=True))
+        return waiting.pop()
 
     return draw
 
@@ -128,6 +138,15 @@ def symmetric_step(
     return f
 
 
+@torch.no_grad()
+def mean_bias_pull(net: SymmetricNet, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> float:
+    """Mean over neurons of -∂Loss/∂b_i = -E[y ℓ' (Φ((u_i - b)/s) - Φ((-u_i - b)/s))]: positive where a larger bias lowers the loss."""
+    u, b, s = x @ net.W.T, net.bias, net.smoothing
+    up, down = smoothed_step(u - b, s), smoothed_step(-u - b, s)
+    pull = torch.sigmoid(-y * net(x)) * y / len(y)
+    return -float((pull @ (up - down)).mean())
+
+
 def noisy_gates(u: Float[Tensor, "n h"], bias: float, smoothing: float, generator: torch.Generator) -> Gates:
     """The gates for one draw of ρ, the same in both halves; both can be open at once."""
     rho = smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - bias
@@ -167,6 +186,7 @@ def train_symmetric(
             if scratch is None or scratch.shape[1] != len(x):
                 scratch = x.new_empty(4, len(x), now.width)
             rate = phase.step_at(now.bias)
+            pull = mean_bias_pull(now, x, y) if phase.bias_descent else 0.0
             symmetric_step(
                 now.W.data,
                 x,
@@ -180,6 +200,7 @@ def train_symmetric(
             )
             if now.bias < phase.bias_cap:
                 now.bias = min(phase.bias_cap, now.bias + rate * phase.bias_growth)
+            now.bias = max(LEAST_BIAS, now.bias + rate * phase.bias_descent * pull)
             now.smoothing = phase.smoothing * now.bias
             step += 1
             progress(step / total)

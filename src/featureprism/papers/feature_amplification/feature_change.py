@@ -71,7 +71,7 @@ CLAIMS = (
         "Proposition 3.2, sharp",
         "features change by √(2d)(α+1/4)(1-2η)/16 ÷ ω√(md), and a little for neurons thrown across: mean change ÷ law, mean over runs",
         lambda rows: rows.of("change").mean("over_law"),
-        between(0.92, 1.08),
+        between(0.93, 1.07),
         speaker="ours",
         premises=under("assumption"),
     ),

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
-from math import log, sqrt
+from math import ceil, log, sqrt
 from typing import Any
 
 from featureprism.context import Context
@@ -38,20 +38,24 @@ from featureprism.papers.feature_amplification.setting import (
 from featureprism.probes.amplification import count_by_noise, leaning_neurons
 from featureprism.records import Row, Trajectory
 from featureprism.theory import amplification_laws as laws
+from featureprism.theory import feature_amplification as theory
 
 C0 = lemmas.C0
+EXCESS = "excess"  # the family in which part 2 of the theorem says something with its own C: n far above what (A4) asks for
 LONGER_C, LONGER = 64.0, {"dim": 5800, "points": 640, "width": 800}  # inside (A1)-(A7) too; T = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run(Setting):
-    """`family` says what varies: the dimension, the law of the clusters or the constant C."""
+    """`family` says what varies: the dimension, the law of the clusters, the constant C or, for part 2 alone, the number of points."""
 
     family: str
 
 
 def measure(s: Run, seed: int, context: Context) -> list[Row]:
     """The conclusions of Theorem 3.1 and of Lemmas 4.2-4.11 and A.1 along the T steps of the theorem."""
+    if s.family == EXCESS:
+        return _excess(s, seed)
     data = problem(s, seed)
     run = trained(s, data.train, seed, tuple(range(s.steps)))
     net = start(s, seed)
@@ -82,6 +86,21 @@ def _conclusions(s: Run, run: Trajectory, data: Problem) -> Row:
         "excess": excess / sqrt(log(1 / s.delta) / s.points),
         "clean_error": clean_error(run.last, data.test),
     }
+
+
+def _excess(s: Run, seed: int) -> list[Row]:
+    """Part 2 with the C of the assumptions: what it allows, what the explicit end of the proof allows, and the error."""
+    data = problem(s, seed)
+    error = test_error(trained(s, data.train, seed).last, data.test)
+    allowed = s.constant * sqrt(log(1 / s.delta) / s.points)
+    row = {
+        "kind": EXCESS,
+        "error": error,
+        "allowed": allowed,
+        "over_allowed": (error - s.noise_rate) / allowed,
+        "proof": theory.generalisation_bound(s, float(data.train.flipped.double().mean())),
+    }
+    return [row, *(premise.as_row() for premise in theory.assumptions(s, s.constant))]
 
 
 def _over_steps(steps: list[Row]) -> Row:
@@ -131,7 +150,22 @@ def _margins_passed(rows: Rows) -> str:
 def _excess_allowed(rows: Rows) -> str:
     sizes = [row["constant"] * sqrt(log(1 / row["delta"]) / row["points"]) for row in rows.of("summary")]
     return (
-        f"C itself in place of 1 allows an excess of {min(sizes):.2f} and more, which every classifier keeps"
+        f"C itself in place of 1 allows an excess of {min(sizes):.2f} and more at these n, which every classifier keeps;"
+        " excess-error-c has more points"
+    )
+
+
+def _proof_allows(rows: Rows) -> str:
+    found = rows.of(EXCESS)
+    told = [
+        f"{part.column('error').max():.3f} where η + C√(ln(1/δ)/n) = {part.column('noise_rate')[0]:.3f} +"
+        f" {part.column('allowed')[0]:.3f} (C = {constant:g})"
+        for constant, part in found.groups("constant").items()
+    ]
+    needed = (8 / theory.NO_CHANGE) ** 2  # 4/(γ√n) ≤ ½
+    return (
+        f"largest error {', '.join(told)}; the end of the proof, |N|/n + 4/(γ√n) + …, is {found.column('proof').min():.0f} here"
+        f" and says something from n = {needed:.0e} on"
     )
 
 
@@ -156,6 +190,16 @@ CLAIMS = (
         "excess",
         at_most(1.0),
         note=_excess_allowed,
+    ),
+    Claim(
+        "excess-error-c",
+        "Theorem 3.1 (2)",
+        "the same with the C of the assumptions, n so large that it is below chance: excess ÷ C√(ln(1/δ)/n), largest over C",
+        lambda rows: rows.of(EXCESS).largest("over_allowed"),
+        at_most(1.0),
+        premises=under("assumption", family=EXCESS),
+        over="every seed",
+        note=_proof_allows,
     ),
     _theorem(
         "clean-error",
@@ -264,7 +308,15 @@ def _settings(scale: str) -> list[Run]:
         *(Run.on_edge(C, dim=dim, family="dimension", **sizes) for dim in dims),
         *(Run.on_edge(C, dim=dims[0], law=law, family="law", **sizes) for law in OTHER_LAWS),
         Run.on_edge(LONGER_C, constant=LONGER_C, family="constant", **LONGER),
+        *(_many_points(constant) for constant in (9.0, C)),
     ]
+
+
+def _many_points(constant: float, points: int = 12_288) -> Run:
+    """As many points as make C√(ln(1/δ)/n) 0.14 for C = 9 and 0.25 for C = 16, and as many dimensions as (A1) then asks for."""
+    dim = ceil(constant * log(points / Run.delta) ** 2)
+    sizes = {"dim": dim, "points": points, "width": 60, "test_points": 4000}
+    return Run.on_edge(constant, constant=constant, family=EXCESS, **sizes)
 
 
 THEOREM_3_1 = Experiment(

@@ -71,12 +71,20 @@ def two_class_quantities(net: TwoLayerNet, parts: Decomposition, data: Dataset, 
 
 
 def k_class_quantities(logits: Tensor, parts: Decomposition, data: Dataset, group: int) -> Row:
-    """Own logits and λ, and the largest logit of another class on a training point (Lemma C.17 wants at most ε)."""
+    """Own logits and λ, the largest logit of another class (Lemma C.17 wants at most ε), and the ratio of derivatives of Lemma C.18.
+
+    The ratio is of the points with the least and the largest own logit, beside (k-1+e^q)/(k-1+e^q').
+    """
     own = torch.nn.functional.one_hot(data.cluster, logits.shape[1]).bool()
     feature = parts.features.unflatten(0, (-1, group)).mean(dim=1).diagonal()
+    q, others = logits[own], logits.shape[1] - 1
+    slopes = 1 - logits.softmax(dim=1)[own]
+    high, low = int(q.argmax()), int(q.argmin())
     return {
         "k_class_margin": float(logits[own].mean()),
         "k_class_lambda": float(feature.mean()),
+        "k_class_ratio": float(slopes[low] / slopes[high]),
+        "k_class_ratio_law": float((others + q[high].exp()) / (others + q[low].exp())),
         "largest_other_logit": float(logits[~own].max()),
         "mean_other_logit": float(logits[~own].mean()),
     }
@@ -158,6 +166,15 @@ CLAIMS = (
         between(0.97, 1.03),
     ),
     ours(
+        "k-class-ratio",
+        "Lemma C.18, sharp",
+        "derivatives of two points have the ratio (k-1+e^q)/(k-1+e^q') of the middle of its proof, other logits being near 0: at the"
+        " least and the largest own logit ÷ that",
+        _ratio("k_class_ratio", "k_class_ratio_law"),
+        between(0.9, 1.1),
+        note=lambda rows: f"the ratio itself is {summary('k_class_ratio')(rows).mean():.2f}: not 1 + o(1)",
+    ),
+    ours(
         "other-logits",
         "Lemma C.17, sharp",
         "logits of other classes stay small on training points: the largest ÷ the mean own logit",
@@ -176,6 +193,7 @@ APPENDIX = Experiment(
         "Every quantity that Lemmas B.7 and B.10 to B.24 bound, measured after training and set beside its printed bound; most"
         " bounds are"
         " multiples of ε = max{2 ln(n/k)/(√(n/k) - ln(n/k)), k²Δ/d, k²/n}, which is 58 at this size. Beside them the laws that the"
-        " quantities follow, with two labels and with k."
+        " quantities follow, with two labels and with k. Lemma C.6, Corollary C.8 and Lemma C.18 with its ε are identities:"
+        " tests of the code."
     ),
 )

@@ -14,6 +14,7 @@ from featureprism.papers.feature_purification.deep_features import (
 from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
 from featureprism.papers.feature_purification.mechanisms import MECHANISMS
@@ -38,6 +39,7 @@ PAPER = Paper(
     str(__doc__),
     (
         PURIFICATION,
+        INSIDE,
         SCALING,
         BIAS_SCHEDULE,
         LINEAR_SHORTCUT,

@@ -2,15 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
 from featureprism.certificates.at_radius import proven_at
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, above, at_least, at_most, under
-from featureprism.geometry import LpBall, row_norms
-from featureprism.networks import SymmetricNet
-from featureprism.networks.symmetric import unsmoothed
+from featureprism.geometry import LpBall
+from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification.regime import (
     PURIFIED,
     Regime,
@@ -27,14 +23,13 @@ from featureprism.papers.feature_purification.setting import FAMILY
 from featureprism.records import Row
 
 STAGES = ("clean", "adversarial", "pure")
-ROUNDING = 1 + 1e-9  # of norms, upwards
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certified(Regime):
     """How many points are proven, and with how many cells each."""
 
-    points: int = 240
+    points: int = 160
     max_cells: int = 24
 
 
@@ -51,18 +46,11 @@ def measure(s: Certified, seed: int, context: Context) -> list[Row]:
         shares = {"clean": accuracy(plain, x, y), "attacked": accuracy(plain, x + delta, y)}
         row: Row = {"kind": "network", "stage": stage, "same_sign": same, **shares}
         if stage == "adversarial":
-            within = unsmoothed(reachable(plain, x, s.radius))
+            within = unsmoothed(reachable(plain, x, LpBall(2, s.radius)))
             row["certified"] = proven_at(within, x, y, s.radius, delta, max_cells=s.max_cells).certified
         rows.append(row)
         context.progress(len(rows) / len(STAGES))
     return rows + premise_rows(s, seed)
-
-
-def reachable(net: SymmetricNet, x: Tensor, eps: float) -> SymmetricNet:
-    """The neurons that can open within eps of a point, |⟨w, x + δ⟩| ≤ ‖w‖(‖x‖ + eps): the same function there."""
-    reach = float(torch.linalg.vector_norm(x, dim=1).max()) + eps
-    W = net.W.detach()
-    return SymmetricNet(W[row_norms(W) * reach * ROUNDING >= net.bias], net.bias, net.smoothing)
 
 
 def _of(stage: str, key: str):

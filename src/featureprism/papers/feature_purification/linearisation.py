@@ -14,6 +14,7 @@ from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.regime import (
     PURIFIED,
     Regime,
+    coding,
     in_double,
     premise_rows,
     trained,
@@ -59,6 +60,7 @@ def measure(s: Linearisation, seed: int, context: Context) -> list[Row]:
             size = {"norm": "l2" if p == 2 else "linf", "tau": share * unit * shrink}
             rows.append({"kind": "gap", **size, "gap": mean, "drawn": float(drawn.mean())})
     rows += _at_training_radius(s, net, x, y)
+    rows.append(_moved(s, seed))
     return rows + premise_rows(s, seed)
 
 
@@ -81,6 +83,26 @@ def _at_training_radius(s: Linearisation, net: SymmetricNet, x: Tensor, y: Tenso
         mean = float(linearisation_gap(other, x, small).mean())
         rows.append({"kind": "smoothing", "smoothing": smoothing * net.bias, "gap": mean})
     return rows
+
+
+def _moved(s: Linearisation, seed: int) -> Row:
+    """What is left of the neurons beside their own feature, v_i = w_i - g_i, in the orders of Proposition F.8 to Claim F.17."""
+    M = coding(s, seed).M.double()
+    before, after = (trained(s, seed, stage).W.detach().double() for stage in ("clean", "adversarial"))
+    A = before @ M
+    own = A.abs() == A.abs().amax(dim=1, keepdim=True)
+    g = (A * own) @ M.T
+    rest, later = A * ~own, row_norms(after - g)
+    alive = row_norms(before) > s.final_bias
+    penalty = [(row_norms(W) ** 2 / 2 + row_norms(W) ** 3 / 3).sum() for W in (g, before)]
+    k, d = s.sparsity, s.dim
+    return {
+        "kind": "moved",
+        "rest": float(rest[alive].abs().amax(dim=1).mean()) / (k / d),
+        "largest": float(later.max()) / (k / math.sqrt(d)),
+        "squares": float(later.square().sum()) / (k**2 / d * s.width),
+        "penalty": float((penalty[1] - penalty[0]).abs()) / (k * math.sqrt(d)),
+    }
 
 
 def _exponent(norm: str, key: str) -> Callable[[Rows], Values]:
@@ -125,6 +147,38 @@ CLAIMS = (
         _at_tau("within"),
         at_least(0.9),
         premises=under(*PURIFIED),
+    ),
+    *(
+        Claim(
+            name,
+            source,
+            statement,
+            lambda rows, key=key: rows.of("moved").per_seed(key),
+            at_most(1.0),
+            note="every constant and Ξ₂ set to 1",
+            premises=under(*PURIFIED),
+        )
+        for name, source, key, statement in (
+            (
+                "rest",
+                "Proposition F.8",
+                "rest",
+                "beside its own feature a clean neuron has coefficients of at most O(k/d): the largest of each, mean, in this unit",
+            ),
+            (
+                "moved",
+                "Lemma F.15",
+                "largest",
+                "no neuron leaves its feature by more than O(k/√d) in adversarial training: max‖w_i - g_i‖ in this unit",
+            ),
+            ("squares", "(F.12)", "squares", "nor all of them together: Σ‖w_i - g_i‖² in units of m k²/d"),
+            (
+                "penalty",
+                "Claim F.17",
+                "penalty",
+                "the penalty of the features alone is that of the network up to O(k√d): difference in this unit",
+            ),
+        )
     ),
     Claim(
         "share",

@@ -1,4 +1,4 @@
-"""Lower bounds against a real opponent: linear, cubic and tangent features trained to rest, beside a network of the same size."""
+"""Lower bounds against a real opponent: linear, polynomial and tangent models trained to rest, beside a network of the same size."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from featureprism.data import (
 )
 from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, under
 from featureprism.geometry import LpBall
-from featureprism.networks import CubicNet, LinearClassifier, SymmetricNet, TangentNet
+from featureprism.networks import CubicNet, LinearClassifier, PolynomialKernel, SymmetricNet, TangentNet
 from featureprism.papers.feature_purification.regime import (
     INFLATED,
     Regime,
@@ -39,7 +39,8 @@ from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
 from featureprism.training import from_pool, logistic_descent, train_symmetric
 
-MODELS = ("linear", "cubic", "tangent")
+DEGREES = (3, 5)
+MODELS = ("linear", "cubic", *(f"degree {r}" for r in DEGREES), "tangent")
 JUDGED = 2000  # points of the pool on which a loss is judged
 RATES = (0.03, 0.01, 0.003)  # of Adam, one third of the steps each
 
@@ -50,8 +51,9 @@ class LowerBounds(Regime):
 
     dictionary: str = "identity"
     tangent_width: int = 80
+    anchors: int = 256  # of the polynomial kernels
     model_steps: int = 600
-    model_batch: int = 300
+    model_batch: int = 200
     points: int = 300
 
 
@@ -62,13 +64,15 @@ def problem_of(s: LowerBounds, seed: int) -> SparseCoding:
     return SparseCoding(M, w, two_level(s.dim, s.sparsity, s.large, s.small))
 
 
-def _model(name: str, problem: SparseCoding, s: LowerBounds, seed: int) -> nn.Module:
-    """Untrained: linear, separable cubic in the true features, tangent features of as many neurons as the network has."""
+def _model(name: str, problem: SparseCoding, s: LowerBounds, pool: SparseSample, seed: int) -> nn.Module:
+    """Untrained: linear, separable cubic in the true features, polynomial kernels on points of the pool, tangent features."""
     zeros = torch.zeros(s.dim)
     if name == "linear":
         return LinearClassifier(zeros)
     if name == "cubic":
         return CubicNet(problem.M, zeros, zeros)
+    if name.startswith("degree"):
+        return PolynomialKernel(pool.x[: s.anchors], int(name.removeprefix("degree ")))
     W = torch.randn(s.tangent_width, s.dim, generator=generator_for("tangent", seed))
     return TangentNet(W, torch.zeros_like(W), 0.5, 0.5)
 
@@ -77,7 +81,7 @@ def _rested(
     name: str, training: str, s: LowerBounds, problem: SparseCoding, pool: SparseSample, seed: int
 ) -> tuple[nn.Module, float]:
     """A model after Adam at falling rates, and how much the last third still lowered its loss on the pool."""
-    net = _model(name, problem, s, seed)
+    net = _model(name, problem, s, pool, seed)
     draw = from_pool(pool.x, pool.y, s.model_batch, generator=generator_for(f"{name} {training}", seed))
     adversary = FastGradient(LpBall(math.inf, s.radius)) if training == "adversarial" else None
     losses = []
@@ -131,7 +135,7 @@ def measure(s: LowerBounds, seed: int, context: Context) -> list[Row]:
             net, change = _rested(name, training, s, problem, pool, seed)
             row: Row = {"kind": "model", "model": name, "training": training, "name": s.dictionary}
             rows.append({**row, "change": change, **_accuracies(net, test, problem, ball)})
-        context.progress(len(rows) / 8)
+        context.progress(len(rows) / (2 * len(MODELS) + 2))
     nets = _networks(s, pool, seed) | {("pure", "none"): pure(s, problem, s.smoothing * s.final_bias)}
     for (name, training), net in nets.items():
         row = {"kind": "model", "model": name, "training": training, "name": s.dictionary}
@@ -155,26 +159,33 @@ def _best(name: str, model: str) -> Callable[[Rows], Values]:
 PREMISES = ("theorem-5-4", "corollary-f-6", "theorem-5-6", "theorem-g-1")
 
 
-def _half(label: str, source: str, model: str, name: str) -> Claim:
+SOURCES = {
+    "linear": "Section 3",
+    "tangent": "Theorem 5.6",
+    "cubic": "Corollary 5.7",
+    **{f"degree {r}": "Corollary 5.7" for r in DEGREES},
+}
+KINDS = {"identity": "M = I", "hadamard": "M of blocks of 2"}
+NOTES = {"cubic": "a cubic of each true feature; the corollary is an order for large d"}
+
+
+def _half(model: str, name: str) -> Claim:
     """Robust error of at least (1 - o(1))/2."""
-    where = "M = I" if name == "identity" else "M of blocks of 2"
     return Claim(
-        f"{label}-{name}",
-        source,
-        f"{where}: robust accuracy of the {model} model at most one half, the better of clean and adversarial training",
+        f"{model.replace(' ', '-')}-{name}",
+        SOURCES[model],
+        f"{KINDS[name]}: robust accuracy of the {model} model at most one half, the better of clean and adversarial training",
         _best(name, model),
         at_most(0.5),
         reported=0.5,
-        note="a cubic of each true feature; the corollary is an order for large d"
-        if model == "cubic"
-        else "",
+        note=NOTES.get(model, ""),
         premises=under(*PREMISES, name=name),
     )
 
 
-def _ahead(label: str, model: str, name: str) -> Claim:
+def _ahead(model: str, name: str) -> Claim:
     return Claim(
-        f"ahead-of-{label}-{name}",
+        f"ahead-of-{model.replace(' ', '-')}-{name}",
         "Theorems 5.4 and 5.6",
         f"robust accuracy of the adversarially trained network minus that of the best {model} model, {name}",
         lambda rows: _robust(name, "network", "adversarial")(rows) - _best(name, model)(rows),
@@ -183,11 +194,9 @@ def _ahead(label: str, model: str, name: str) -> Claim:
     )
 
 
-KINDS = ("identity", "hadamard")
-SOURCES = {"linear": "Section 3", "tangent": "Theorem 5.6", "cubic": "Corollary 5.7"}
 CLAIMS = (
-    *(_half(model, SOURCES[model], model, name) for name in KINDS for model in SOURCES),
-    *(_ahead(model, model, name) for name in KINDS for model in SOURCES),
+    *(_half(model, name) for name in KINDS for model in SOURCES),
+    *(_ahead(model, name) for name in KINDS for model in SOURCES),
     Claim(
         "rested",
         "finding",
@@ -213,7 +222,7 @@ QUICK = LowerBounds(
 LOWER_BOUNDS = Experiment(
     id="feature-purification/lower-bounds",
     source="Allen-Zhu & Li 2020, Theorems 5.4, 5.6, Corollary 5.7",
-    title="Linear, cubic and tangent features at rest beside a network of the same data",
+    title="Linear, polynomial and tangent models at rest beside a network of the same data",
     scales={
         scale: [replace(QUICK, dictionary=name, **more) for name in KINDS]
         for scale, more in (("quick", {}), ("standard", {"model_steps": 3000, "points": 1000}))
@@ -222,7 +231,7 @@ LOWER_BOUNDS = Experiment(
     claims=CLAIMS,
     family=FAMILY,
     about=(
-        "Noiseless data in the ℓ∞ ball, inside the premises of Theorem 5.4. Models learn by Adam until they rest"
-        " rests, clean and with FGM. The cubic knows the features; there are as many tangent neurons as the network has."
+        "Noiseless data in the ℓ∞ ball, inside the premises of Theorem 5.4. Models learn by Adam until they rest, clean and with"
+        " FGM. The cubic knows the features; kernels of degree 3 and 5 do not; there are as many tangent neurons as the network has."
     ),
 )

@@ -66,7 +66,11 @@ def measure(s: Mechanisms, seed: int, context: Context) -> list[Row]:
     net = in_double(trained(s, seed, "clean"))
     rows += [_openings(net, sample, s), _lipschitz(net, sample, problem, s)]
     rows += [_coupled(net, sample, problem, s), _reference(net, sample, problem)]
-    rows.append(_pulled(net, sample, problem, s))
+    rows += [
+        _pulled(net, sample, problem, s),
+        _noise(net, sample, problem, s),
+        _settled(net, sample, problem, s),
+    ]
     rows += _sampling(net, sample)
     return rows + premise_rows(s, seed)
 
@@ -84,6 +88,7 @@ def _growth(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: M
     unit = s.dim / (s.sparsity * math.log(s.dim))
     num = int(winner.sum())
     row: Row = {"winners": num, "counts": num >= s.least_winners, "opened": _mean(opened[idle]), "unit": unit}
+    row["largest"] = float(G.max())
     for name, chosen in parts.items():
         few = chosen.nonzero()[:FEW_PAIRS]
         row |= {
@@ -193,6 +198,48 @@ def _pulled(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: M
 
 
 @torch.no_grad()
+def _noise(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: Mechanisms) -> Row:
+    """The growth by noise of winners in the order of Lemma C.11, Γ σ_x²|A|/(d σ_ρ); its share in the pull to Mw*, Claim E.3."""
+    M, w, direction = problem.M.double(), problem.w.double(), problem.dense_direction.double()
+    A = net.W.detach() @ M * w
+    winner = WINNING * net.bias <= A
+    grown = (probes.noise_growth(net, sample, M, s.noise).measured * w)[winner]
+    opened = (probes.opening(net, sample.x, net.bias) / 2).unsqueeze(1).expand_as(A)[winner]
+    order = opened * s.noise**2 * A[winner] / (s.dim * net.smoothing)
+    pulls = sample.y * torch.sigmoid(-sample.y * net(sample.x)) / len(sample.y)
+    big = row_norms(net.W.detach()) > net.bias
+    slopes, xi = net.slopes(sample.x)[:, big], sample.x - sample.z @ M.T
+    whole, by_noise = (slopes.T @ (pulls * (points @ direction)) for points in (sample.x, xi))
+    signal = (probes.growth(net, sample) * w)[winner]
+    return {
+        "kind": "noise",
+        "order": _mean(grown.abs() / order),
+        "share": _mean(grown) / _mean(signal),
+        "dense": _mean(by_noise.abs()) / (s.sparsity**3 * s.noise**2 / s.dim**2),
+        "dense_share": _mean(by_noise) / _mean(whole),
+    }
+
+
+@torch.no_grad()
+def _settled(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: Mechanisms) -> Row:
+    """Own coefficients at rest, λ(1 + ‖w_i‖)A_ij = E[y ℓ'(1 + 1)⟨x, M_j⟩]; how alike the winners of one feature are, (C.25)."""
+    M, w, W = problem.M.double(), problem.w.double(), net.W.detach()
+    A = W @ M * w
+    owner = (A.amax(dim=1, keepdim=True) == A) & (WINNING * net.bias <= A)
+    pulls = (sample.y * torch.sigmoid(-sample.y * net(sample.x)) / len(sample.y)).unsqueeze(1)
+    grown = net.slopes(sample.x).T @ (pulls * (sample.x @ M)) * w
+    held = s.penalty / s.dim * (1 + row_norms(W)).unsqueeze(1) * A
+    least, largest = A.masked_fill(~owner, math.inf).amin(dim=0), A.masked_fill(~owner, 0).amax(dim=0)
+    shared = owner.sum(dim=0) > 1
+    return {
+        "kind": "settled",
+        "balance": float(held[owner].sum() / grown[owner].sum()),
+        "size": _mean(A[owner]) * s.penalty,
+        "alike": float((least / largest)[shared].median()) if bool(shared.any()) else math.nan,
+    }
+
+
+@torch.no_grad()
 def _sampling(net: SymmetricNet, sample: SparseSample) -> list[Row]:
     """Mean error of loss and gradient of disjoint blocks of N points, against all of them. Lemma A.2.
 
@@ -269,6 +316,40 @@ CLAIMS = (
         premises=under(*LEARNED),
     ),
     Claim(
+        "largest-growth",
+        "Lemma C.9",
+        "no coefficient grows faster than O(1/d): the largest rate of all ÷ the mean of the winners",
+        _while_winning("largest", "signal"),
+        at_most(3.0),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "noise-growth",
+        "Lemma C.11",
+        "noise grows a winner by at most O(Γσ_x²|⟨w_i, M_j⟩|/(dσ_ρ)): mean rate in this unit",
+        _of("noise", "order"),
+        at_most(1.0),
+        note=lambda rows: f"{_of('noise', 'share')(rows).mean():.0%} of what the signal adds",
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "settled",
+        "(C.24)",
+        "own coefficients end where penalty and growth balance, at Θ(1/(dλ)): λ(1 + ‖w_i‖)⟨w_i, M_j⟩ ÷ E[yℓ'(1 + 1)⟨x, M_j⟩]",
+        _of("settled", "balance"),
+        between(0.8, 1.25),
+        note=lambda rows: f"their mean is {_of('settled', 'size')(rows).mean():.2f}/(dλ)",
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "alike",
+        "(C.25)",
+        "winners of one feature end alike: least ÷ largest of their coefficients, median over features",
+        _of("settled", "alike"),
+        at_least(0.5),
+        premises=under(*LEARNED),
+    ),
+    Claim(
         "openings",
         "Lemma C.19",
         "at most O(kΞ₂) neurons reach b/10 at a point: their number ÷ (‖z‖₀ · winners per feature)",
@@ -334,6 +415,17 @@ CLAIMS = (
         "clean training pulls every neuron to Mw*, also at its end: share of large neurons with a positive pull",
         _of("pulled", "positive"),
         at_least(0.95),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "dense-noise",
+        "Claim E.3",
+        "noise pulls little to Mw*, O(k³σ_x²/d²): its mean part of the pull on large neurons in this unit",
+        _of("noise", "dense"),
+        at_most(1.0),
+        note=lambda rows: (
+            f"it pulls back: {-_of('noise', 'dense_share')(rows).mean():.1f} times what is left of the pull of the signal"
+        ),
         premises=under(*LEARNED),
     ),
     Claim(

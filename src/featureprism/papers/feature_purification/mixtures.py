@@ -44,6 +44,7 @@ from featureprism.papers.feature_purification.setting import (
     fast_gradient,
     later_phase,
     pure_start,
+    run_from_pure,
     scales,
     start,
     train,
@@ -67,11 +68,7 @@ class Dense(Setting):
 def measure_dense(s: Dense, seed: int, context: Context) -> list[Row]:
     """Growth of the mixtures along clean training, from a random start or from pure features."""
     problem, _, test = bench(s, seed)
-    if s.family == "random start":
-        run = clean_run(s, seed)
-    else:
-        times = [round(s.adversarial_steps * share / 10) for share in range(10)]
-        run = train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean", record=times)
+    run = clean_run(s, seed) if s.family == "random start" else run_from_pure(s, seed)
     context.progress(0.8)
     rows = _along(run, s, problem, test)
     x, y = test.x[:RESPONSE_POINTS], test.y[:RESPONSE_POINTS]
@@ -251,17 +248,13 @@ def measure_9(s: Setting, seed: int, context: Context) -> list[Row]:
         replace(clean, steps=s.steps - lottery_steps, perturb=adversary, ramp=(0.0, 1.0)),
         later_phase(s, adversary),
     ]
-    dense = train(s, pure, [later_phase(s)], seed, "pure clean").last
-    context.progress(0.2)
     nets = {
         "clean": trained(s, seed, "clean"),
         "clean, then adversarial": trained(s, seed, "adversarial"),
         "adversarial from scratch": train(s, start(s, seed), ramp, seed, "ramp").last,
         "pure start": pure,
-        "pure start, clean": dense,
-        "pure start, clean, adversarial": train(
-            s, dense, [later_phase(s, adversary)], seed, "pure adversarial"
-        ).last,
+        "pure start, clean": trained(s, seed, "pure clean"),
+        "pure start, clean, adversarial": trained(s, seed, "pure adversarial"),
     }
     context.progress(0.6)
     nonzero = _mean_nonzero(on.test)

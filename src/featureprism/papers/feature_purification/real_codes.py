@@ -78,9 +78,23 @@ def whitened(x: Tensor) -> Tensor:
     return unit_rows(x @ (vectors / (values + FLOOR * values.mean()).sqrt()) @ vectors.T)
 
 
+def matching_pursuit(x: Tensor, M: Tensor, sparsity: int) -> Tensor:
+    """Orthogonal matching pursuit, all points together: the atom that fits the residual best joins, then all are fitted anew."""
+    gram, fit = M.T @ M, x @ M
+    chosen = torch.empty(len(x), 0, dtype=torch.long)
+    z = torch.zeros_like(fit)
+    for _ in range(sparsity):
+        rest = (fit - z @ gram).abs().scatter_(1, chosen, -1.0)
+        chosen = torch.cat([chosen, rest.argmax(dim=1, keepdim=True)], dim=1)
+        own = gram[chosen.unsqueeze(2), chosen.unsqueeze(1)]  # (n, j, j)
+        values = torch.linalg.solve(own, fit.gather(1, chosen).unsqueeze(2)).squeeze(2)
+        z = torch.zeros_like(fit).scatter_(1, chosen, values)
+    return z
+
+
 @lru_cache(maxsize=4)
 def _learned_codes(s: RealCodes, folder: Path | None, seed: int) -> Codes:
-    from sklearn.decomposition import MiniBatchDictionaryLearning, sparse_encode
+    from sklearn.decomposition import MiniBatchDictionaryLearning
 
     images = load_images(s.data, folder).x_train
     x = whitened(patches(images, s.side, s.patches, generator=generator_for("patches", seed))).numpy()
@@ -96,10 +110,11 @@ def _learned_codes(s: RealCodes, folder: Path | None, seed: int) -> Codes:
         warnings.simplefilter("ignore")  # codes on the way to a dictionary need no duality gap of 1e-8
         atoms = learner.fit(x[: s.learning]).components_
     atoms = atoms / np.maximum(np.linalg.norm(atoms, axis=1, keepdims=True), 1e-12)
-    z = np.asarray(sparse_encode(x, atoms, algorithm="omp", n_nonzero_coefs=s.sparsity))
-    explained = 1 - ((x - z @ atoms) ** 2).sum() / (x**2).sum()
-    z *= math.sqrt(ENERGY / (z**2).sum(axis=1).mean())
-    return Codes(torch.from_numpy(z).float(), torch.from_numpy(atoms.T.copy()).float(), float(explained))
+    M, points = torch.from_numpy(atoms.T.copy()), torch.from_numpy(x)
+    z = matching_pursuit(points, M, s.sparsity)
+    explained = 1 - (points - z @ M.T).square().sum() / points.square().sum()
+    z = z * math.sqrt(ENERGY / float(z.square().sum(dim=1).mean()))
+    return Codes(z.float(), M.float(), float(explained))
 
 
 def real_codes(s: RealCodes, folder: Path | None, seed: int) -> Codes:

@@ -13,14 +13,10 @@ from featureprism.papers.feature_purification.setting import (
     FAMILY,
     Setting,
     coding,
-    fast_gradient,
-    later_phase,
-    pure_start,
     robustness,
     scales,
     start,
     test_set,
-    train,
     trained,
 )
 from featureprism.records import Row
@@ -74,14 +70,12 @@ def used_at(curve: list[tuple[float, float]], error: float) -> float:
 def measure(s: Reconstruction, seed: int, context: Context) -> list[Row]:
     """Points by random, clean and purified neurons; perturbations of both networks by purified neurons."""
     problem, test = coding(s, seed), test_set(s, seed)
-    mixed = train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean").last
-    adversary = later_phase(s, fast_gradient(s))
     nets = {
         "random": start(s, seed),
         "clean": trained(s, seed, "clean"),
         "purified": trained(s, seed, "adversarial"),
-        "pure start, clean": mixed,
-        BASIS: train(s, mixed, [adversary], seed, "pure adversarial").last,
+        "pure start, clean": trained(s, seed, "pure clean"),
+        BASIS: trained(s, seed, "pure adversarial"),
     }
     context.progress(0.3)
     deltas = {

@@ -16,6 +16,7 @@ from featureprism.attacks.adversaries import FastGradient
 from featureprism.data import SparseCoding, SparseSample, dictionary, label_weights, sample_sparse, two_level
 from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
+from featureprism.networks.symmetric import reachable
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
@@ -147,7 +148,7 @@ def in_double(net: SymmetricNet, smoothing: float | None = None) -> SymmetricNet
 
 def attacked(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, ball: LpBall) -> Tensor:
     """The perturbation of least margin, point by point: along Mw*, FGM, PGD from both, and PGD on a smoother twin."""
-    x, y, net = x.double(), y.double(), in_double(net)
+    x, y, net = x.double(), y.double(), reachable(in_double(net), x, ball)
     direction = direction.double()
     twin = in_double(net, max(net.smoothing, INFLATED * net.bias))
     starts = (Along(direction),)

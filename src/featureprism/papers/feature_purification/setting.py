@@ -24,6 +24,7 @@ from featureprism.data import (
 from featureprism.experiment import fields_of
 from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
+from featureprism.networks.symmetric import reachable
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
@@ -301,19 +302,33 @@ def clean_run(s: Training, seed: int) -> Trajectory[SymmetricNet]:
     return _clean_run(s.training, seed, 0)
 
 
+@lru_cache(maxsize=4)
+def _run_from_pure(s: Training, seed: int) -> Trajectory[SymmetricNet]:
+    record = [round(s.adversarial_steps * share / SNAPSHOTS) for share in range(SNAPSHOTS)]
+    return train(s, pure_start(s, seed), [later_phase(s)], seed, "pure clean", record=record)
+
+
+def run_from_pure(s: Training, seed: int) -> Trajectory[SymmetricNet]:
+    """Clean training from neurons that are pure features, for as many steps as Algorithm 2 has, seen at evenly spaced times."""
+    return _run_from_pure(s.training, seed)
+
+
 @lru_cache(maxsize=64)
 def _trained(s: Training, seed: int, stage: str, peer: int) -> SymmetricNet:
     if stage == "clean":
         return _clean_run(s, seed, peer).last
-    before = _trained(s, seed, "clean", peer)
-    adversary = fast_gradient(s) if stage == "adversarial" else None
+    if stage == "pure clean":
+        return _run_from_pure(s, seed).last
+    before = _trained(s, seed, "pure clean" if stage == "pure adversarial" else "clean", peer)
+    adversary = None if stage == "control" else fast_gradient(s)
     return train(s, before, [later_phase(s, adversary)], seed, stage, peer).last
 
 
 def trained(s: Training, seed: int, stage: str, peer: int = 0) -> SymmetricNet:
     """The network after a stage: "clean", then "adversarial" or "control" (as many extra clean steps).
 
-    A pure function of its arguments, trained once in a process however many items ask for it.
+    From a start of pure features: "pure clean", then "pure adversarial". A pure function of its arguments, trained once in a process
+    however many items ask for it.
     """
     return _trained(s.training, seed, stage, peer)
 
@@ -339,6 +354,8 @@ def robustness(
     PGD starts at zero, at random and along Mw*; once more on a twin with the smoothing raised to b/2, whose gradient vanishes nowhere.
     """
     ball = LpBall(p, s.radius if radius is None else radius)
+    if isinstance(net, SymmetricNet):
+        net = reachable(net, test.x, ball)
     x, y, direction = test.x.double(), test.y.double(), problem.dense_direction.double()
     starts = (Along(direction), AtRandom(1, generator_for("attack", seed)))
     outcomes = {

@@ -1,18 +1,19 @@
-"""Variants the paper allows: other dictionaries, fewer features than dimensions, other labels, spikes, drawn ρ, fresh samples."""
+"""Variants the paper allows: other dictionaries, fewer features, other labels, spikes, drawn ρ, fresh samples, a trained bias."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, under
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, under
 from featureprism.geometry import LpBall, unit_rows
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.regime import (
+    LEARNED,
     PURIFIED,
     Regime,
     accuracy,
@@ -28,9 +29,7 @@ from featureprism.probes import purification as probes
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
-from featureprism.training import Draw, from_pool, train_symmetric
-
-CHUNK = 40  # batches of fresh samples that are drawn together
+from featureprism.training import Draw, Phase, fresh, from_pool, train_symmetric
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +43,9 @@ class Variant(Regime):
     spike: float = 0.0  # in units of 1/√k
     drawn: bool = False  # ρ drawn for every point, as printed in Algorithm 1
     is_fresh: bool = False  # new samples at every step
+    bias_descent: float = (
+        0.0  # how fast clean training descends on the bias itself; 0: it grows by a constant
+    )
     points: int = 200
 
 
@@ -60,20 +62,20 @@ def problem_of(s: Variant, seed: int) -> SparseCoding:
 
 
 def _draws(s: Variant, problem: SparseCoding, seed: int, stage: str) -> Draw:
-    """Batches of a pool, or fresh ones: many are drawn at once, for a small draw costs as much as a large one."""
+    """Batches of a pool, or fresh ones."""
     generator = generator_for(f"batches {stage}", seed)
-    if not s.is_fresh:
-        sample = sample_sparse(problem, s.pool, generator=generator_for("train", seed))
-        return from_pool(sample.x, sample.y, s.batch, generator=generator)
-    waiting: list[tuple[Tensor, Tensor]] = []
+    if s.is_fresh:
+        return fresh(problem, s.batch, generator=generator)
+    sample = sample_sparse(problem, s.pool, generator=generator_for("train", seed))
+    return from_pool(sample.x, sample.y, s.batch, generator=generator)
 
-    def draw() -> tuple[Tensor, Tensor]:
-        if not waiting:
-            sample = sample_sparse(problem, CHUNK * s.batch, generator=generator)
-            waiting.extend(zip(sample.x.split(s.batch), sample.y.split(s.batch), strict=True))
-        return waiting.pop()
 
-    return draw
+def _clean_phase(s: Variant) -> Phase:
+    """Algorithm 1; with a bias that is trained nothing else moves it, and nothing caps it."""
+    phase = clean_phase(s)
+    if not s.bias_descent:
+        return phase
+    return replace(phase, bias_growth=0.0, bias_cap=math.inf, bias_descent=s.bias_descent)
 
 
 def measure(s: Variant, seed: int, context: Context) -> list[Row]:
@@ -83,7 +85,7 @@ def measure(s: Variant, seed: int, context: Context) -> list[Row]:
     x, y, ball = test.x.double(), test.y.double(), LpBall(2, s.radius)
     nets: dict[str, SymmetricNet] = {"pure": pure(s, problem, s.smoothing * s.final_bias)}
     before = first_net(s, seed)
-    for stage, phase in (("clean", clean_phase(s)), ("adversarial", adversarial_phase(s))):
+    for stage, phase in (("clean", _clean_phase(s)), ("adversarial", adversarial_phase(s))):
         rho = generator_for(f"rho {stage}", seed) if s.drawn else None
         draw = _draws(s, problem, seed, stage)
         before = train_symmetric(before, draw, [phase], penalty=s.penalty / s.dim, noise=rho).last
@@ -95,7 +97,8 @@ def measure(s: Variant, seed: int, context: Context) -> list[Row]:
         delta = attacked(twin, x, y, problem.dense_direction, ball)
         shares = {"clean": accuracy(twin, x, y), "worst": accuracy(twin, x + delta, y)}
         purity = probes.weighted_purity(W, problem.M)
-        rows.append({"kind": "network", "stage": stage, "name": s.name, **shares, "purity": purity})
+        row: Row = {"kind": "network", "stage": stage, "name": s.name, "purity": purity}
+        rows.append({**row, **shares, "bias": net.bias * s.sparsity**0.5})
     premises = [
         *theory.hidden_vector_premises(problem.hidden, test.z, problem.w),
         *theory.sparsity_premises(s),
@@ -148,6 +151,8 @@ def _claims(name: str, source: str, label: str) -> tuple[Claim, Claim]:
     )
 
 
+SPIKE = 0.3  # in units of 1/√k, of variance σ_x²/d as footnote 8 asks
+TRAINED_BIAS = "spikes and a bias that is trained"
 BASE = Variant(dim=64, sparsity=4, width=192, steps=400, adversarial_steps=250, batch=250, pool=15000)
 VARIANTS = (
     ("base", "Theorems 5.1 and 5.3", BASE),
@@ -155,9 +160,10 @@ VARIANTS = (
     ("hadamard", "Section 2", replace(BASE, name="a Hadamard dictionary", dictionary="hadamard")),
     ("incoherent", "Section 2", replace(BASE, name="48 incoherent features in 64 dimensions", features=48)),
     ("labels", "Section 2", replace(BASE, name="w* between 1/2 and 3/2", labels="uniform")),
-    ("spikes", "Section 2", replace(BASE, name="spikes of 0.3/√k", spike=0.3)),
+    ("spikes", "Section 2", replace(BASE, name="spikes of 0.3/√k", spike=SPIKE)),
     ("drawn", "Algorithm 1", replace(BASE, name="ρ drawn", drawn=True)),
     ("fresh", "Theorem 5.1", replace(BASE, name="fresh samples", is_fresh=True)),
+    ("trained-bias", "Footnote 8", replace(BASE, name=TRAINED_BIAS, spike=SPIKE, bias_descent=0.03)),
 )
 
 
@@ -175,6 +181,15 @@ def _farthest_rotated(rows: Rows) -> Values:
 
 CLAIMS = (
     *(claim for label, source, s in VARIANTS for claim in _claims(s.name, source, label)),
+    Claim(
+        "bias-grows",
+        "Footnote 8",
+        "under spikes descent on the bias makes it grow until it keeps them out: bias after clean training ÷ size of a spike",
+        lambda rows: _value(TRAINED_BIAS, "clean", "bias")(rows) / SPIKE,
+        at_least(1.0),
+        note=f"it starts at {BASE.start_bias * BASE.start * BASE.sparsity**0.5 / SPIKE:.2f}",
+        premises=under(*LEARNED, name=TRAINED_BIAS),
+    ),
     Claim(
         "rotated",
         "Section 2",

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
+from featureprism.experiment.rows import farthest
 from featureprism.geometry import unit_rows
 from featureprism.networks import BalancedWeights, balanced, gaussian_shape
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture
@@ -93,7 +94,7 @@ def measure(s: Phase, seed: int, context: Context) -> list[Row]:
         p=s.p,
         loss=Loss("square", "per-cluster", s.num_clusters),
         t_end=t_end,
-        record=[*np.linspace(0, ALIGNED_TIME, TRACKED), *np.linspace(ALIGNED_TIME, t_end, 40)[1:]],
+        record=sorted({*np.linspace(0, ALIGNED_TIME, TRACKED), *_later(leaves, t_end)}),
         progress=context.progress,
     )
     c0 = cosines(start.weights.directions, mu)
@@ -110,6 +111,12 @@ def measure(s: Phase, seed: int, context: Context) -> list[Row]:
     summary = _alignment(run) | _lemmas(run, trajectory, data) | {"lemma_5": _lemma_5(seed)}
     rows = [{"kind": "phase", "gap": start.gap, **summary}, *_tracks(run)]
     return rows + [premise.as_row() for premise in premises]
+
+
+def _later(leaves: float, t_end: float) -> list[float]:
+    """Times after the alignment; closer together where masses grow to 1, if that is before the end."""
+    grown = np.linspace(leaves - 6, leaves + 6, 61)
+    return [*np.linspace(ALIGNED_TIME, t_end, 40)[1:], *(grown if t_end > grown[-1] else ())]
 
 
 class _Run(NamedTuple):
@@ -179,6 +186,8 @@ def _lemmas(run: _Run, trajectory: Trajectory[BalancedWeights], data: Mixture) -
     lost = log(phases.mass_gain(REPELLED, 0.0, s.p))
     return {
         **_speeds(run, trajectory, data, at_t1),
+        **_legs(run),
+        **(_lemma_15(run, at_t1) if s.whole else {}),
         "lemma_7_growth": float((run.own(run.c) / run.own(run.c)[0])[: at_t1 + 1].min()),
         "lemma_7_printed": float(ratio.abs().max()) / bound,
         "lemma_7_own": float((ratio * same)[: at_t1 + 1].clamp_min(0).max()) / bound,
@@ -219,6 +228,43 @@ def _speeds(run: _Run, trajectory: Trajectory[BalancedWeights], data: Mixture, l
         "departure": max(departures),
         "departure_over_order": max(departures) / order,
     }
+
+
+def _legs(run: _Run) -> Row:
+    """The two legs of t₁, up to cosine √(4/5) and on to 1 - α²: ÷ the bounds by Lemmas 9 and 10 as printed, and ÷ the nominal times."""
+    s, levels = run.setting, (1 - sqrt(0.8), run.setting.alpha**2)
+    least, factor = phases.lemma_5(run.start.gap, s.p)
+    legs = []
+    for times, c in ((run.times, run.c), (run.law.times.numpy(), run.law.cosines)):
+        gaps = (1 - run.own(c)).T.numpy()
+        passed = np.array([[_passing(times, gap, level) for level in levels] for gap in gaps])
+        legs.append(np.diff(passed, axis=1, prepend=0.0))  # (m, 2)
+    measured, nominal = legs
+    printed = phases.travel_time_9(s.p * factor / 20, least, s.p), phases.second_leg(s.alpha, s.p)[0]
+    return {
+        f"lemma_{lemma}_{name}": value
+        for i, lemma in enumerate((9, 10))
+        for name, value in (
+            ("printed", float(measured[:, i].max()) / printed[i]),
+            ("law", farthest(measured[:, i] / nominal[:, i], 1.0)),
+        )
+    }
+
+
+def _lemma_15(run: _Run, at_t1: int) -> Row:
+    """Time of each cluster mass from t₁ to 1 - 2α² ÷ the bound of Lemma 15 with Δ = α², and ÷ that of dS/dt = 2S(1-S)."""
+    s, region = run.setting, run.start.region[run.learned]
+    logs = 2 * run.rho[:, run.learned]
+    end = 1 - 2 * s.alpha**2
+    over, laws = [], []
+    for k in range(s.num_clusters):
+        mass = torch.logsumexp(logs[:, region == k], dim=1)  # ln S
+        odds = mass - torch.log1p(-mass.exp().clamp_max(1 - 1e-6))  # grows like 2t
+        start = float(mass[at_t1])
+        after = _passing(run.times, (-odds).exp().numpy(), (1 - end) / end) - float(run.times[at_t1])
+        over.append(after / phases.travel_time_15(start, end, s.alpha**2))
+        laws.append(after / (0.5 * (log(end / (1 - end)) - start)))
+    return {"lemma_15_printed": max(over), "lemma_15_law": farthest(np.array(laws), 1.0)}
 
 
 def _lemma_8(run: _Run) -> Row:

@@ -192,7 +192,7 @@ LOSSES = Experiment(
     source="Min & Vidal 2025, Appendix A",
     title="Classification losses reach F^(p) too, and stay",
     scales={
-        "quick": _settings(400, 100, 400.0, 9),
+        "quick": _settings(400, 100, 400.0, 7),
         "standard": _settings(1000, 400, 1000.0, 17),
         "paper": _settings(1000, 500, 4000.0, 33, clusters=5),
     },

@@ -256,7 +256,7 @@ PROPOSITIONS = Experiment(
     source="Min & Vidal 2025, Propositions 1-3",
     title="The best possible radius, and who reaches it",
     scales={
-        "quick": _settings(1000, 3, 400, 24),
+        "quick": _settings(1000, 3, 400, 12),
         "standard": _settings(5000, 20, 1000, 500),
         "paper": _settings(20000, 50, 2000, 1000),
     },

@@ -1,0 +1,50 @@
+"""Writes the index of the reference: every public name, room by room."""
+
+from pathlib import Path
+from typing import Any
+
+import featureprism
+
+ROOMS = {
+    "Your model": ("certificates", "brackets", "records", "attacks", "geometry"),
+    "Data": ("data", "seeds"),
+    "Networks": ("networks",),
+    "Training": ("training",),
+    "Probes": ("probes",),
+    "Robust heads": ("heads",),
+    "Experiments": ("experiment",),
+}
+
+
+def index_page() -> str:
+    """A table for each group of rooms; a public name of a room that nobody grouped stands at the end."""
+    groups: dict[str, list[str]] = {title: [] for title in (*ROOMS, "More")}
+    for name in featureprism.__all__:
+        room = getattr(featureprism, name).__module__.split(".")[1]
+        title = next((t for t, rooms in ROOMS.items() if room in rooms), "More")
+        groups[title].append(name)
+    parts = [
+        "API reference\n=============\n\n",
+        "Everything at the top of ``featureprism``; what is not here is in its room, ``featureprism.networks``, ",
+        "``featureprism.probes`` and so on. Every example runs in the tests. Letters and shapes: :doc:`/notation`.\n\n",
+        ".. currentmodule:: featureprism\n\n",
+    ]
+    for title, names in groups.items():
+        if names:
+            rows = "\n   ".join(sorted(names))
+            parts.append(
+                f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: generated\n\n   {rows}\n\n"
+            )
+    return "".join(parts)
+
+
+def _write(app: Any) -> None:
+    path, text = Path(app.srcdir) / "reference" / "index.rst", index_page()
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("builder-inited", _write, priority=90)  # before autosummary looks for names
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,1 @@
+"""The playground: a page in the browser with the library behind it, or with recordings of it."""

@@ -1,0 +1,94 @@
+"""What the server says, and to whom."""
+
+import json
+from contextlib import closing
+from http.client import HTTPConnection
+from urllib.parse import urlencode, urlsplit
+
+import numpy as np
+import pytest
+
+from play.files import write_own
+
+pytest.importorskip("starlette", reason="the playground needs featureprism[play]")
+
+
+def asked(address, path, *, method="GET", body=None, headers=None):
+    """Status, headers and text of an answer."""
+    with closing(HTTPConnection(urlsplit(address).netloc, timeout=300)) as connection:
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read().decode()
+
+
+def rows(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def give(address, kind, name, content, headers=(("x-featureprism", "test"),)):
+    path = f"/own/{kind}?" + urlencode({"name": name})
+    status, _, text = asked(address, path, method="PUT", body=content, headers=dict(headers))
+    return status, json.loads(text)
+
+
+def test_the_page_loads_nothing_from_elsewhere(address):
+    status, headers, text = asked(address, "/")
+    assert status == 200
+    assert "default-src 'self'" in headers["content-security-policy"]
+    for source in (part.split('"')[0] for part in text.split('src="')[1:]):
+        assert not source.startswith(("http", "//"))
+        assert asked(address, "/" + source)[0] == 200
+
+
+def test_another_host_name_is_refused(address):
+    assert asked(address, "/", headers={"Host": "evil.example"})[0] == 400
+
+
+def test_a_film_and_a_question_about_it(address):
+    scene = urlencode({"classes": "+-", "start": "-1"})
+    opening, *frames = rows(asked(address, f"/film?{scene}")[2])
+    assert opening["labels"] == [1, -1]
+    assert frames[0]["time"] == 0
+    assert frames[-1]["accuracy"] == 1
+    found = json.loads(asked(address, f"/nearest?{scene}&frame=9999&s=1&t=0")[2])
+    assert 0 < found["certified"] <= found["attacked"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/film?p=x", "/brackets?classes=5", "/sparse?radius=9", "/nearest?s=1", "/nearest?s=a&t=0&frame=0"],
+)
+def test_a_bad_question_has_one_sentence_for_an_answer(address, path):
+    (row,) = rows(asked(address, path)[2])
+    assert list(row) == ["error"]
+    assert row["error"].endswith(".")
+
+
+def test_own_files_are_read_safely(address, tmp_path):
+    model, data = write_own(tmp_path)
+    assert give(address, "model", "mine.npz", model.read_bytes(), headers=())[0] == 403
+    assert give(address, "model", "mine.pkl", b"")[0] == 400
+    assert give(address, "data", "../../points.csv", data.read_bytes())[1]["name"] == "points.csv"
+    assert give(address, "model", "mine.npz", b"\x80\x04pickle")[0] == 200
+    (bad,) = rows(asked(address, "/own")[2])
+    assert bad["error"].startswith("Cannot read mine.npz: it is a pickle, which is never loaded")
+    assert give(address, "model", "mine.npz", model.read_bytes())[0] == 200
+    opening, cards, *batches = rows(asked(address, "/own")[2])
+    assert opening["points"] == 8
+    assert cards["kind"] == "cards"
+    assert np.concatenate([[row["attacked"] for row in batch["rows"]] for batch in batches]).min() > 0
+
+
+def test_a_file_that_is_too_large_is_refused_while_it_comes(address):
+    from featureprism.play.server import MOST_BYTES
+
+    status, answer = give(address, "data", "huge.csv", bytes(MOST_BYTES + 1))
+    assert status == 413
+    assert "larger than 64 MB" in answer["error"]
+
+
+def test_both_files_are_needed(tmp_path):
+    from featureprism.play.server import OwnFiles
+
+    with pytest.raises(ValueError, match="Choose a model and a data file first"):
+        list(OwnFiles(tmp_path)._story())
