@@ -18,7 +18,15 @@ from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import Proof, as_arrays, from_arrays
 from featureprism.files import read_arrays, write_whole
 
-CHECKABLE = ("cells", "lines", "crown", "lipschitz", "closed form")  # what a proof file can hold
+CHECKABLE = (
+    "cells",
+    "lines",
+    "crown",
+    "lipschitz",
+    "closed form",
+    "deep",
+    "norm product",
+)  # what a proof file can hold
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")

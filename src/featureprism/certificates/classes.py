@@ -20,19 +20,22 @@ from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import INTERRUPTED, check_request
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
+from featureprism.certificates.deep import Asked, as_layers, farthest_proofs
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius
 from featureprism.certificates.search import Node, prove, prove_box
 from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
+from featureprism.checker.deep import granted
 from featureprism.checker.models import Scores
 from featureprism.geometry import check_domain
-from featureprism.networks import LayeredScores, LinearScores, ScoreNet, Tanh
+from featureprism.networks import LinearScores, ScoreNet, Tanh
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
 
 BATCH = 32  # points that are attacked and proven together
 TRIED = 3  # rivals of each point that are attacked before anything is proven: those nearest by a first-order estimate
+MOST_INPUTS = 4096  # of deep networks that are proven; larger ones have the product of norms
 KNOWN = 1000  # points that may serve as targets of rays
 JUST_BEFORE = 0.999  # share of the witness at which tangents are taken
 ROUNDING = 1e-9  # relative, taken off bounds before the checker sees them, and off closed forms
@@ -109,9 +112,9 @@ def class_radius(
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
     `net` gives scores (n, k); with effort.domain = (lo, hi) every coordinate of x + δ stays between the two. One hidden layer of ReLU
-    powers: attacks, CROWN and cells, every proof checked; linear: closed forms; other networks of layers: attacks and the product of
-    norms; any other module: attacks. Rays go towards `targets` (default: the points themselves) that the network takes for the
-    rival. An interrupt keeps what is finished; the rest has the method "interrupted".
+    powers: attacks, CROWN and cells, every proof checked; several layers of ReLU: attacks, CROWN and quadratic proofs; of tanh:
+    attacks and the product of norms; linear: closed forms; any other module: attacks. Rays go towards `targets` (default: the points
+    themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
     """
     x = x.double()
     if effort.domain is not None:
@@ -169,6 +172,11 @@ class _Result:
             of_point = range(row * bounds.shape[1], (row + 1) * bounds.shape[1])
             self.certificates[i] = {int(pairs.rival[j]): pairs.certificates[j] for j in of_point}
             self.method[i] = pairs.certificates[of_point[int(weakest[row])]].kind
+            if any(
+                pairs.certificates[j].kind == "deep" and bounds[row].min() == pairs.certificates[j].radius
+                for j in of_point
+            ):
+                self.method[i] = "deep"  # all rivals are proven at one radius, the nearest by this
 
     def bracket(self) -> RadiusBracket:
         """The same as a bracket."""
@@ -199,6 +207,7 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
     if form is None:
         if not isinstance(net, LinearScores):
             _norm_products(pairs, effort.norm)
+            _layers(pairs, effort)
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
     _crown(pairs, form, effort.norm)
@@ -365,37 +374,39 @@ def _closed_forms(pairs: _Pairs, norm: float) -> None:
 
 
 def _norm_products(pairs: _Pairs, norm: float) -> None:
-    """margin/L with L = ‖v_y - v_r‖ Π‖W_l‖ for layers of slope at most 1; nothing for other modules."""
-    net = pairs.net
-    if isinstance(net, ScoreNet) and isinstance(net.activation, Tanh):
-        inner, V = [net.W.detach()], net.V.detach().T
-    elif isinstance(net, LayeredScores):
-        inner, V = [W.detach() for W in list(net.weights)[:-1]], list(net.weights)[-1].detach()
-    else:
+    """margin/(‖v_y - v_r‖ Π‖W_l‖) for layers of slope at most 1, as the checker grants it; nothing for other modules."""
+    model = as_layers(pairs.net)
+    if model is None:
         return
-    own = pairs.own[pairs.point]
-    L = torch.linalg.vector_norm(V[own] - V[pairs.rival], dim=1)
-    for W in inner:
-        L = L * torch.linalg.matrix_norm(W, 2)
-    stretch = 1.0 if norm == 2 else pairs.x.shape[1] ** 0.5  # ‖δ‖₂ ≤ √d ‖δ‖_∞
-    margin = pairs.margins(torch.arange(len(pairs.point)))(pairs.x[pairs.point])
-    sizes = _magnitudes(net, pairs.x)[pairs.point].gather(1, torch.stack([own, pairs.rival], dim=1))
-    bound = (margin - sizes.sum(dim=1)).clamp_min(0) / (L * stretch) * (1 - ROUNDING)
-    bound = torch.where(L > 0, bound, torch.full_like(bound, inf))
-    pairs.certificates = [Certificate(float(r), "norm product", norm) for r in bound]
+    for j, (i, rival) in enumerate(zip(pairs.point.tolist(), pairs.rival.tolist(), strict=True)):
+        claim = Certificate(1.0, "norm product", norm)
+        pairs.certificates[j] = replace(
+            claim, radius=granted(claim, model, pairs.x[i].numpy(), int(pairs.own[i]), rival)
+        )
 
 
-def _magnitudes(net: ScoreNet | LayeredScores, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
-    """What the float scores of a network may be off by: γ times the scores of |x| through |W| and |b|, as activations have slope ≤ 1.
-
-    γ counts the roundings of every sum on the way, and a few of tanh; what is computed here is rounded too, hence the factor 8.
-    """
-    layers: list[tuple[Tensor, Tensor]] = (
-        [(net.W, net.b), (net.V.T, net.c)] if isinstance(net, ScoreNet) else []
-    )
-    if isinstance(net, LayeredScores):
-        layers = list(zip(net.weights, net.biases, strict=True))
-    size, roundings = x.abs(), 0
-    for W, b in layers:
-        size, roundings = size @ W.detach().abs().T + b.detach().abs(), roundings + W.shape[1] + 16
-    return 8 * roundings * torch.finfo(torch.float64).eps * size
+def _layers(pairs: _Pairs, effort: Effort) -> None:
+    """Deep ReLU networks: all rivals of a point proven at one radius, where that says more than norms do."""
+    model = as_layers(pairs.net)
+    if model is None or model.activation != "relu" or pairs.x.shape[1] > MOST_INPUTS:
+        return
+    attacked, best = pairs.shortest()
+    bounds = pairs.bounds().reshape(len(pairs.x), -1)
+    for i in range(len(pairs.x)):
+        known = float(bounds[i].min())
+        if known >= (1 - effort.gap) * float(attacked[i]):
+            continue
+        asked = Asked(
+            model,
+            pairs.x[i].numpy(),
+            int(pairs.own[i]),
+            int(pairs.rival[best[i]]),
+            effort.norm,
+            effort.domain,
+        )
+        limits = time.perf_counter() + effort.seconds_per_point, effort.max_cells
+        found = farthest_proofs(asked, float(attacked[i]), effort.gap, limits, known)
+        for j in torch.nonzero(pairs.point == i)[:, 0].tolist():
+            better = found.get(int(pairs.rival[j]))
+            if better is not None and better.radius > pairs.certificates[j].radius:
+                pairs.certificates[j] = better

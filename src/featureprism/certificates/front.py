@@ -15,6 +15,7 @@ from featureprism.attacks import Start
 from featureprism.certificates.bracket import check_request, margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.deep import as_layers
 from featureprism.certificates.record import check as check_margin
 from featureprism.checker import linear
 from featureprism.checker.models import Model, Scores, TwoClasses
@@ -61,9 +62,9 @@ def robust_radius(
 
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound (ℓ2) until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
-    models: closed forms. Deeper networks: the attack and what norms prove. Anything else: the attack. Misclassified points have
-    radius 0. `domain=(lo, hi)`: perturbed points keep every coordinate in that interval, as pixels must; X has to lie in it too.
-    `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what
+    models: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of tanh: the attack and what
+    norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed points keep every
+    coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what
     is finished; points it left have the method "interrupted".
 
     >>> from sklearn.datasets import load_iris
@@ -179,7 +180,11 @@ def checkable(net: nn.Module) -> Model:
     if isinstance(net, ScoreNet) and not isinstance(net.activation, Tanh):
         W, b, V, c = (t.detach().double().numpy() for t in (net.W, net.b, net.V, net.c))
         return Scores(W, b, V, c, float(net.activation.p))
+    if (layers := as_layers(net)) is not None:
+        return layers
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     if form is None:
-        raise ValueError("Proofs exist for linear models and for one hidden layer of ReLU or its powers.")
+        raise ValueError(
+            "Proofs exist for linear models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
+        )
     return TwoClasses(form.network)

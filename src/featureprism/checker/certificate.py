@@ -19,8 +19,9 @@ class Certificate:
 
     kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
     the units of the scaled problem (see scaled.py); "lines": such a tree for ℓ∞ (see lines.py); "boxes": {trees}, such trees in
-    class scores, of a read-out (see readouts.py); "lipschitz", "crown" and "readout" need no parameters. `norm` is 2 (not lines) or
-    inf (CROWN and lines). A certificate with a `domain` speaks of perturbed points with every coordinate in it alone.
+    class scores, of a read-out (see readouts.py); "deep": such trees at 0, whose leaves carry multipliers of several layers (see
+    deep.py); "lipschitz", "crown", "norm product" and "readout" need no parameters. `norm` is 2 (not lines) or inf (CROWN, lines,
+    deep and norm products). Perturbed points have all coordinates in `domain`.
     """
 
     radius: float

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.scaled import Network, Neurons, is_array, refuse_unless
 from featureprism.files import read_arrays, real_number, real_numbers
@@ -60,7 +61,7 @@ class TwoClasses:
         return self.network, 1.0 if own else -1.0
 
 
-Model = Scores | TwoClasses | LinearScores
+Model = Scores | TwoClasses | LinearScores | Layers
 
 
 def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
@@ -70,12 +71,16 @@ def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
         return LinearScores(real_numbers(found["V"], "V"), real_numbers(found["c"], "c")), found.get(
             "classes"
         )
+    if "W1" in found:
+        return _layers(found, path), found.get("classes")
     missing = [name for name in ("W", "activation") if name not in found]
     if missing or not {"a", "V", "owner"} & found.keys():
         raise ValueError(
             f"{path} lacks {', '.join([*missing, 'a or V'])}; it has {', '.join(found) or 'nothing'}."
         )
     name = str(found["activation"])
+    if name == "tanh" and "V" in found:
+        return _layers(_as_layers(found), path), found.get("classes")
     if name not in NORMALISED:
         raise ValueError(f"{path}: proofs exist for {', '.join(NORMALISED)} networks, not for {name!r}.")
     try:
@@ -83,6 +88,26 @@ def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
         W = real_numbers(found["W"], "W")
         b = real_numbers(found["b"], "b") if "b" in found else np.zeros(len(W))
         return _model(found, W, b, p, NORMALISED[name]), found.get("classes")
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _as_layers(found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """One hidden layer W, b, V, c under the names of several."""
+    W, V = found["W"], found["V"]
+    b, c = found.get("b", np.zeros(len(W))), found.get("c", np.zeros(V.shape[-1]))
+    return {"W1": W, "b1": b, "W2": np.ascontiguousarray(V.T), "b2": c, "activation": found["activation"]}
+
+
+def _layers(found: dict[str, np.ndarray], path: Path) -> Layers:
+    """W1, b1, W2, b2, … and activation."""
+    depth = sum(name.startswith("W") for name in found)
+    try:
+        if missing := [f"{n}{i + 1}" for i in range(depth) for n in "Wb" if f"{n}{i + 1}" not in found]:
+            raise ValueError(f"it lacks {', '.join(missing)}")
+        weights = tuple(real_numbers(found[f"W{i + 1}"], f"W{i + 1}") for i in range(depth))
+        biases = tuple(real_numbers(found[f"b{i + 1}"], f"b{i + 1}") for i in range(depth))
+        return Layers(weights, biases, str(found.get("activation")))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

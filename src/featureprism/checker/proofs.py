@@ -23,7 +23,10 @@ OF_PROOF = {
     "radius": float,
     "reach": float,
     "root": int,
+    "lo": float,
+    "hi": float,
 }
+LATER = {"lo": -np.inf, "hi": np.inf}  # columns that older files lack, and what is meant there
 OF_NODE = {"cut": int, "value": float, "below": int, "above": int, "tau": float, "first": int, "width": int}
 
 
@@ -41,19 +44,19 @@ def as_arrays(proofs: Iterable[Proof]) -> dict[str, np.ndarray]:
     """One array for each column of proofs, nodes and leaf parameters."""
     records: list[dict[str, Any]] = []
     nodes: list[dict[str, Any]] = []
-    parameters: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in PARAMETERS}
+    parameters: dict[str, list[np.ndarray]] = {name: [] for name in (*PARAMETERS, "multipliers")}
     for proof in proofs:
         c = proof.certificate
         root = _lay_out(c.tree, nodes, parameters) if c.tree else NO_NODE
         records.append(
             {"point": proof.point, "own": proof.own, "rival": proof.rival, "kind": c.kind, "norm": c.norm}
-            | {"radius": c.radius, "reach": c.reach, "root": root}
+            | {"radius": c.radius, "reach": c.reach, "root": root, "lo": c.domain[0], "hi": c.domain[1]}
         )
     arrays = {
         n: np.array([r[n] for r in records], dtype=t if t is not str else "<U16") for n, t in OF_PROOF.items()
     }
     arrays |= {f"node_{n}": np.array([r[n] for r in nodes], dtype=t) for n, t in OF_NODE.items()}
-    arrays |= {name: np.concatenate(parts) for name, parts in parameters.items()}
+    arrays |= {name: np.concatenate([np.empty(0), *parts]) for name, parts in parameters.items()}
     return arrays | {"format": np.array(FORMAT)}
 
 
@@ -62,7 +65,6 @@ def _lay_out(
 ) -> int:
     """Append a tree to the lists; returns the number of its root."""
     root, waiting = len(nodes), [(tree, NO_NODE, "")]
-    offset = sum(map(len, parameters["slope"]))
     while waiting:
         plain, parent, side = waiting.pop()
         if parent != NO_NODE:
@@ -72,23 +74,32 @@ def _lay_out(
             node |= {"cut": plain["cut"], "value": plain["value"]}
             waiting += [(plain["below"], len(nodes), "below"), (plain["above"], len(nodes), "above")]
         else:
-            node |= {"tau": plain["tau"], "first": offset, "width": len(plain["slope"])}
-            offset += len(plain["slope"])
-            for name, parts in parameters.items():
-                parts.append(plain[name])
+            names = _of_leaf("deep" if "multipliers" in plain else "cells")
+            first = sum(map(len, parameters[names[0]]))
+            node |= {"tau": plain.get("tau", 0.0), "first": first, "width": len(plain[names[0]])}
+            for name in names:
+                parameters[name].append(plain[name])
         nodes.append(node)
     return root
 
 
+def _of_leaf(kind: str) -> tuple[str, ...]:
+    """The arrays that hold the parameters of a leaf."""
+    return ("multipliers",) if kind == "deep" else PARAMETERS
+
+
 def from_arrays(arrays: dict[str, np.ndarray]) -> list[Proof]:
     """The proofs of such arrays; a ValueError where they do not fit together."""
+    filled = {name: np.full(np.shape(arrays.get("norm", ())), value) for name, value in LATER.items()}
+    arrays = {**filled, "multipliers": np.empty(0), **arrays}
     _refuse_malformed(arrays)
     proofs = []
     for i, kind in enumerate(arrays["kind"].tolist()):
         point, own, rival, root = (int(arrays[name][i]) for name in ("point", "own", "rival", "root"))
         norm, radius, reach = (float(arrays[name][i]) for name in ("norm", "radius", "reach"))
-        tree = _tree(root, arrays) if root != NO_NODE else {}
-        proofs.append(Proof(point, own, rival, Certificate(radius, kind, norm, reach, tree)))
+        domain = (float(arrays["lo"][i]), float(arrays["hi"][i]))
+        tree = _tree(root, arrays, kind) if root != NO_NODE else {}
+        proofs.append(Proof(point, own, rival, Certificate(radius, kind, norm, reach, tree, domain)))
     return proofs
 
 
@@ -107,7 +118,7 @@ def _refuse_malformed(arrays: dict[str, np.ndarray]) -> None:
                 raise ValueError(f"{name} must hold {kind.__name__}s, got {arrays[name].dtype}")
 
 
-def _tree(root: int, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _tree(root: int, arrays: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
     """The tree at a node; every node is used at most once, so that no tree holds itself."""
     tree: dict[str, Any] = {}
     waiting, seen, total = [(root, tree)], set(), len(arrays["node_cut"])
@@ -124,8 +135,9 @@ def _tree(root: int, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         first, width = int(arrays["node_first"][i]), int(arrays["node_width"][i])
         if first < 0 or width < 0:
             raise ValueError(f"the leaf {i} has its parameters at {first}, {width} of them")
-        plain["tau"] = float(arrays["node_tau"][i])
-        plain |= {name: arrays[name][first : first + width] for name in PARAMETERS}
+        plain |= {name: arrays[name][first : first + width] for name in _of_leaf(kind)}
+        if kind != "deep":
+            plain["tau"] = float(arrays["node_tau"][i])
     return tree
 
 

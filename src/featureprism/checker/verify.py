@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from featureprism.checker import deep
 from featureprism.checker.certificate import granted
+from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model
 from featureprism.checker.proofs import Proof
@@ -40,5 +42,7 @@ def _grant(model: Model, x: np.ndarray, proof: Proof) -> float:
             return model.radius(x, proof.own, proof.rival, proof.certificate.norm)
         except ValueError:
             return 0.0
+    if isinstance(model, Layers):
+        return deep.granted(proof.certificate, model, x, proof.own, proof.rival)
     network, sign = model.margin(proof.own, proof.rival)
     return granted(proof.certificate, network, x, sign)

@@ -14,6 +14,7 @@ from featureprism.labels import class_positions
 from featureprism.points import read_points
 
 REFUSED = 3
+EVERYWHERE = (-np.inf, np.inf)
 EVERY = 10  # percent between two lines of progress
 
 
@@ -28,6 +29,10 @@ def check(args: argparse.Namespace) -> int:
     norms = {proof.certificate.norm for proof in proofs} or {2.0}
     if len(norms) > 1:
         raise ValueError(f"{args.proofs} mixes norms: {sorted(norms)}.")
+    domains = {proof.certificate.domain for proof in proofs} - {EVERYWHERE}
+    if len(domains) > 1:
+        raise ValueError(f"{args.proofs} mixes domains: {sorted(domains)}.")
+    inside = "".join(f" inside [{lo:g}, {hi:g}]" for lo, hi in domains)
     verified = verified_radii(model, x, labels, proofs, norms.pop(), _Lines())
     refused = np.flatnonzero(verified < claimed)
     facts = {
@@ -36,12 +41,13 @@ def check(args: argparse.Namespace) -> int:
         "verified": int(((claimed > 0) & (verified >= claimed)).sum()),
         "refused": refused.tolist(),
         "median": float(np.median(verified)),
+        "domain": next(iter(domains), None),
     }
     if args.json:
         print(as_json(facts, indent=1))
     else:
         print(
-            f"{facts['verified']} of {facts['certified']} certified radii verified; median {facts['median']:.5g}"
+            f"{facts['verified']} of {facts['certified']} certified radii{inside} verified; median {facts['median']:.5g}"
         )
         if len(refused):
             print(f"refused: points {', '.join(map(str, refused[:20]))}{' ...' if len(refused) > 20 else ''}")

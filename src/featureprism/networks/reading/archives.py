@@ -7,18 +7,21 @@ import torch
 from torch import Tensor
 
 from featureprism.files import read_arrays, real_number, real_numbers
-from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU
+from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.networks.files import activation_of, lacks, weights_of
-from featureprism.networks.scores import LinearScores, ScoreNet
+from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks.two_layer import TwoLayerNet
 
 
-def read_archive(path: Path) -> tuple[ScoreNet | LinearScores, np.ndarray | None]:
+def read_archive(path: Path) -> tuple[ScoreNet | LinearScores | LayeredScores, np.ndarray | None]:
     """W (h, d), optional b (h,), then a (h,) or V (h, k), optional c, activation, p, classes; or a saved head.
 
-    The activation "linear" stands for the scores Vx + c: V (k, d), optional c (k,).
+    The activation "linear" stands for the scores Vx + c: V (k, d), optional c (k,). Several hidden layers: W1, b1, W2, b2, … and the
+    activation relu or tanh.
     """
     found = read_arrays(path)
+    if "W1" in found:
+        return _deep(found, path).double().requires_grad_(False).eval(), _classes(found)
     is_head = {"owner", "votes", "classes"} <= found.keys()
     is_linear = str(found.get("activation")) == "linear"
     votes = ("V",) if is_linear else () if is_head or "V" in found else ("a",)
@@ -27,6 +30,19 @@ def read_archive(path: Path) -> tuple[ScoreNet | LinearScores, np.ndarray | None
     try:
         net = _linear(found) if is_linear else _head(found) if is_head else _net(found)
         return net.double().requires_grad_(False).eval(), _classes(found)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _deep(found: dict[str, np.ndarray], path: Path) -> LayeredScores:
+    depth = sum(name.startswith("W") for name in found)
+    lacks(found, (*(f"{n}{i + 1}" for i in range(depth) for n in "Wb"), "activation"), path)
+    try:
+        activation = activation_of(str(found["activation"]), None)
+        if depth < 2 or not isinstance(activation, ReLU | Tanh):
+            raise ValueError("several layers have the activation relu or tanh between them.")
+        weights, biases = ([weights_of(found[f"{n}{i + 1}"], n) for i in range(depth)] for n in "Wb")
+        return LayeredScores(weights, biases, activation)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
 

@@ -1,0 +1,312 @@
+"""The proof checker for several layers of ReLU: one matrix that must be positive definite.
+
+Let z be the first layer's values and y hold z and the values h of all neurons that may be on or off. On every perturbation of the
+region (see layers.py) the margin m is an affine function of y, and these are not negative, n = h - z being the negative part:
+
+    radius² - ‖R(z - z_c)‖²,   h (high - h),   n (-low - n),   and h n = 0,
+
+the first with R such that ‖R W_1 δ‖ ≤ ‖δ‖. For multipliers λ, τ, σ ≥ 0 and κ of any sign m ≥ L(y) = m - λ(…) - Σ τ h(high - h) -
+Σ σ n(-low - n) - Σ κ h n, a quadratic form of (1, y). If its matrix is positive definite, m > 0: no perturbation flips the label.
+In a box, or for ℓ∞, the ball is an ellipsoid: with s₀ and s ≥ 0, s₀(radius² - ‖δ‖²) + Σ s_i (δ_i - low_i)(high_i - δ_i) ≥ 0 is one.
+All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from featureprism.checker.cells import DEEPEST, MOST_CUTS, least_eigenvalue
+from featureprism.checker.certificate import Certificate
+from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
+from featureprism.checker.layers import Layers, Neurons, Region, activated, below, neuron_bounds, norms_above
+from featureprism.checker.scaled import is_array, refuse_unless
+
+RIDGE = 1e-10  # relative, of the first layer's Gram matrix before it is inverted: any would be sound
+Tree = dict[str, Any]
+
+
+def crown_proves(model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
+    """Whether lines alone keep f_own - f_rival positive."""
+    c = enclosed(model.weights[0]) @ x + model.biases[0]
+    rows, offset = model.margins(own)
+    known = neuron_bounds(model, c, region, {})
+    return bool(below(rows, offset, known, model, c, region)[rival] > 0)
+
+
+def proves(tree: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
+    """Whether the tree keeps f_own - f_rival positive in the region."""
+    c = enclosed(model.weights[0]) @ x + model.biases[0]
+    for leaf, signs in _leaves(tree, sum(model.widths)):
+        known = neuron_bounds(model, c, region, signs)
+        if any((layer.low > layer.high).any() for layer in known):
+            continue  # no perturbation is here
+        multipliers = _multipliers(leaf, model, len(x))
+        relaxed = relaxation(model, x, (own, rival), region, known, signs, multipliers["side"])
+        if relaxed is None or not _is_positive(relaxed.form(multipliers)):
+            return False
+    return True
+
+
+def _is_positive(form: Enclosed) -> bool:
+    """Whether all eigenvalues are surely positive; powers of two from both sides, which is exact, bring the diagonal near 1."""
+    diagonal = np.diagonal(form.mid)
+    if not ((diagonal > 0).all() and np.isfinite(form.mid).all() and np.isfinite(form.rad).all()):
+        return False
+    shift = -(np.frexp(diagonal)[1] // 2)
+    both = shift[:, None] + shift
+    try:
+        return least_eigenvalue(Enclosed(np.ldexp(form.mid, both), outward(np.ldexp(form.rad, both)))) > 0
+    except np.linalg.LinAlgError:
+        return False
+
+
+def _leaves(tree: Tree, width: int) -> Iterator[tuple[Tree, dict[int, float]]]:
+    """All leaves, each with the signs that the cuts on the way to it give to neurons."""
+    waiting, cuts = [(tree, {}, 0)], 0
+    while waiting:
+        node, signs, depth = waiting.pop()
+        refuse_unless(isinstance(node, dict), "a tree of dictionaries")
+        if "cut" not in node:
+            yield node, signs
+            continue
+        cuts, j = cuts + 1, node["cut"]
+        refuse_unless(depth < DEEPEST and cuts < MOST_CUTS, f"at most {MOST_CUTS} cuts, {DEEPEST} deep")
+        refuse_unless(
+            type(j) is int and 0 <= j < width and j not in signs, f"a cut at another neuron, not {j}"
+        )
+        refuse_unless(
+            node.get("value") == 0.0 and {"below", "above"} <= node.keys(), "cuts at 0 with both sides"
+        )
+        waiting += [(node[side], {**signs, j: s}, depth + 1) for side, s in (("below", -1.0), ("above", 1.0))]
+
+
+def _multipliers(leaf: Tree, model: Layers, dim: int) -> dict[str, Any]:
+    """{ball: λ, side: (1 + d,) s₀ and s, kappa, tau, sigma: (H,) of all hidden neurons} of a leaf."""
+    H = sum(model.widths)
+    values = leaf.get("multipliers")
+    refuse_unless(
+        is_array(values, (2 + dim + 3 * H,)), f"multipliers as a finite float64 array ({2 + dim + 3 * H},)"
+    )
+    assert isinstance(values, np.ndarray)
+    ball, side, rest = values[0], values[1 : 2 + dim], values[2 + dim :].reshape(3, H)
+    signed = bool(ball >= 0 and (side >= 0).all() and (rest[1:] >= 0).all())
+    refuse_unless(signed, "multipliers of inequalities that are not negative")
+    return {"ball": ball, "side": side, "kappa": rest[0], "tau": rest[1], "sigma": rest[2]}
+
+
+@dataclass(frozen=True, eq=False)
+class Relaxation:
+    """Matrices of quadratic forms of (1, y): the margin, the ball, and products left ∘ right of affine functions, one for each row."""
+
+    margin: Enclosed  # (1 + n,) an affine function
+    ball: Enclosed  # (1 + n, 1 + n)
+    left: Enclosed  # (N, 1 + n)
+    right: Enclosed  # (N, 1 + n)
+    kind: np.ndarray  # (N,) which multiplier it has: 0 κ, 1 τ, 2 σ
+    neuron: np.ndarray  # (N,) and of which hidden neuron
+
+    def weights(self, multipliers: dict[str, Any]) -> np.ndarray:
+        """(N,) The multipliers of the products."""
+        table = np.stack([multipliers[name] for name in ("kappa", "tau", "sigma")])
+        return table[self.kind, self.neuron]
+
+    def form(self, multipliers: dict[str, Any]) -> Enclosed:
+        """The matrix of L."""
+        products = transposed(self.left) @ (self.right * self.weights(multipliers)[:, None])
+        n = len(self.margin.mid)
+        first = np.zeros((n, 1))
+        first[0] = 1.0
+        linear = enclosed(first) * Enclosed(self.margin.mid[None], self.margin.rad[None])
+        total = linear - enclosed(multipliers["ball"]) * self.ball - products
+        return 0.5 * (total + transposed(total))
+
+
+def transposed(matrix: Enclosed) -> Enclosed:
+    """Aᵀ."""
+    return Enclosed(matrix.mid.T, np.broadcast_to(matrix.rad, matrix.mid.shape).T)
+
+
+def relaxation(
+    model: Layers,
+    x: np.ndarray,
+    pair: tuple[int, int],
+    region: Region,
+    known: list[Neurons],
+    signs: dict[int, float],
+    side: np.ndarray,
+) -> Relaxation | None:
+    """The relaxation of f_own - f_rival over a region; None where the ellipsoid of `side` is none, or not known well enough."""
+    used = np.flatnonzero(known[0].high > 0) if not signs else np.arange(model.widths[0])
+    forms = _Forms(model, known, used)
+    ball = _ball(model, x, region, side, used, forms.size)
+    if ball is None:
+        return None
+    own, rival = pair
+    margin = forms.affine(*model.margins(own), len(known))[rival]
+    left, right, kind, neuron = forms.products(signs)
+    return Relaxation(margin, ball, left, right, kind, neuron)
+
+
+class _Forms:
+    """Affine functions of y as rows (1 + n,): first the constant, then the first layer's used values, then unstable neurons."""
+
+    def __init__(self, model: Layers, known: list[Neurons], used: np.ndarray) -> None:
+        self.known, self.starts = known, np.concatenate([[0], np.cumsum(model.widths)])
+        self.size = 1 + len(used) + sum(int(layer.unstable.sum()) for layer in known)
+        z = enclosed(np.zeros((model.widths[0], self.size)))
+        z.mid[used, 1 + np.arange(len(used))] = 1.0
+        self.z, self.h = [z], []
+        place = 1 + len(used)
+        for k, layer in enumerate(known):
+            h = Enclosed(
+                np.where(layer.active[:, None], self.z[k].mid, 0.0),
+                np.where(layer.active[:, None], self.z[k].rad, 0.0),
+            )
+            count = int(layer.unstable.sum())
+            h.mid[layer.unstable, place + np.arange(count)] = 1.0
+            place += count
+            self.h.append(h)
+            if k + 1 < len(known):
+                self.z.append(
+                    self.affine(enclosed(model.weights[k + 1]), enclosed(model.biases[k + 1]), k + 1)
+                )
+
+    def affine(self, rows: Enclosed, offset: Enclosed, layer: int) -> Enclosed:
+        """rows·h + offset, h of the layer before."""
+        result = rows @ self.h[layer - 1]
+        constant = np.zeros((len(rows.mid), self.size))
+        constant[:, 0] = 1.0
+        return (
+            result
+            + Enclosed(offset.mid[:, None], np.broadcast_to(offset.rad, offset.mid.shape)[:, None]) * constant
+        )
+
+    def products(self, signs: dict[int, float]) -> tuple[Enclosed, Enclosed, np.ndarray, np.ndarray]:
+        """h n = 0, h (high - h) ≥ 0 and n (-low - n) ≥ 0 of unstable neurons; ±z ≥ 0, times 1, where a cut says so (τ)."""
+        left, right, kind, neuron = [], [], [], []
+
+        def add(a: Enclosed, b: Enclosed, which: int, j: np.ndarray) -> None:
+            left.append(a)
+            right.append(b)
+            kind.append(np.full(len(j), which))
+            neuron.append(j)
+
+        for k, layer in enumerate(self.known):
+            some = np.flatnonzero(layer.unstable)
+            z, h, number = self.z[k][some], self.h[k][some], self.starts[k] + some
+            n = h - z
+            add(h, n, 0, number)
+            add(h, self._constants(layer.high[some]) - h, 1, number)
+            add(n, self._constants(-layer.low[some]) - n, 2, number)
+            cut = np.array([j for j in signs if self.starts[k] <= j < self.starts[k + 1]], dtype=int)
+            if len(cut):
+                toward = np.array([signs[j] for j in cut])
+                add(
+                    self.z[k][cut - self.starts[k]] * toward[:, None],
+                    self._constants(np.ones(len(cut))),
+                    1,
+                    cut,
+                )
+        stack = [
+            Enclosed(np.concatenate([e.mid for e in part]), np.concatenate([e.rad for e in part]))
+            for part in (left, right)
+        ]
+        return stack[0], stack[1], np.concatenate(kind), np.concatenate(neuron)
+
+    def _constants(self, values: np.ndarray) -> Enclosed:
+        rows = np.zeros((len(values), self.size))
+        rows[:, 0] = values
+        return enclosed(rows)
+
+
+def _ball(
+    model: Layers, x: np.ndarray, region: Region, side: np.ndarray, used: np.ndarray, size: int
+) -> Enclosed | None:
+    """The matrix of radius² - ‖R(z - z_c)‖², the ellipsoid's radius, which is not negative in the region.
+
+    The ellipsoid: Σ D_i (δ_i - c_i)² ≤ s₀ radius² - Σ s_i low_i high_i + Σ D_i c_i², D = s₀ + s, c = s (low + high)/(2D). With G =
+    W D⁻¹ Wᵀ every R has ‖R W δ‖² ≤ ‖R G Rᵀ‖ Σ D_i δ_i²; the norm of a symmetric matrix is at most its largest sum of a row.
+    """
+    s0, s = side[0], side[1:]
+    if region.norm != 2:
+        s0 = 0.0
+    D = enclosed(s) + s0
+    if not (D.low > 0).all():
+        return None
+    inverse = Enclosed(1 / D.mid, outward(D.rad / (D.mid * D.low) + 2.0**-52 / D.mid))
+    low, high = enclosed(region.low), enclosed(region.high)
+    c = 0.5 * (enclosed(s) * (low + high)) * inverse
+    square = (
+        enclosed(s0) * region.radius * region.radius - (enclosed(s) * low * high).sum() + (D * c * c).sum()
+    )
+    W = model.weights[0][used]
+    centre = enclosed(W) @ (enclosed(x) + c) + model.biases[0][used]
+    G = (enclosed(W) * Enclosed(inverse.mid[None], inverse.rad[None])) @ W.T
+    try:
+        ridge = RIDGE * np.trace(G.mid) / max(1, len(used)) * np.eye(len(used))
+        R = np.linalg.inv(np.linalg.cholesky(G.mid + ridge))
+    except np.linalg.LinAlgError:
+        return None
+    if not np.isfinite(R).all():
+        return None
+    stretch = (enclosed(R) @ G @ R.T).size
+    longest = float(outward(stretch.sum(axis=1), len(stretch)).max(initial=0.0))
+    rows = np.zeros((len(used), size))
+    rows[:, 1 : 1 + len(used)] = R
+    forms = enclosed(rows)
+    moved = enclosed(R) @ centre
+    forms.mid[:, 0], forms.rad[:, 0] = -moved.mid, moved.rad
+    corner = np.zeros((size, size))
+    corner[0, 0] = up(up(square.high * longest))
+    return enclosed(corner) - transposed(forms) @ forms
+
+
+def granted(certificate: Certificate, model: Layers, x: np.ndarray, own: int, rival: int) -> float:
+    """The radius that the checker grants: 0 for malformed certificates, and where a computation fails."""
+    with np.errstate(all="ignore"):
+        try:
+            refuse_unless(
+                is_array(x, model.weights[0].shape[1:]), "x as a finite float64 array that fits the network"
+            )
+            if certificate.kind == "norm product":
+                return norm_product(model, x, own, rival, certificate.norm)
+            refuse_unless(model.activation == "relu", "layers of ReLU")
+            region = Region.around(x, certificate.radius, certificate.norm, certificate.domain)
+            if certificate.kind == "crown":
+                return region.radius if crown_proves(model, x, own, rival, region) else 0.0
+            refuse_unless(certificate.kind == "deep", "a certificate of the kind crown, deep or norm product")
+            return region.radius if proves(certificate.tree, model, x, own, rival, region) else 0.0
+        except (ValueError, np.linalg.LinAlgError):
+            return 0.0
+
+
+def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float) -> float:
+    """m(x)/L, L = ‖v_own - v_rival‖ Π ‖W_i‖: activations have slopes between 0 and 1; for ℓ∞ ‖δ‖₂ ≤ √d ‖δ‖."""
+    refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
+    rows, offset = model.margins(own)
+    h, L = enclosed(x), float(norms_above(rows)[rival])
+    for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
+        h = activated(enclosed(W) @ h + b, model.activation)
+        L = up(L * spectral_norm(W))
+    if norm == np.inf:
+        L = up(L * up(np.sqrt(float(len(x)))))
+    margin = (rows @ h + offset).low[rival]
+    return float(down(margin / L)) if margin > 0 and L > 0 else 0.0
+
+
+def spectral_norm(W: np.ndarray) -> float:
+    """A float above ‖W‖₂: s² - WWᵀ has no negative eigenvalue; √(Σ W²) where that cannot be shown."""
+    G = enclosed(W) @ W.T if len(W) <= W.shape[1] else enclosed(W.T) @ W
+    whole = float(norms_above(enclosed(W.reshape(1, -1)))[0])
+    largest = float(np.linalg.eigvalsh(G.mid)[-1])
+    if not 0 < largest < np.inf:
+        return whole
+    square = largest * (1 + 1e-9)
+    S = (enclosed(square * np.eye(len(G.mid))) - G) * (1 / square)
+    try:
+        good = least_eigenvalue(S) >= 0
+    except np.linalg.LinAlgError:
+        good = False
+    return min(whole, float(up(np.sqrt(square)))) if good else whole

@@ -1,0 +1,243 @@
+"""Deep networks as the checker reads them, and bounds of all their neurons by lines below and above each activation (CROWN)."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from featureprism.checker.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, up
+from featureprism.checker.scaled import is_array, refuse_unless
+
+ROUNDS = 6  # in which the multiplier of a ball is drawn near its best value
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Scores W_L φ(… φ(W_1 x + b_1) …) + b_L of k classes, φ ReLU or tanh."""
+
+    weights: tuple[np.ndarray, ...]  # (h_i, h_{i-1})
+    biases: tuple[np.ndarray, ...]
+    activation: str
+
+    def __post_init__(self) -> None:
+        refuse_unless(self.activation in ("relu", "tanh"), "layers of relu or tanh")
+        refuse_unless(
+            len(self.weights) == len(self.biases) > 1, "as many biases as weights, of two layers or more"
+        )
+        width = self.weights[0].shape[-1]
+        for W, b in zip(self.weights, self.biases, strict=True):
+            good = is_array(W, (len(W), width)) and is_array(b, (len(W),)) and len(W) > 0 and width > 0
+            refuse_unless(good, "layers W (h, d) and b (h,) of finite float64 numbers that fit together")
+            width = len(W)
+        refuse_unless(width > 1, "two classes or more")
+
+    @property
+    def num_classes(self) -> int:
+        """k."""
+        return len(self.biases[-1])
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """Of the hidden layers."""
+        return [len(b) for b in self.biases[:-1]]
+
+    def margins(self, own: int) -> tuple[Enclosed, Enclosed]:
+        """Weights (k, h) and offsets (k,) of f_own - f_r on the last hidden layer, each rounded once."""
+        W, b = self.weights[-1], self.biases[-1]
+        v, c = W[own] - W, b[own] - b
+        return Enclosed(v, outward(U * np.abs(v))), Enclosed(c, outward(U * np.abs(c)))
+
+    @cached_property
+    def memory(self) -> dict[tuple, list["Neurons"]]:
+        """The bounds of the last region, which all rivals of a point share."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Perturbations ‖δ‖ ≤ radius (ℓ2 or ℓ∞) with low ≤ δ ≤ high, which lies in no less than the domain and the ℓ∞ ball allow."""
+
+    radius: float
+    norm: float
+    low: np.ndarray
+    high: np.ndarray
+
+    @classmethod
+    def around(cls, x: np.ndarray, radius: float, norm: float, domain: tuple[float, float]) -> "Region":
+        """Of a point in its domain."""
+        refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
+        refuse_unless(0 < radius < np.inf, f"a positive finite radius, not {radius}")
+        lo, hi = domain
+        refuse_unless(bool((x >= lo).all() and (x <= hi).all()), f"a point in its domain {domain}")
+        most = radius  # also each coordinate of an ℓ2 ball
+        return cls(radius, norm, np.maximum(down(lo - x), -most), np.minimum(up(hi - x), most))
+
+    @cached_property
+    def is_ball(self) -> bool:
+        """Whether no side of the box cuts the ℓ2 ball."""
+        return self.norm == 2 and bool((self.low == -self.radius).all() and (self.high == self.radius).all())
+
+    def least(self, v: Enclosed) -> np.ndarray:
+        """(m,) Floats below min ⟨v, δ⟩ for every row of v (m, d).
+
+        In a ball with a box, for any λ ≥ 0: ⟨v, δ⟩ ≥ Σ_i min (v_i δ_i + λ/2 δ_i²) - λ/2 radius², a minimum over an interval each.
+        """
+        if self.is_ball:
+            return -up(self.radius * norms_above(v))
+        lam = np.zeros(len(v.mid)) if self.norm == np.inf else self._multipliers(v.mid)
+        weight = lam[:, None]
+        with np.errstate(all="ignore"):
+            best = np.where(weight > 0, -v.mid / weight, np.where(v.mid > 0, self.low, self.high))
+        at = np.clip(np.where(np.isfinite(best), best, 0.0), self.low, self.high)
+        value = enclosed(v.mid) * at + 0.5 * (enclosed(weight) * at * at)
+        slope = enclosed(v.mid) + enclosed(weight) * at  # a convex function lies above its tangent
+        ends = [(slope * (enclosed(end) - at)).low for end in (self.low, self.high)]
+        unknown = up(v.rad * np.maximum(np.abs(self.low), np.abs(self.high)))
+        floor = down(down(value.low + np.minimum(np.minimum(*ends), 0)) - unknown)
+        total = row_sums(enclosed(floor)) - 0.5 * (enclosed(lam) * self.radius * self.radius)
+        return total.low
+
+    def _multipliers(self, v: np.ndarray) -> np.ndarray:
+        """(m,) Nearly the λ at which clip(-v/λ) has the length of the radius; 0 where the box is shorter."""
+        stuck = np.zeros_like(v, dtype=bool)
+        lam = np.zeros(len(v))
+        with np.errstate(all="ignore"):
+            for _ in range(ROUNDS):
+                at_side = np.where(stuck, np.where(v > 0, self.low, self.high), 0.0)
+                left = self.radius**2 - (at_side**2).sum(axis=1)
+                free = np.sqrt((np.where(stuck, 0.0, v) ** 2).sum(axis=1))
+                lam = np.where(left > 0, free / np.sqrt(left), lam)
+                step = -v / lam[:, None]
+                stuck = (step < self.low) | (step > self.high)
+        return np.where(np.isfinite(lam), lam, 0.0)
+
+
+def row_sums(terms: Enclosed) -> Enclosed:
+    """The sums of the rows."""
+    n = terms.mid.shape[1]
+    return Enclosed(terms.mid.sum(axis=1), outward((terms.rad + gamma(n) * np.abs(terms.mid)).sum(axis=1), n))
+
+
+def norms_above(v: Enclosed) -> np.ndarray:
+    """(m,) Floats above the ℓ2 norms of the rows."""
+    size = v.size
+    return up(np.sqrt(outward((size * size).sum(axis=1), size.shape[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class Neurons:
+    """Where the neurons of one layer lie: low ≤ z ≤ high."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def unstable(self) -> np.ndarray:
+        """Neurons that may be on and off."""
+        return (self.low < 0) & (self.high > 0)
+
+    @property
+    def active(self) -> np.ndarray:
+        """Neurons that are always on."""
+        return self.low >= 0
+
+    @cached_property
+    def chord(self) -> tuple[np.ndarray, np.ndarray]:
+        """(slope, offset) of a line above ReLU between low and high."""
+        with np.errstate(all="ignore"):
+            slope = np.where(self.unstable, self.high / (self.high - self.low), self.active.astype(float))
+        slope = np.clip(np.where(np.isfinite(slope), slope, 1.0), 0.0, 1.0)
+        ends = (-(enclosed(slope) * self.low)).high, (self.high - enclosed(slope) * self.high).high
+        return slope, np.where(self.unstable, np.maximum(*ends), 0.0)
+
+    def slopes_below(self) -> list[np.ndarray]:
+        """Slopes of lines through 0 that lie below ReLU: the steeper side, the chord's slope, and none."""
+        steep = np.where(self.high > -self.low, 1.0, 0.0)
+        every = [
+            np.where(self.unstable, s, self.active.astype(float)) for s in (steep, self.chord[0], 0.0 * steep)
+        ]
+        return every
+
+
+def below(
+    rows: Enclosed, offset: Enclosed, known: list[Neurons], model: Layers, c: Enclosed, region: Region
+) -> np.ndarray:
+    """(m,) Floats below rows·h + offset of the last layer that is known, h = ReLU(z), for all perturbations of the region.
+
+    Every layer is replaced by lines, from the last one back to the input; `c` holds the first layer's values at the point.
+    """
+    best = np.full(len(rows.mid), -np.inf)
+    for choice in range(3):
+        best = np.maximum(best, _below(rows, offset, known, model, c, region, choice))
+    return best
+
+
+def _below(
+    rows: Enclosed,
+    offset: Enclosed,
+    known: list[Neurons],
+    model: Layers,
+    c: Enclosed,
+    region: Region,
+    choice: int,
+) -> np.ndarray:
+    for k in range(len(known) - 1, -1, -1):
+        layer = known[k]
+        slope, lift = layer.chord
+        line = np.where(rows.mid >= 0, layer.slopes_below()[choice], slope)
+        unknown = outward(
+            rows.rad @ np.maximum(layer.high, 0), len(slope)
+        )  # what is not known of a weight, times h ≤ high
+        offset = (
+            offset
+            + row_sums(enclosed(np.minimum(rows.mid, 0)) * lift)
+            - Enclosed(np.zeros_like(unknown), unknown)
+        )
+        rows = enclosed(rows.mid) * line
+        if k:
+            offset = offset + rows @ model.biases[k]
+            rows = rows @ model.weights[k]
+    offset = offset + rows @ c
+    return (offset + region.least(rows @ model.weights[0])).low
+
+
+def neuron_bounds(model: Layers, c: Enclosed, region: Region, signs: dict[int, float]) -> list[Neurons]:
+    """The bounds of all hidden layers; `signs` says of some neurons, counted through all layers, that z ≥ 0 (+1) or z ≤ 0 (-1)."""
+    key = (
+        c.mid.tobytes(),
+        region.radius,
+        region.norm,
+        region.low.tobytes(),
+        region.high.tobytes(),
+        tuple(signs.items()),
+    )
+    if key in model.memory:
+        return model.memory[key]
+    known: list[Neurons] = []
+    first = 0
+    for k, width in enumerate(model.widths):
+        W, b = model.weights[k], model.biases[k]
+        if k == 0:
+            low, high = down(c.low + region.least(enclosed(W))), up(c.high - region.least(enclosed(-W)))
+        else:
+            low = below(enclosed(W), enclosed(b), known, model, c, region)
+            high = -below(enclosed(-W), enclosed(-b), known, model, c, region)
+        for j, sign in signs.items():
+            if first <= j < first + width:
+                side = low if sign > 0 else high
+                side[j - first] = max(side[j - first], 0.0) if sign > 0 else min(side[j - first], 0.0)
+        known.append(Neurons(low, high))
+        first += width
+    model.memory.clear()
+    model.memory[key] = known
+    return known
+
+
+def activated(z: Enclosed, activation: str) -> Enclosed:
+    """φ(z): both activations rise, so the ends of z give its ends."""
+    if activation == "relu":
+        low, high = np.maximum(z.low, 0), np.maximum(z.high, 0)
+    else:  # tanh t = 1 - 2/(e^2t + 1), whose float is off by a few roundings of numbers up to 2
+        low, high = (1 - 2 / (np.exp(np.minimum(2 * end, 700)) + 1) for end in (z.low, z.high))
+        low, high = np.maximum(low - 8 * LIBRARY, -1.0), np.minimum(high + 8 * LIBRARY, 1.0)
+    return Enclosed((low + high) / 2, outward((high - low) / 2 + 2 * U * (np.abs(low) + np.abs(high))))
