@@ -125,6 +125,15 @@ class LpBall:
             return self._edge(gradient)
         return self._column(gradient) * unit_rows(gradient)
 
+    def open_at(
+        self, delta: Float[Tensor, "*s d"], direction: Float[Tensor, "*s d"]
+    ) -> Float[Tensor, "*s d"]:
+        """The direction without what leads out of the box at δ."""
+        if self.box is None:
+            return direction
+        blocked = ((delta <= self.box.low) & (direction < 0)) | ((delta >= self.box.high) & (direction > 0))
+        return direction.masked_fill(blocked, 0.0)
+
     def _edge(self, v: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
         """clip(s v) of the box on the sphere of radius eps: solves `project` and `steepest` for ℓ2."""
         assert self.box is not None

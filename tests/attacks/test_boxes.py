@@ -10,6 +10,7 @@ from torch import nn
 
 import featureprism as fp
 from featureprism.attacks import minimal_radius
+from featureprism.attacks.gradient import descend
 from featureprism.cli import main
 from featureprism.geometry import Box, LpBall
 from featureprism.networks import ReLU, TwoLayerNet
@@ -161,3 +162,15 @@ def test_the_command_line_takes_a_domain(tmp_path, generator, capsys):
     assert moved.max() <= DOMAIN[1]
     assert main([*words, "--domain", "0", "0.01"]) == 2
     assert "outside the domain" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_descent_in_a_box_finds_the_corner_of_a_linear_margin(norm, generator):
+    """From the sides of the box, where half of the directions are closed, PGD reaches the least value in ball and box."""
+    v = torch.randn(6, generator=generator, dtype=torch.float64)
+    net = TwoLayerNet(torch.stack([v, -v]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())  # ⟨v, x⟩
+    x = torch.randint(2, (10, 6), generator=generator).double()
+    ball = LpBall(norm, 0.5, Box.around(x, (0.0, 1.0)))
+    _, margin, _ = descend(net, x, torch.ones(10).double(), ball, (), 60)
+    least = x @ v - (ball.steepest(-v.expand(10, 6)) * -v).sum(dim=1)
+    torch.testing.assert_close(margin, least, atol=2e-2, rtol=0)

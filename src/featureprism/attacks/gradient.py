@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -139,9 +139,9 @@ def descend(
     if bool(torch.isnan(margin).any()):
         raise ValueError("The network gives NaN on these points; nothing can be said about its robustness.")
     share = zero_share(gradient)
-    best, best_margin = delta.clone(), margin.clone()
+    best, best_margin, free = delta.clone(), margin.clone(), replace(ball, box=None)
     for _ in range(steps):
-        delta = ball.project(delta - 2.5 / steps * ball.steepest(gradient))
+        delta = ball.project(delta + 2.5 / steps * free.steepest(ball.open_at(delta, -gradient)))
         margin, gradient = look(delta)
         better = margin < best_margin
         best = torch.where(better.unsqueeze(-1), delta, best)

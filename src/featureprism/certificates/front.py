@@ -64,8 +64,8 @@ def robust_radius(
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
     models: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of tanh: the attack and what
     norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed points keep every
-    coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what
-    is finished; points it left have the method "interrupted".
+    coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks with one output;
+    `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what is finished; points it left have the method "interrupted".
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.neural_network import MLPClassifier
