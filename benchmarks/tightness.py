@@ -115,6 +115,6 @@ def ratios() -> Iterator[str]:
         gap = torch.cat([b.gap for b in brackets])[(attacked > 0) & torch.isfinite(attacked)].numpy()
         good = np.median(gap) <= row.tight and seconds <= row.fast
         yield (
-            f"{'ok  ' if good else 'MISS'} {row.name}: median gap {np.median(gap):.2%} (at most {row.tight:.0%}), worst {gap.max():.1%}, "
-            f"{seconds:.2f} CPU s a point (at most {row.fast:g}), {len(gap)} points, {row.max_cells} cells"
+            f"{'ok  ' if good else 'MISS'} {row.name}: median gap {np.median(gap):.2%} (at most {row.tight:.0%}), "
+            f"worst {gap.max():.1%}, {seconds:.2f} CPU s a point (at most {row.fast:g}), {len(gap)} points, {row.max_cells} cells"
         )
