@@ -25,6 +25,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "audit": "audit.run_audit",
     "fetch": "data.fetch",
     "embed": "data.embed",
+    "zoo": "zoo.run_zoo",
     "play": ".play.command.play",  # a door of its own, beside the commands
 }
 

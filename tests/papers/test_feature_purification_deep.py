@@ -7,17 +7,21 @@ import pytest
 import torch
 
 from featureprism.context import Context
+from featureprism.data.images import ImageSet
 from featureprism.experiment import Rows
-from featureprism.papers.feature_purification.deep_features import FIGURE_5, sparsity
+from featureprism.papers.feature_purification.deep_features import BY_STRENGTH, FIGURE_5, FIGURE_13, sparsity
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_12, amplified, share_at
 from featureprism.papers.feature_purification.deep_setting import (
     CLEAN,
+    CONTROL,
     FROM_CLEAN,
     MAIN,
     RANDOM,
     Setting,
     accuracies,
     images_of,
+    passes,
+    shipped,
     trained,
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
@@ -61,6 +65,39 @@ def test_robust_accuracy_never_exceeds_clean_accuracy():
     assert told["zero_gradients"] == 0
     assert 0 <= told["robust"] <= told["clean"] <= 1
     assert told["robust_low"] <= told["robust"] <= told["robust_high"]
+
+
+def test_attackers_are_judged_as_an_order():
+    """Shares that rise with the attacker's strength give τ = 1; with one pair of six swapped 2/3."""
+    claim = next(c for c in FIGURE_13.claims if c.name == "order")
+
+    def told(shares):
+        named = zip(BY_STRENGTH, shares, strict=True)
+        return Rows.gather(
+            {"kind": "features", "seed": 0, "network": n, "share": share} for n, share in named
+        )
+
+    assert claim.value(told((0.1, 0.2, 0.3, 0.4))) == pytest.approx([1.0])
+    assert claim.value(told((0.1, 0.3, 0.2, 0.4))) == pytest.approx([2 / 3])
+
+
+def test_time_is_foretold_in_proportion_to_the_epochs():
+    """Twice the epochs, twice the passes; an attack of two steps costs 1 + 4/3 of a clean step."""
+    assert passes(replace(TINY, epochs=6), CLEAN) == 2 * passes(replace(TINY, epochs=3), CLEAN)
+    assert passes(replace(TINY, finetune_epochs=3), FROM_CLEAN) == pytest.approx(7.0)
+    assert passes(replace(TINY, finetune_epochs=3), CONTROL) == 3
+    assert FIGURE_12.foretell(TINY, Context()) > 0
+
+
+def test_the_zoo_is_measured_on_cifar_alone():
+    marked = replace(TINY, zoo="alexnet 0")
+    digits = images_of(TINY, 0, Context())
+    assert shipped(marked, digits, CLEAN) is None
+    one, label = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long)
+    pictures = ImageSet(one, label, one, label, "cifar10.npz")
+    assert shipped(marked, pictures, CLEAN).name == "alexnet-clean"
+    assert shipped(marked, pictures, RANDOM) is None
+    assert shipped(TINY, pictures, CLEAN) is None
 
 
 def test_shares_are_read_off_the_path():
@@ -109,10 +146,15 @@ def test_the_table_is_judged_by_its_hardest_attacker():
         for attacker, column in robust.items()
         for training, accuracy in column.items()
     ]
-    values = {c.name: c.value(Rows.gather(rows))[0] for c in TABLE_1.claims}
-    assert values == pytest.approx({"clean": 0.05, "adversarial": 0.3, "from-clean": -0.1})
+    claims = {c.name: c for c in TABLE_1.claims}
+    values = {
+        name: claims[name].value(Rows.gather(rows))[0]
+        for name in ("clean", "adversarial", "from-clean", "no-worse")
+    }
+    assert values == pytest.approx({"clean": 0.05, "adversarial": 0.3, "from-clean": 0.2, "no-worse": -0.1})
     unknown = Rows.gather([*rows[:-1], rows[-1] | {"robust": nan}])
-    assert isnan(TABLE_1.claims[2].value(unknown)[0])
+    assert isnan(claims["no-worse"].value(unknown)[0])
+    assert isnan(claims["noise"].value(Rows.gather(rows))[0])
 
 
 def test_pictures_survive_their_rows(generator):

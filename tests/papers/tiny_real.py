@@ -17,7 +17,12 @@ from featureprism.papers.feature_purification.deep_features import (
     FIGURE_13,
 )
 from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
-from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
+from featureprism.papers.feature_purification.deep_perturbations import (
+    FIGURE_4,
+    FIGURE_7,
+    FIGURE_12,
+    FIGURE_12_RESNET,
+)
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.records import RadiusBracket
 
@@ -54,6 +59,7 @@ CHANGES = (
     (FIGURE_10, ASCENT),
     (FIGURE_11, ASCENT),
     (FIGURE_12, LASSO),
+    (FIGURE_12_RESNET, LASSO),
     (FIGURE_13, ASCENT),
 )
 

@@ -3,6 +3,7 @@
 import json
 from contextlib import closing
 from http.client import HTTPConnection
+from io import BytesIO
 from urllib.parse import urlencode, urlsplit
 
 import numpy as np
@@ -85,6 +86,16 @@ def test_a_file_that_is_too_large_is_refused_while_it_comes(address):
     status, answer = give(address, "data", "huge.csv", bytes(MOST_BYTES + 1))
     assert status == 413
     assert "larger than 64 MB" in answer["error"]
+
+
+def test_an_archive_says_what_it_unpacks_to():
+    from featureprism.play.server import _unpacked
+
+    content = BytesIO()
+    np.savez_compressed(content, x=np.zeros(100_000))
+    assert len(content.getvalue()) < 10_000
+    assert _unpacked(bytearray(content.getvalue())) > 800_000
+    assert _unpacked(bytearray(b"no archive")) == 0
 
 
 def test_both_files_are_needed(tmp_path):

@@ -11,7 +11,7 @@ from featureprism.probes.images import (
     layer_cosines,
     principal_directions,
 )
-from featureprism.probes.sparse_images import conv_lasso, filters_of, sparsity_of
+from featureprism.probes.sparse_images import conv_lasso, filters_of, span_error, sparsity_of
 
 
 def test_cosines_of_scaled_and_turned_filters():
@@ -79,3 +79,26 @@ def test_less_penalty_means_less_error_and_more_coefficients(generator):
     assert [p.penalty for p in path] == [0.05, 0.02, 0.01]
     assert path[0].error > path[1].error > path[2].error
     assert path[0].share < path[1].share < path[2].share
+
+
+def test_the_span_of_filters_is_what_they_add_up_to(generator):
+    """One 2 × 2 filter moved by 2 on 4 × 4 pictures: what it makes is in the span, what is orthogonal to all its copies is not."""
+    layer = nn.Conv2d(1, 1, 2, 2, bias=False)
+    filters = filters_of(layer, 4)
+    made = filters.images(torch.randn(3, 1, 2, 2, generator=generator))
+    other = torch.randn(3, 1, 4, 4, generator=generator)
+    other = other - filters.images(filters.correlations(other))
+    both = made / made.flatten(1).norm(dim=1).reshape(-1, 1, 1, 1) + other / other.flatten(1).norm(
+        dim=1
+    ).reshape(-1, 1, 1, 1)
+    assert float(span_error(filters, made).max()) < 1e-12
+    assert span_error(filters, other.detach()).tolist() == pytest.approx([1.0] * 3)
+    assert span_error(filters, both.detach()).tolist() == pytest.approx([0.5] * 3, rel=1e-5)
+
+
+def test_principal_directions_of_few_points_are_those_of_their_covariance(generator):
+    """Fewer points than pixels: the small matrix gives the same subspace as the large one (points repeated)."""
+    x = torch.randn(20, 50, generator=generator) * torch.linspace(3, 0.1, 50)
+    few, many = principal_directions(x, share=0.1), principal_directions(x.repeat(3, 1), share=0.1)
+    torch.testing.assert_close(few.T @ few, torch.eye(5).double())
+    torch.testing.assert_close(few @ few.T, many @ many.T)

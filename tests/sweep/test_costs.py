@@ -84,3 +84,14 @@ def test_a_step_takes_time_and_the_command_tells_the_sum(capsys):
     assert [item["item"] for item in told["items"]] == ["gmm-flow/figure-4"]
     assert main(["reproduce", "gmm-flow/figure-4", "--estimate", "--workers", "2"]) == 0
     assert "with 2 workers" in capsys.readouterr().out
+
+
+def test_a_paper_leaves_out_items_without_the_scale_and_an_item_says_so(capsys, monkeypatch):
+    monkeypatch.setattr(costs, "step_seconds", lambda: 1.0)
+    assert main(["reproduce", "feature-purification", "--scale", "paper", "--estimate", "--json"]) == 0
+    told, words = capsys.readouterr()
+    items = {item["item"] for item in json.loads(told)["items"]}
+    assert "feature-purification/scaling" in items
+    assert "feature-purification/real-codes" not in items
+    assert "as they have no scale paper" in words
+    assert main(["reproduce", "feature-purification/real-codes", "--scale", "paper", "--estimate"]) == 2

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from featureprism.networks.deep import image_network
-from featureprism.training.images import Recipe, augmented, checkpoint_for, train_images
+from featureprism.training.images import Recipe, augmented, checkpoint_for, mixed_precision, train_images
 
 
 @pytest.fixture
@@ -115,6 +115,11 @@ def test_networks_are_kept_under_all_they_depend_on(tmp_path):
     assert first != checkpoint_for(tmp_path, seed=0, recipe=Recipe(4))
 
 
+def test_half_precision_stays_off_where_it_does_not_pay():
+    with mixed_precision(torch.device("cpu")):
+        assert not torch.is_autocast_enabled("cpu")
+
+
 def test_every_batch_is_announced(problem):
     told = []
     train_images(small(), *problem, Recipe(2, batch_size=32), seed=0, announce=told.append)
@@ -151,6 +156,10 @@ def test_schedules():
     assert [Recipe(100, step_size=1.0, schedule="step").rate(e) for e in (49, 50, 75)] == pytest.approx(
         [1.0, 0.1, 0.01]
     )
+    footnote = Recipe(164, step_size=0.1, schedule="step", milestones=(81, 122))
+    assert [footnote.rate(e) for e in (80, 81, 122)] == pytest.approx([0.1, 0.01, 0.001])
+    cycle = Recipe(8, step_size=1.0, schedule="one-cycle")
+    assert [cycle.rate(e) for e in (0, 1, 2, 5, 8)] == pytest.approx([0.1, 0.55, 1.0, 0.5, 0.0])
     with pytest.raises(ValueError, match="cosine"):
         Recipe(1, schedule="linear")
 

@@ -77,11 +77,13 @@ def perturb(
     *,
     loss: ImageLoss = label_loss,
     noise: Float[Tensor, "s n ch h w"] | None = None,
+    last: bool = False,
     generator: torch.Generator,
 ) -> Float[Tensor, "n ch h w"]:
     """The perturbations with the largest loss over all steps and restarts; x + δ stays in [0, 1]. `noise` is drawn when not given.
 
-    Everything happens where the network is; the answer comes back to where the images are.
+    `last` takes the end of the last restart unseen, as training does: one pass less. Everything happens where the network is; the
+    answer comes back to where the images are.
     """
     came_from, home = x.device, home_of(model)
     noise = (draw_noise(x, attack, generator=generator) if noise is None else noise).to(home)
@@ -93,7 +95,7 @@ def perturb(
     for _ in range(attack.restarts):
         start = ball.sample(len(x), x[0].numel(), generator=generator, dtype=x.dtype).reshape(x.shape)
         delta = (x + start.to(x.device)).clamp(0, 1) - x
-        for step in range(attack.steps + 1):
+        for step in range(attack.steps + (not last)):
             value, slope = _slope(model, x + delta, y, noise, loss, needed=step < attack.steps)
             better = value > worst
             worst = torch.where(better, value, worst)
@@ -102,6 +104,7 @@ def perturb(
                 break
             moved = delta.flatten(1) + step_ball.steepest(slope.flatten(1))
             delta = (x + ball.project(moved).reshape(x.shape)).clamp(0, 1) - x
+        best = delta if last else best
     return best.to(came_from)
 
 
@@ -162,9 +165,13 @@ def survivors(
     for image, label in zip(x.split(batch), y.split(batch), strict=True):
         alive = decided(model, image, groups) == label
         for loss in losses:
-            delta = perturb(model, image, label, attack, loss=loss, generator=generator)
-            moved = image + delta + draw_noise(image, attack, generator=generator)[0]
-            alive &= decided(model, moved, groups) == label
+            left = alive.nonzero().flatten()  # what has fallen is left in peace
+            if not len(left):
+                break
+            x_left, y_left = image[left], label[left]
+            delta = perturb(model, x_left, y_left, attack, loss=loss, generator=generator)
+            moved = x_left + delta + draw_noise(x_left, attack, generator=generator)[0]
+            alive[left] = decided(model, moved, groups) == y_left
         kept.append(alive)
     return torch.cat(kept)
 
@@ -188,6 +195,23 @@ def wilson(hits: int, total: int, z: float = 1.96) -> tuple[float, float]:
     return (middle - half) / (1 + shift), (middle + half) / (1 + shift)
 
 
+def noise_adversary(attack: ImageAttack) -> Callable:
+    """The control of `pgd_adversary`: images moved as far, in a direction that asks no network, with the attack's noise if it has any.
+
+    ℓ2: uniform on the sphere of radius eps; ℓ∞: every pixel by eps up or down. Nothing is clipped, so no image moves less.
+    """
+
+    def adversary(
+        _model: nn.Module, x: Tensor, y: Tensor, strength: float, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        drawn = torch.randn(x.flatten(1).shape, generator=generator, dtype=x.dtype)
+        moved = LpBall(attack.norm, strength * attack.eps).steepest(drawn).reshape(x.shape).to(x.device)
+        noise = draw_noise(x, attack, generator=generator)
+        return (x + moved + noise).flatten(0, 1), y.repeat(len(noise))
+
+    return adversary
+
+
 def pgd_adversary(attack: ImageAttack, loss: ImageLoss = label_loss) -> Callable:
     """The adversary of `train_images`: images moved by the attack at a share `strength` of its radius, with their labels.
 
@@ -204,7 +228,7 @@ def pgd_adversary(attack: ImageAttack, loss: ImageLoss = label_loss) -> Callable
         softer = replace(attack, eps=strength * attack.eps, step_size=length)
         noise = draw_noise(x, attack, generator=generator)
         if softer.eps > 0:
-            x = x + perturb(model, x, y, softer, loss=loss, noise=noise, generator=generator)
+            x = x + perturb(model, x, y, softer, loss=loss, noise=noise, last=True, generator=generator)
         for module, training in modes.items():
             module.training = training
         return (x + noise).flatten(0, 1).detach(), y.repeat(len(noise))

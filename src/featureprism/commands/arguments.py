@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=text, epilog=f"Example: featureprism {example}"
         )
 
-    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data, _play):
+    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data, _zoo, _play):
         add_group(add)
     return top
 
@@ -301,6 +301,26 @@ def _data(add: Add) -> None:
         "--out", type=Path, default=Path("embeddings.npz"), metavar="FILE", help="where they go (.npz)"
     )
     add_context(embedding)
+
+
+def _zoo(add: Add) -> None:
+    """The arguments of the command."""
+    zoo = add(
+        "zoo",
+        "List the image networks that come with featureprism, or train one of them again.",
+        "zoo --rebuild alexnet-clean --folder zoo",
+    )
+    zoo.add_argument(
+        "--rebuild", metavar="NAME", help="train this one; a second call goes on from the last epoch"
+    )
+    zoo.add_argument(
+        "--folder",
+        type=Path,
+        metavar="DIR",
+        help="whose networks (default: those of the package); with --rebuild where they go (default: zoo)",
+    )
+    zoo.add_argument("--json", action="store_true", help="print the cards as JSON")
+    add_context(zoo)
 
 
 def _play(add: Add) -> None:

@@ -46,6 +46,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
         return tell_estimates(args, estimates(chosen, args.scale, seeds, args.out, context))
     for experiment in chosen:
         tell_stand_ins(experiment, args.scale, context)
+        tell_duration(experiment, args.scale, args.seeds, context)
     console = Console()
 
     def finish(result: Result) -> None:
@@ -101,12 +102,21 @@ def tell_estimates(args: argparse.Namespace, found: Sequence[Estimate]) -> int:
 
 
 def chosen_experiments(args: argparse.Namespace) -> list[Experiment]:
-    """What was named, less what takes minutes unless it was named itself."""
+    """What was named; of a whole paper, less what takes minutes and what has no such scale."""
     chosen = experiments_called(args.name)
-    left = [] if args.long or "/" in args.name else [e for e in chosen if e.long]
+    if "/" in args.name:
+        return chosen
+    sized = _without(
+        [e for e in chosen if args.scale not in e.scales], chosen, f"as they have no scale {args.scale}", ""
+    )
+    long = [] if args.long else [e for e in sized if e.long]
+    return _without(long, sized, "as they take minutes", " Name one, or add --long.")
+
+
+def _without(left: list[Experiment], chosen: list[Experiment], why: str, advice: str) -> list[Experiment]:
+    """The others, after a word about those that are left out."""
     if left:
-        names = ", ".join(e.id for e in left)
-        print(f"Left out, as they take minutes: {names}. Name one, or add --long.", file=sys.stderr)
+        print(f"Left out, {why}: {', '.join(e.id for e in left)}.{advice}", file=sys.stderr)
     return [e for e in chosen if e not in left]
 
 
@@ -119,6 +129,18 @@ def tell_stand_ins(experiment: Experiment, scale: str, context: Context) -> None
             f"{experiment.id}: {name} is not at hand; digits stand for it (--data, or fetch).",
             file=sys.stderr,
         )
+
+
+def tell_duration(experiment: Experiment, scale: str, seeds: int, context: Context) -> None:
+    """Say how long training will take here, from a step timed now, where an item knows and the scale is not quick."""
+    if experiment.foretell is None or scale == "quick":
+        return
+    unit = sum(experiment.foretell(setting, context) for setting in experiment.settings(scale))
+    print(
+        f"{experiment.id}: at most {duration(seeds * unit)} of training on this {context.device.partition(':')[0]} for {seeds}"
+        f" seed{'s' * (seeds > 1)} (from steps timed now; networks that are kept are not trained again).",
+        file=sys.stderr,
+    )
 
 
 def as_object(

@@ -20,7 +20,8 @@ class Experiment:
 
     `scales` maps quick, standard and paper to the settings that each runs: frozen dataclasses. `family`: experiments of one family
     use what others of it have computed in the same process, so that their units of one seed are better off on one worker. `long`:
-    minutes even at the quick scale; run when named, or with --long.
+    minutes even at the quick scale; run when named, or with --long. `foretell(setting, context)`: seconds of a unit on this machine,
+    from a step that is timed; told before a run above the quick scale starts.
 
     >>> import featureprism as fp
     >>> from featureprism.experiment import below
@@ -42,6 +43,7 @@ class Experiment:
     about: str = ""
     family: str = ""
     long: bool = False
+    foretell: Callable[[Any, Context], float] | None = None
 
     def __post_init__(self) -> None:
         if self.id.count("/") != 1:

@@ -1,5 +1,6 @@
 """Image classifiers of the papers, small and without torchvision: ResNets, wide ResNets, AlexNet, MLP."""
 
+import re
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +15,14 @@ def _wide(channels: float) -> int:
 
 def _conv(width_in: int, width: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(width_in, width, 3, stride, 1, bias=False)
+
+
+class Spread(nn.Module):
+    """Pixels from [0, 1] to [-2, 2]: about mean 0 and variance 1, as the code behind the paper feeds its networks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """4 x - 2."""
+        return 4 * x - 2
 
 
 class Block(nn.Module):
@@ -47,17 +56,19 @@ class ResNet(nn.Module):
         depths: Sequence[int],
         *,
         before: bool = False,
+        stem: int | None = None,
     ) -> None:
         super().__init__()
-        blocks, width_in = [], widths[0]
+        stem = widths[0] if stem is None else stem
+        blocks, width_in = [], stem
         for stage, (width, depth) in enumerate(zip(widths, depths, strict=True)):
             for place in range(depth):
                 stride = 2 if stage > 0 and place == 0 else 1
                 blocks.append(Block(width_in, width, stride, before=before))
                 width_in = width
-        gate = [nn.BatchNorm2d(width_in if before else widths[0]), nn.ReLU()]
+        gate = [nn.BatchNorm2d(width_in if before else stem), nn.ReLU()]
         parts = [*blocks, *gate] if before else [*gate, *blocks]
-        self.features = nn.Sequential(_conv(channels, widths[0]), *parts)
+        self.features = nn.Sequential(_conv(channels, stem), *parts)
         self.head = nn.Linear(width_in, num_classes)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
@@ -65,25 +76,49 @@ class ResNet(nn.Module):
         return self.head(self.features(x).mean(dim=(2, 3)))
 
 
+class WideResNet(nn.Module):
+    """Pre-activation wide ResNet of depth 6n + 4: three stages of n blocks, 16k, 32k and 64k channels.
+
+    Depth 34 has 1 + 6 · 5 = 31 convolutions of 3 × 3, the "ResNet-34 with 31 convolutional layers" of feature-purification,
+    Section 8.2 (the other three are 1 × 1, on shortcuts). Source: Zagoruyko & Komodakis 2016.
+    """
+
+    def __init__(self, channels: int, num_classes: int, depth: int, widen: int, factor: float = 1.0) -> None:
+        super().__init__()
+        stages = [_wide(factor * widen * width) for width in (16, 32, 64)]
+        blocks = (depth - 4) // 6
+        self.spread = Spread()
+        self.net = ResNet(channels, num_classes, stages, (blocks,) * 3, before=True, stem=_wide(factor * 16))
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
+        """Logits."""
+        return self.net(self.spread(x))
+
+
 class AlexNet(nn.Module):
-    """AlexNet for small images: an 11 × 11 first layer, always of 64 filters, three more convolutions, one linear layer."""
+    """AlexNet for small images: five convolutions, the first of 64 filters of 11 × 11 whatever the width, and one linear layer."""
 
     def __init__(self, channels: int, num_classes: int, factor: float = 1.0) -> None:
         super().__init__()
-        a, b, c = 64, _wide(factor * 192), _wide(factor * 384)
+        first, *widths = 64, *(_wide(factor * width) for width in (192, 384, 256, 256))
+        b, c, d, e = widths
         self.features = nn.Sequential(
-            nn.Conv2d(channels, a, 11, 4, 5),
+            Spread(),
+            nn.Conv2d(channels, first, 11, 4, 5),
             nn.ReLU(),
             nn.MaxPool2d(2, 2, ceil_mode=True),
-            nn.Conv2d(a, b, 5, 1, 2),
+            nn.Conv2d(first, b, 5, 1, 2),
             nn.ReLU(),
             nn.MaxPool2d(2, 2, ceil_mode=True),
             nn.Conv2d(b, c, 3, 1, 1),
             nn.ReLU(),
-            nn.Conv2d(c, c, 3, 1, 1),
+            nn.Conv2d(c, d, 3, 1, 1),
             nn.ReLU(),
+            nn.Conv2d(d, e, 3, 1, 1),
+            nn.ReLU(),
+            nn.MaxPool2d(2, 2, ceil_mode=True),
         )
-        self.head = nn.Linear(c, num_classes)
+        self.head = nn.Linear(e, num_classes)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
         """Logits."""
@@ -118,8 +153,14 @@ ARCHITECTURES = (
     "preact-resnet-10",
     "preact-resnet-18",
     "preact-resnet-34",
+    "wrn-10-1",
+    "wrn-16-1",
+    "wrn-16-4",
+    "wrn-34-4",
     "wrn-28-10",
 )
+DEPTHS = {"10": (1, 1, 1, 1), "18": (2, 2, 2, 2), "34": (3, 4, 6, 3)}  # blocks in each stage of a ResNet
+WIDE = re.compile(r"wrn-(\d+)-(\d+)")  # depth and widening
 
 
 def image_network(
@@ -130,28 +171,34 @@ def image_network(
     factor: float = 1.0,
     generator: torch.Generator,
 ) -> nn.Module:
-    """One of ARCHITECTURES for images of a shape (c, h, w), `factor` times as wide; weights from the generator.
+    """One of ARCHITECTURES, or any wrn-D-K with D = 6n + 4, for images of a shape (c, h, w); `factor` times as wide.
 
-    resnet-10/18/34 and their pre-activation kin: widths 64, 128, 256, 512; wrn-28-10: 160, 320, 640. Sources: feature-averaging,
-    Section 6; feature-purification, Section 8. Weights are N(0, 2/fan-in); AlexNet's N(0, 1/(3 fan-in)), the variance that torch
-    gives by itself and the code behind the paper uses.
+    resnet-10/18/34 and their pre-activation kin: widths 64, 128, 256, 512. wrn-34-4 stands for the ResNet-34 of
+    feature-purification and wrn-16-4 for its ResNet-16: the paper says how deep they are and not how wide; 4 is what the code behind
+    it takes. Sources: feature-averaging, Section 6; feature-purification, Section 8. Weights come from the generator: N(0, 2/fan-in);
+    AlexNet's N(0, 1/(3 fan-in)), the variance that torch gives by itself and the code behind the paper uses.
     """
+    net = _built(name, shape, num_classes, factor)
+    he_start(net, gain=1 / 3 if name == "alexnet" else 2.0, generator=generator)
+    return net
+
+
+def _built(name: str, shape: tuple[int, int, int], num_classes: int, factor: float) -> nn.Module:
+    """The network with weights as torch draws them."""
     channels, height, width = shape
-    depths = {"10": (1, 1, 1, 1), "18": (2, 2, 2, 2), "34": (3, 4, 6, 3)}
+    if wide := WIDE.fullmatch(name):
+        depth, widen = int(wide[1]), int(wide[2])
+        if depth < 10 or (depth - 4) % 6 or widen < 1:
+            raise ValueError(f"A wide ResNet has depth 6n + 4 (10, 16, 22, 28, 34, …), got {name!r}.")
+        return WideResNet(channels, num_classes, depth, widen, factor)
     if name not in ARCHITECTURES:
         raise ValueError(f"Unknown network {name!r}; choose one of {', '.join(ARCHITECTURES)}.")
     if name == "mlp":
-        net: nn.Module = ImageMLP(channels * height * width, num_classes, max(1, round(256 * factor)))
-    elif name == "alexnet":
-        net = AlexNet(channels, num_classes, factor)
-    elif name == "wrn-28-10":
-        widths = [_wide(factor * w) for w in (160, 320, 640)]
-        net = ResNet(channels, num_classes, widths, (4, 4, 4), before=True)
-    else:
-        widths = [_wide(factor * w) for w in (64, 128, 256, 512)]
-        net = ResNet(channels, num_classes, widths, depths[name[-2:]], before=name.startswith("preact"))
-    he_start(net, gain=1 / 3 if name == "alexnet" else 2.0, generator=generator)
-    return net
+        return ImageMLP(channels * height * width, num_classes, max(1, round(256 * factor)))
+    if name == "alexnet":
+        return AlexNet(channels, num_classes, factor)
+    widths = [_wide(factor * w) for w in (64, 128, 256, 512)]
+    return ResNet(channels, num_classes, widths, DEPTHS[name[-2:]], before=name.startswith("preact"))
 
 
 def home_of(net: nn.Module) -> torch.device:

@@ -8,9 +8,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import uvicorn
 from starlette.applications import Starlette
@@ -29,7 +31,7 @@ from featureprism.files import as_json
 HOST = "127.0.0.1"
 PAGE = Path(__file__).parent / "page"
 KINDS = {"model": (".npz", ".onnx"), "data": (".npz", ".csv")}
-MOST_BYTES = 64 * 2**20  # of one file
+MOST_BYTES, MOST_UNPACKED = 64 * 2**20, 256 * 2**20  # of one file
 FROM_PAGE = "x-featureprism"  # only a page of the same origin can send it without asking first
 
 
@@ -67,7 +69,7 @@ def stream(rows: Callable[[], Iterator[dict[str, Any]]]) -> StreamingResponse:
         try:
             for row in rows():
                 yield as_json(row) + "\n"
-        except (ValueError, OSError, RuntimeError) as error:
+        except (ValueError, OSError, RuntimeError, ImportError, MemoryError) as error:
             yield as_json({"error": _sentence(error)}) + "\n"
 
     return StreamingResponse(lines(), media_type="application/x-ndjson")
@@ -140,6 +142,8 @@ class OwnFiles:
                     {"error": f"{name} is larger than {MOST_BYTES // 2**20} MB; use `featureprism radius`."},
                     413,
                 )
+        if _unpacked(content) > MOST_UNPACKED:
+            return _json({"error": f"{name} unpacks to more than {MOST_UNPACKED // 2**20} MB."}, 413)
         self.paths[kind] = self.folder / kind / name
         self.paths[kind].parent.mkdir(exist_ok=True)
         self.paths[kind].write_bytes(content)
@@ -157,6 +161,15 @@ class OwnFiles:
             yield from own.story(own.read_own(self.paths["model"], self.paths["data"]))
         except ValueError as error:  # the file's name is enough; the folder is ours
             raise ValueError(_without(str(error), self.folder)) from error
+
+
+def _unpacked(content: bytearray) -> int:
+    """How many bytes an archive says it holds; 0 for what is no archive, which its loader will say."""
+    try:
+        with ZipFile(BytesIO(content)) as archive:
+            return sum(part.file_size for part in archive.infolist())
+    except BadZipFile:
+        return 0
 
 
 def _without(text: str, folder: Path) -> str:

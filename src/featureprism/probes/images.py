@@ -86,9 +86,14 @@ def exciting_images(
 
 def principal_directions(x: Float[Tensor, "n d"], share: float = 0.1) -> Float[Tensor, "d r"]:
     """The first `share` of the principal directions of points around their mean, as columns."""
-    centred = (x - x.mean(dim=0)).double()
+    centred, wanted = (x - x.mean(dim=0)).double(), max(1, round(share * x.shape[1]))
+    if (
+        wanted < len(x) < x.shape[1]
+    ):  # the smaller of the two matrices with the same spectrum; the mean costs one of its directions
+        values, codes = torch.linalg.eigh(centred @ centred.T)
+        return centred.T @ codes[:, -wanted:] / values[-wanted:].clamp_min(1e-300).sqrt()
     _, directions = torch.linalg.eigh(centred.T @ centred)
-    return directions[:, -max(1, round(share * x.shape[1])) :]
+    return directions[:, -wanted:]
 
 
 def energy_share(vectors: Float[Tensor, "n d"], directions: Float[Tensor, "d r"]) -> Float[Tensor, " n"]:

@@ -95,3 +95,21 @@ def sparsity_of(
         error = ((filters.images(codes) - x) ** 2).flatten(1).sum(dim=1)
         found.append(SparsityPoint(penalty, float((codes != 0).double().mean()), float(error.mean())))
     return found
+
+
+def span_error(
+    filters: Filters, images: Float[Tensor, "n c h w"], *, cut: float = 1e-12
+) -> Float[Tensor, " n"]:
+    """Relative squared distance of images from the span of the filters at all places, by the spectrum of A Aᵀ in double precision.
+
+    Directions whose eigenvalue is below `cut` times the largest are no part of the span. Source: feature-purification, Remark 8.2.
+    """
+    double = filters._replace(weight=filters.weight.double())
+    size = images[0].numel()
+    units = torch.eye(size, dtype=torch.float64).reshape(size, *images.shape[1:])
+    gram = torch.cat([double.images(double.correlations(part)) for part in units.split(256)]).flatten(1)
+    values, directions = torch.linalg.eigh((gram + gram.T) / 2)
+    inside = directions[:, values > cut * values[-1]]
+    x = images.flatten(1).double()
+    energy = (x * x).sum(dim=1).clamp_min(1e-300)
+    return ((x - (x @ inside) @ inside.T) ** 2).sum(dim=1) / energy

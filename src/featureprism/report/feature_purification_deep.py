@@ -66,7 +66,7 @@ def table_1(rows: Rows) -> Figure:
     attackers = rows.of("accuracy").distinct("attacker")
     for index, (training, part) in enumerate(rows.of("accuracy").groups("training").items()):
         for spot, attacker in enumerate(attackers):
-            own, x = part.having(attacker=attacker), spot + 0.2 * (index - 1)
+            own, x = part.having(attacker=attacker), spot + 0.15 * (index - 2)
             low, middle, high = (own.column(f"robust{side}").mean() for side in ("_low", "", "_high"))
             axes.errorbar(
                 x,
@@ -92,12 +92,14 @@ def figure_2(rows: Rows) -> Figure:
         "start, clean": "θ(w⁰, w)",
         "start, adversarial": "θ(w⁰, w')",
         "clean, adversarial": "θ(w, w')",
+        "clean, more clean epochs": "θ(w, w'), more clean epochs",
+        "clean, noise only": "θ(w, w'), noise only",
         "different neurons": "θ(w'ᵢ, w'ⱼ)",
     }
     width = 0.8 / len(names)
     for index, (pair, label) in enumerate(names.items()):
         heights = [rows.of("theta", layer=layer, pair=pair).column("median").mean() for layer in layers]
-        spots = [i + (index - 1.5) * width for i in range(len(layers))]
+        spots = [i + (index - (len(names) - 1) / 2) * width for i in range(len(layers))]
         axes.bar(spots, heights, width=0.9 * width, color=COLOURS[index], label=label)
     axes.set_xticks(range(len(layers)), [f"layer {layer}" for layer in layers])
     axes.set(ylabel="median over neurons", ylim=(0, 1), xlabel="dashed: what the paper has for θ(w, w')")
@@ -128,9 +130,15 @@ def figure_12(rows: Rows) -> Figure:
             "random": "random filters",
             "clean": "clean filters",
             "more clean epochs": "after more clean epochs",
+            "noise only": "after epochs with noise",
             "adversarial": "robust filters",
         },
-        "perturbations": {"clean": "of the clean network", "adversarial": "of the robust network"},
+        "perturbations": {
+            "clean": "of the clean network",
+            "more clean epochs": "after more clean epochs",
+            "noise only": "after epochs with noise",
+            "adversarial": "of the robust network",
+        },
     }
     for spot, (target, names) in zip(axes, labels.items(), strict=True):
         for colour, (name, label) in zip(COLOURS, names.items(), strict=False):
@@ -156,5 +164,6 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/figure-10": partial(gallery, columns=4, facts="features"),
     "feature-purification/figure-11": partial(gallery, columns=4, facts="features", by="layer"),
     "feature-purification/figure-12": figure_12,
+    "feature-purification/figure-12-resnet": figure_12,
     "feature-purification/figure-13": partial(gallery, columns=4, facts="features"),
 }

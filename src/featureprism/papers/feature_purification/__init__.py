@@ -12,7 +12,12 @@ from featureprism.papers.feature_purification.deep_features import (
     FIGURE_13,
 )
 from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
-from featureprism.papers.feature_purification.deep_perturbations import FIGURE_4, FIGURE_7, FIGURE_12
+from featureprism.papers.feature_purification.deep_perturbations import (
+    FIGURE_4,
+    FIGURE_7,
+    FIGURE_12,
+    FIGURE_12_RESNET,
+)
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
@@ -70,6 +75,7 @@ PAPER = Paper(
         FIGURE_10,
         FIGURE_11,
         FIGURE_12,
+        FIGURE_12_RESNET,
         FIGURE_13,
     ),
 )

@@ -1,8 +1,10 @@
 """Figures 1, 5, 6, 10 and 13: filters, activation sparsity, and the pictures that excite deep neurons."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from re import sub
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,12 +17,19 @@ from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET_QUICK,
     ATTACKERS,
     CLEAN,
-    CONTROL,
+    CONTROLS,
+    FOUR,
     FROM_CLEAN,
     MAIN,
     RANDOM,
+    SHIPPED_ABOUT,
+    UNSHIPPED,
     Setting,
+    components,
+    foretell,
+    four,
     images_of,
+    over_controls,
     pictures,
     scales,
     share,
@@ -76,12 +85,7 @@ def stretched(images: Tensor) -> Tensor:
 def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     """AlexNet's 11 × 11 filters at the start, after clean and after adversarial training; their share of smooth directions."""
     data = images_of(s, seed, context)
-    nets = {
-        "start": start(s, data, seed),
-        CLEAN: trained(s, data, seed, CLEAN, context.within(0, 0.3)),
-        CONTROL: trained(s, data, seed, CONTROL, context.within(0.3, 0.4)),
-        RANDOM: trained(s, data, seed, FROM_CLEAN, context.within(0.4, 0.95)),
-    }
+    nets = {"start": start(s, data, seed), **four(s, data, seed, context.within(0, 0.95))}
     rows: list[Row] = []
     for name, net in nets.items():
         weight = conv_layers(net)[0].weight.detach().cpu()
@@ -131,10 +135,11 @@ def features(name: str, shown: Tensor, directions: Tensor) -> list[Row]:
 
 
 def measure_features(s: Features, seed: int, context: Context) -> list[Row]:
-    """Exciting pictures of the clean network and of robust ones."""
+    """Exciting pictures of the clean network, of both controls, and of robust networks."""
     data, rows = images_of(s, seed, context), []
-    directions = principal_directions(data.x_train.flatten(1), share=0.1)
-    plan = [(CLEAN, CLEAN, MAIN), *((attacker, RANDOM, attacker) for attacker in s.attackers)]
+    directions = components(data)
+    plan = [(name, name, MAIN) for name in (CLEAN, *CONTROLS)]
+    plan += [(attacker, FROM_CLEAN, attacker) for attacker in s.attackers]
     for index, (name, training, attacker) in enumerate(plan):
         part = context.within(index / len(plan), (index + 0.7) / len(plan))
         net = trained(s, data, seed, training, part, attacker)
@@ -173,24 +178,24 @@ def sparsity(rows: Rows, when: str) -> Values:
     return rows.of("activation").per_seed(value)
 
 
-SHARE = "share of the energy of exciting pictures in the first 10 % of the images' principal components, {} minus clean"
+SHARE = "share of the energy of exciting pictures in the first 10 % of the images' principal components"
+BY_STRENGTH = (
+    "l-infinity 4/255",
+    "l2 (0.5, 0.12)",
+    "l-infinity 8/255",
+    "l2 (1, 0.25)",
+)  # clean accuracy falls, Table 1
+FILTERS = "share of the first layer's energy in the first 10 % of the principal components of image patches"
 CLAIMS_1 = (
     Claim(
         "smoother",
         "feature-purification, Figure 1",
-        "share of the first layer's energy in the first 10 % of the principal components of image patches, robust minus clean",
+        f"{FILTERS}, robust minus clean",
         lambda rows: share(rows, "filters", RANDOM) - share(rows, "filters", CLEAN),
         above(0.0),
-        note=shares_told("filters", "start", CLEAN, CONTROL, RANDOM),
+        note=shares_told("filters", "start", CLEAN, *CONTROLS, RANDOM),
     ),
-    Claim(
-        "control",
-        "feature-purification, Figure 1",
-        "the same share, robust minus as many more clean epochs",
-        lambda rows: share(rows, "filters", RANDOM) - share(rows, "filters", CONTROL),
-        above(0.0),
-        speaker="ours",
-    ),
+    *over_controls("filters", "feature-purification, Figure 1", FILTERS),
 )
 CLAIMS_5 = (
     Claim(
@@ -211,11 +216,28 @@ def closer_to_images(name: str, source: str, network: str) -> Claim:
     return Claim(
         name,
         source,
-        SHARE.format(network),
+        f"{SHARE}, {network} minus clean",
         lambda rows: share(rows, "features", network) - share(rows, "features", CLEAN),
         above(0.0),
-        note=shares_told("features", CLEAN, network),
+        note=shares_told("features", CLEAN, *CONTROLS, network),
     )
+
+
+def order_of_strength(rows: Rows) -> Values:
+    """Kendall's τ between the attackers, from weak to strong, and the shares of the networks trained against them."""
+    shares = [share(rows, "features", attacker) for attacker in BY_STRENGTH]
+    pairs = [np.sign(later - earlier) for earlier, later in combinations(shares, 2)]
+    return np.mean(pairs, axis=0)
+
+
+STRONGER = Claim(
+    "order",
+    "feature-purification, Figure 13",
+    "stronger attacker, purer features: Kendall's τ between the four attackers by strength and the share of their networks",
+    order_of_strength,
+    above(0.0),
+    note="the attackers by strength, as the clean accuracy of Table 1 has it: " + ", ".join(BY_STRENGTH),
+)
 
 
 def _feature_item(
@@ -227,23 +249,30 @@ def _feature_item(
 ) -> Experiment:
     """An experiment on exciting pictures; `layers` is the convolution looked at, at each scale."""
     source = f"feature-purification, {item.replace('-', ' ').capitalize()}"
-    sizes = {
+    sizes: dict[str, Row] = {
         scale: {"layer": layer, "ascent": ASCENT[scale]} for scale, layer in zip(ASCENT, layers, strict=True)
     }
-    names = {attacker: sub("[^a-z0-9.]+", "-", attacker).strip("-") for attacker in attackers}
-    if len(names) == 1:
-        names = dict.fromkeys(names, "closer-to-images")
+    main, *others = attackers
+    if others:
+        names = {attacker: sub("[^a-z0-9.]+", "-", attacker).strip("-") for attacker in attackers}
+        sizes["quick"]["zoo"] = ""  # which has one attacker
+        more: tuple[Claim, ...] = (STRONGER,)
+    else:
+        names = dict.fromkeys(attackers, "closer-to-images")
+        more = over_controls("features", source, SHARE, robust=main)
     return Experiment(
         id=f"feature-purification/{item}",
         source=source,
         title=title,
         scales=scales(Features, every={"attackers": attackers, "towards": towards}, **sizes),
         measure=measure_features,
-        claims=tuple(closer_to_images(name, source, attacker) for attacker, name in names.items()),
+        claims=(*(closer_to_images(name, source, attacker) for attacker, name in names.items()), *more),
         long=True,
+        foretell=foretell(*FOUR, *(FROM_CLEAN for _ in others)),
         about=(
             "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour;"
-            " no jitter, no blur. The energy is that of the picture without its mean colour; pure noise has a share of 0.1."
+            " no jitter, no blur. The energy is that of the picture without its mean colour; pure noise has a share of 0.1. "
+            + (UNSHIPPED if others else SHIPPED_ABOUT)
         ),
     )
 
@@ -256,16 +285,23 @@ FIGURE_1 = Experiment(
     measure=measure_1,
     claims=CLAIMS_1,
     long=True,
-    about="The longest of AlexNet's 64 filters (11 × 11): at the start, after clean training, after adversarial training from there.",
+    foretell=foretell(*FOUR),
+    about="The longest of AlexNet's 64 filters (11 × 11): at the start, after clean training, and after adversarial training and both"
+    f" controls from there. {SHIPPED_ABOUT}",
 )
 FIGURE_5 = Experiment(
     id="feature-purification/figure-5",
     source="feature-purification, Figure 5",
     title="Activation sparsity during clean training",
-    scales=scales(Setting, every={"network": "wrn-28-10"}, quick={"factor": 0.05, "epochs": 6}),
+    scales=scales(
+        Setting,
+        every={"network": "wrn-28-10"},
+        quick={"zoo": "", "factor": 0.05, "epochs": 4, "train_images": 4000},
+    ),
     measure=measure_5,
     claims=CLAIMS_5,
     long=True,
+    foretell=foretell(CLEAN),
     about="The share of positive outputs of every ReLU on test images. Quick: a wide ResNet of the same depth, a twentieth as wide.",
 )
 FIGURE_6 = _feature_item("figure-6", "Deep features, decaying to black", (7, 12, 27), towards=BLACK)

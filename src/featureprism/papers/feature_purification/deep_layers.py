@@ -2,18 +2,20 @@
 
 from copy import deepcopy
 from dataclasses import asdict, replace
+from math import nan
 from typing import Any
 
 import torch
 from torch import nn
 
-from featureprism.attacks.images import pgd_adversary
+from featureprism.attacks.images import decided, margin_loss, noise_adversary, pgd_adversary, survivors
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most
 from featureprism.networks.deep import conv_layers, restart_from
 from featureprism.papers.feature_purification.deep_features import (
     ASCENT,
+    SHARE,
     Ascent,
     Layer,
     closer_to_images,
@@ -21,30 +23,66 @@ from featureprism.papers.feature_purification.deep_features import (
     features,
 )
 from featureprism.papers.feature_purification.deep_setting import (
+    ALEXNET,
+    ALEXNET_QUICK,
     CLEAN,
+    CONTROL,
+    CONTROL_TOLD,
+    CONTROLS,
     MAIN,
+    NOISE,
     RANDOM,
+    SHIPPED_ABOUT,
     SIZES,
     S,
     accuracies,
+    components,
+    foretell,
+    four,
     images_of,
+    over_controls,
+    shipped,
+    start,
     train_kept,
     trained,
 )
-from featureprism.probes.images import layer_cosines, principal_directions
+from featureprism.probes.images import layer_cosines
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe
 
-PAIRS = (("start", CLEAN), ("start", RANDOM), (CLEAN, RANDOM))
-LAYERS = {"quick": (5, 7), "standard": (6, 10, 12, 14, 16), "paper": (9, 13, 17, 19, 21, 23, 25, 27, 29)}
+PAIRS = (("start", CLEAN), ("start", RANDOM), (CLEAN, RANDOM), (CLEAN, CONTROL), (CLEAN, NOISE))
+LAYERS = {"quick": (1, 2, 3, 4, 5), "standard": (5, 8, 11, 13), "paper": (9, 13, 17, 19, 21, 23, 25, 27, 29)}
+
+
+PEEK = 100  # validation images that decide when stage 3 ends, under one short attack
+
+
+def seen_at_a_glance(net: nn.Module, s: Layer, held: ImageSet, seed: int) -> Row:
+    """Clean and robust accuracy on a few validation images by one run of PGD: what an epoch of stage 3 is judged by."""
+    attack = replace(s.training_attack(), steps=2 * s.train_steps)
+    x, y = held.x_test[:PEEK], held.y_test[:PEEK]
+    kept = survivors(net, x, y, attack, losses=(margin_loss,), generator=generator_for("glance", seed))
+    return {"clean": float((decided(net, x) == y).double().mean()), "robust": float(kept.double().mean())}
+
+
+def stages_of(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple[dict[str, nn.Module], Row]:
+    """The networks at the start, after clean training, after adversarial training and after both controls; robust accuracies.
+
+    From the zoo, where the whole network was trained; by the three stages, one layer at a time, otherwise.
+    """
+    if not shipped(s, data, CLEAN):
+        return three_stages(s, data, seed, context)
+    nets = {"start": start(s, data, seed), **four(s, data, seed, context.within(0, 0.9))}
+    robust = {name: accuracies(nets[name], s, data, "l2 1", seed)["robust"] for name in (CLEAN, RANDOM)}
+    return nets, {"stage_1": nan, "stage_2": robust[CLEAN], "stage_3": robust[RANDOM]}
 
 
 def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple[dict[str, nn.Module], Row]:
     """Stage 1: adversarial training; layers from `s.layer` on drawn anew; stage 2: clean; stage 3: adversarial training.
 
-    Stage 3 ends after the epoch in which clean and robust accuracy on validation images, kept from training, reach those of stage 1.
-    Returns the three networks (start, clean, adversarial) and their robust accuracy on test images.
+    Stage 3 ends after the epoch in which clean and robust accuracy on a few validation images, kept from training, reach those of
+    stage 1; the controls go on from stage 2 for as many epochs. The strong attack comes once, at the end, on test images.
     """
     num = len(data.x_train) - min(s.test_images, len(data.x_train) // 4)
     part = replace(s, train_images=num)
@@ -55,40 +93,49 @@ def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple
     known_by = {
         "layer": s.layer,
         "attack": asdict(s.training_attack()),
-        "looked": [s.test_images, s.test_steps, s.restarts],  # decide when stage 3 ends
+        "looked": [PEEK, s.train_steps],  # decide when stage 3 ends
     }
 
     def anew() -> nn.Module:
         return restart_from(deepcopy(robust), s.layer, generator=generator_for(f"layer {s.layer}", seed))
 
-    def look(net: nn.Module) -> Row:
-        found = accuracies(net, s, held, MAIN, seed)
-        return {"clean": found["clean"], "robust": found["robust"]}
-
     def go(net: nn.Module, recipes: tuple[Recipe, ...], share: Context, **how: Any) -> nn.Module:
         return train_kept(net, part, held, recipes, seed, share, known_by, **how)
 
-    goal, history = look(robust), []
+    goal, history = seen_at_a_glance(robust, s, held, seed), []
     recipes = (s.adversarial_recipe, s.clean_recipe)
-    clean, again = go(anew(), recipes, context.within(0.4, 0.6)), anew()
-    again.load_state_dict(clean.state_dict())
-    again = go(
-        again,
-        (*recipes, s.adversarial_recipe),
-        context.within(0.6, 0.95),
-        adversary=pgd_adversary(s.training_attack()),
-        watch=look,
+    clean = go(anew(), recipes, context.within(0.4, 0.6))
+
+    def from_clean(epochs: int, share: Context, training: str, **how: Any) -> nn.Module:
+        net, recipe = anew(), replace(s.adversarial_recipe, epochs=epochs)
+        net.load_state_dict(clean.state_dict())
+        line = (*recipes, recipe)
+        return train_kept(net, part, held, line, seed, share, {**known_by, "training": training}, **how)
+
+    attack = s.training_attack()
+    again = from_clean(
+        s.adversarial_epochs,
+        context.within(0.6, 0.85),
+        RANDOM,
+        adversary=pgd_adversary(attack),
+        watch=lambda net: seen_at_a_glance(net, s, held, seed),
         history=history,
         until=lambda row: row["clean"] >= goal["clean"] and row["robust"] >= goal["robust"],
     )
+    as_long = len(history)
+    controls = {
+        CONTROL: from_clean(as_long, context.within(0.85, 0.9), CONTROL),
+        NOISE: from_clean(as_long, context.within(0.9, 0.95), NOISE, adversary=noise_adversary(attack)),
+    }
     stages = {"stage_1": robust, "stage_2": clean, "stage_3": again}
     reached: Row = {name: accuracies(net, s, data, MAIN, seed)["robust"] for name, net in stages.items()}
-    return {"start": anew(), CLEAN: clean, RANDOM: again}, reached | {"stage_3_epochs": len(history)}
+    nets = {"start": anew(), CLEAN: clean, **controls, RANDOM: again}
+    return nets, reached | {"stage_3_epochs": as_long}
 
 
 def measure_2(s: Layer, seed: int, context: Context) -> list[Row]:
     """θ between the neurons of one layer at the start, after clean and after adversarial training."""
-    nets, reached = three_stages(s, images_of(s, seed, context), seed, context)
+    nets, reached = stages_of(s, images_of(s, seed, context), seed, context)
     layers = {name: conv_layers(net)[s.layer - 1] for name, net in nets.items()}
     cosines = {f"{a}, {b}": layer_cosines(layers[a], layers[b]) for a, b in PAIRS}
     weight = nn.functional.normalize(layers[RANDOM].weight.detach().cpu().flatten(1), dim=1)
@@ -105,8 +152,8 @@ def measure_2(s: Layer, seed: int, context: Context) -> list[Row]:
 def measure_11(s: Ascent, seed: int, context: Context) -> list[Row]:
     """The pictures that excite the neurons of one layer at the start, after clean and after adversarial training."""
     data = images_of(s, seed, context)
-    nets, _ = three_stages(s, data, seed, context)
-    directions = principal_directions(data.x_train.flatten(1), share=0.1)
+    nets, _ = stages_of(s, data, seed, context)
+    directions = components(data)
     return [
         row for name, net in nets.items() for row in features(name, exciting(net, s, data, seed), directions)
     ]
@@ -154,16 +201,31 @@ CLAIMS_2 = (
         lambda rows: theta(rows, CLEAN, RANDOM) - theta(rows, "start", CLEAN),
         above(0.0),
     ),
+    *(
+        Claim(
+            name,
+            SOURCE,
+            f"θ(w, w') after {CONTROL_TOLD[control]} minus after adversarial training: what turns the neurons is the adversary",
+            lambda rows, control=control: theta(rows, CLEAN, control) - theta(rows, CLEAN, RANDOM),
+            above(0.0),
+            "ours",
+        )
+        for name, control in (("control", CONTROL), ("noise", NOISE))
+    ),
 )
 
 
 def _scales(kind: type[S], **changes: Row) -> dict[str, list[S]]:
-    """Pre-activation ResNets, one unit for each layer."""
+    """One unit for each layer: AlexNet's at quick, those of pre-activation ResNets else."""
     small = {"epochs": 4, "adversarial_epochs": 4, "test_images": 100, "test_steps": 10}
     sizes: dict[str, Row] = {
-        "quick": {"network": "preact-resnet-10", **small},
-        "standard": {"network": "preact-resnet-18"},
-        "paper": {"network": "preact-resnet-34", "epochs": 50, "adversarial_epochs": 50},  # footnote 17
+        "quick": ALEXNET | ALEXNET_QUICK | small,
+        "standard": {},
+        "paper": {
+            "epochs": 50,
+            "adversarial_epochs": 50,
+            "milestones": (40,),
+        },  # footnote 17: T = 50; 40, 90, 140
     }
     return {
         scale: [
@@ -176,7 +238,8 @@ def _scales(kind: type[S], **changes: Row) -> dict[str, list[S]]:
 
 ABOUT = (
     "A pre-activation ResNet is trained against ℓ2(1, 0.25); layers before one convolution are frozen, the rest is drawn anew and"
-    " trained cleanly, then adversarially until clean and robust accuracy reach those of the first stage."
+    " trained cleanly, then adversarially until clean and robust accuracy reach those of the first stage; both controls go on from the"
+    f" clean network. {SHIPPED_ABOUT} There the whole AlexNet is trained, not one layer at a time."
 )
 FIGURE_2_DEEP = Experiment(
     id="feature-purification/figure-2-deep",
@@ -186,6 +249,7 @@ FIGURE_2_DEEP = Experiment(
     measure=measure_2,
     claims=CLAIMS_2,
     long=True,
+    foretell=foretell(RANDOM, CLEAN, RANDOM, *CONTROLS),
     about=ABOUT + " θ is the absolute cosine between the weights of one neuron at two stages.",
 )
 FIGURE_11 = Experiment(
@@ -194,7 +258,11 @@ FIGURE_11 = Experiment(
     title="Features of one layer: random, clean, robust",
     scales=_scales(Ascent, **{scale: {"ascent": steps} for scale, steps in ASCENT.items()}),
     measure=measure_11,
-    claims=(closer_to_images("closer-to-images", "feature-purification, Figure 11", RANDOM),),
+    claims=(
+        closer_to_images("closer-to-images", "feature-purification, Figure 11", RANDOM),
+        *over_controls("features", "feature-purification, Figure 11", SHARE),
+    ),
     long=True,
+    foretell=foretell(RANDOM, CLEAN, RANDOM, *CONTROLS),
     about=ABOUT + " Pictures by plain gradient ascent, decaying to grey.",
 )

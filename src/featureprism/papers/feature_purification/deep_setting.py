@@ -1,6 +1,7 @@
 """What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from featureprism.attacks.images import (
     decided,
     label_loss,
     margin_loss,
+    noise_adversary,
     perturb,
     pgd_adversary,
     survivors,
@@ -21,11 +23,14 @@ from featureprism.attacks.images import (
 )
 from featureprism.context import Context
 from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.experiment import Rows, Values
+from featureprism.experiment import Claim, Rows, Values, above
 from featureprism.networks.deep import image_network
+from featureprism.probes.images import principal_directions
 from featureprism.records import Row, picture
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, train_images
+from featureprism.zoo import MEMBERS, Member, family_mark, fresh, load
+from featureprism.zoo.members import SHAPE
 
 ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of each in training
     "l-infinity 4/255": ImageAttack(inf, 4 / 255, steps=7),
@@ -33,15 +38,43 @@ ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of
     "l2 (0.5, 0.12)": ImageAttack(2, 0.5, steps=4, noise=0.12, samples=2),
     "l2 (1, 0.25)": ImageAttack(2, 1.0, steps=4, noise=0.25, samples=2),
 }
+UNSMOOTHED: Mapping[
+    str, ImageAttack
+] = {  # what the networks of the zoo meet: they were trained without the noise
+    "l2 0.5": ImageAttack(2, 0.5, steps=4),
+    "l2 1": ImageAttack(2, 1.0, steps=4),
+}
+KNOWN = {**ATTACKERS, **UNSMOOTHED}
 MAIN = "l2 (1, 0.25)"  # the attacker that the paper mostly speaks of
 CLEAN, RANDOM, FROM_CLEAN = "clean", "adversarial", "adversarial from clean"
 CONTROL = "more clean epochs"  # as many as adversarial training from clean weights has
+NOISE = "noise only"  # the same again, with noise of the size of the perturbations
+CONTROLS = (CONTROL, NOISE)
+FOUR = (CLEAN, *CONTROLS, FROM_CLEAN)
+CONTROL_TOLD = {CONTROL: "as many more clean epochs", NOISE: "as many epochs with noise of the same size"}
+SHIPPED = {CLEAN: "clean", CONTROL: "more-clean", NOISE: "noise", FROM_CLEAN: "adversarial-l2-1"}
+SAMPLED = 2000  # images whose principal components are compared with
+TIMED = 32  # images of a step that is timed
+SHIPPED_ABOUT = (
+    "Quick, on CIFAR-10: four networks of the zoo from one start ('featureprism zoo' tells how they were trained: against ℓ2"
+    " perturbations of radius 1, without smoothing noise); the seeds draw test images and attacks, the weights are the same in all."
+)
+UNSHIPPED = (
+    "Quick: networks are trained for a few epochs on a few thousand images; the order is what is judged."
+)
+ALEXNETS = family_mark("alexnet", tuple(SHIPPED.values()))
+WIDE = family_mark("wrn-10-1", tuple(SHIPPED.values()))
+RESNETS = WIDE or ALEXNETS  # what the items on ResNets measure
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Images, a network and its training, at the quick scale unless said otherwise. Step size and weight decay: Section 8."""
+    """Images, a network and its training, at the quick scale unless said otherwise. Step size and weight decay: Section 8.
 
+    `zoo` names a family of shipped networks and its weights: on CIFAR-10 they are measured, and nothing is trained.
+    """
+
+    zoo: str = ""
     data: str = "cifar10"
     network: str = "resnet-10"
     factor: float = 0.125
@@ -59,6 +92,7 @@ class Setting:
     test_images: int = 200
     test_steps: int = 20
     restarts: int = 1
+    milestones: tuple[int, ...] = ()
 
     @property
     def clean_recipe(self) -> Recipe:
@@ -76,26 +110,28 @@ class Setting:
         return self._recipe(self.finetune_epochs, self.warm_up)
 
     def _recipe(self, epochs: int, warm_up: int) -> Recipe:
-        """SGD as in Section 8: cosine steps, for the paper says nothing of their decay."""
+        """SGD as in Section 8: a tenth at the milestones, cosine steps where there are none."""
         return Recipe(
             epochs,
             batch_size=self.batch_size,
             step_size=self.step_size,
             weight_decay=self.weight_decay,
             augment=self.augment,
+            schedule="step" if self.milestones else "cosine",
+            milestones=self.milestones,
             warm_up=min(warm_up, epochs - 1),
         )
 
     def training_attack(self, attacker: str = MAIN) -> ImageAttack:
         """An attacker with at most the steps and copies that the setting can pay for in training."""
-        attack = ATTACKERS[attacker]
+        attack = KNOWN[attacker]
         steps = min(attack.steps, self.train_steps)
         return replace(attack, steps=steps, samples=min(attack.samples, self.train_samples))
 
 
 STANDARD: Row = {
-    "network": "resnet-18",
-    "factor": 0.25,
+    "network": "wrn-16-1",
+    "factor": 1.0,
     "train_images": 50_000,
     "augment": True,
     "epochs": 8,
@@ -105,8 +141,8 @@ STANDARD: Row = {
     "test_steps": 40,
 }
 PAPER: Row = STANDARD | {
-    "network": "resnet-34",
-    "factor": 1.0,
+    "network": "wrn-34-4",  # 31 convolutions
+    "milestones": (81, 122),  # of the code behind the paper (footnote 13)
     "epochs": 164,
     "adversarial_epochs": 164,
     "finetune_epochs": 164,
@@ -117,8 +153,14 @@ PAPER: Row = STANDARD | {
     "restarts": 5,
 }
 ALEXNET: Row = {"network": "alexnet", "step_size": 0.02, "weight_decay": 5e-4}  # Section 8
-ALEXNET_QUICK: Row = {"factor": 0.5, "step_size": 0.05, "train_images": 10_000, "finetune_epochs": 6}
-SIZES: Mapping[str, Row] = {"quick": {}, "standard": STANDARD, "paper": PAPER}
+ALEXNET_QUICK: Row = {
+    "zoo": ALEXNETS,
+    "factor": 0.5,
+    "step_size": 0.05,
+    "train_images": 10_000,
+    "finetune_epochs": 6,
+}
+SIZES: Mapping[str, Row] = {"quick": {"zoo": RESNETS}, "standard": STANDARD, "paper": PAPER}
 S = TypeVar("S", bound=Setting)
 
 
@@ -133,8 +175,18 @@ def images_of(s: Setting, seed: int, context: Context) -> ImageSet:
     return draw_images(load_images(s.data, context.data), s.train_images, s.test_images, seed=seed)
 
 
+def shipped(s: Setting, data: ImageSet, training: str) -> Member | None:
+    """The member of the zoo that this network is, if there is one and the images are CIFAR-10."""
+    fits = data.source.startswith("cifar10") and tuple(data.x_train.shape[1:]) == SHAPE
+    if not s.zoo or not fits or training not in SHIPPED:
+        return None
+    return MEMBERS[f"{s.zoo.split()[0]}-{SHIPPED[training]}"]
+
+
 def start(s: Setting, data: ImageSet, seed: int) -> nn.Module:
     """The network before training."""
+    if member := shipped(s, data, CLEAN):
+        return fresh(member).eval()
     channels, height, width = data.x_train.shape[1:]
     return image_network(
         s.network,
@@ -183,17 +235,55 @@ def train_kept(
 def trained(
     s: Setting, data: ImageSet, seed: int, training: str, context: Context, attacker: str = MAIN
 ) -> nn.Module:
-    """The network after clean training, after adversarial training from random or from clean weights, or after more clean epochs."""
+    """The network after clean training, after adversarial training from random or from clean weights, or after a control."""
+    if member := shipped(s, data, training):
+        context.progress(1.0)
+        return load(member.name).to(context.device)
     attack = None if training in (CLEAN, CONTROL) else s.training_attack(attacker)
-    if training in (FROM_CLEAN, CONTROL):
+    if training in (FROM_CLEAN, *CONTROLS):
         net = trained(s, data, seed, CLEAN, context.within(0, 0.4))
         context, recipes = context.within(0.4, 1), (s.clean_recipe, s.finetune_recipe)
     else:
         net = start(s, data, seed)
         recipes = (s.clean_recipe if training == CLEAN else s.adversarial_recipe,)
-    known_by = {"attack": None if attack is None else asdict(attack)}
-    adversary = None if attack is None else pgd_adversary(attack)
+    known_by = {"training": training, "attack": None if attack is None else asdict(attack)}
+    adversary = None if attack is None else (noise_adversary if training == NOISE else pgd_adversary)(attack)
     return train_kept(net, s, data, recipes, seed, context, known_by, adversary=adversary)
+
+
+def passes(s: Setting, training: str) -> float:
+    """A training in epochs of clean steps; a step of the attack costs two thirds of one."""
+    attack = s.training_attack()
+    against = attack.samples * (1 + 2 / 3 * attack.steps)
+    if training in (CLEAN, RANDOM):
+        return s.epochs if training == CLEAN else against * s.adversarial_epochs
+    return s.finetune_epochs * {CONTROL: 1, NOISE: attack.samples, FROM_CLEAN: against}[training]
+
+
+def foretell(*trainings: str) -> Callable[[Setting, Context], float]:
+    """Seconds that these trainings take here, from a clean step that is timed on a few images (the second of two)."""
+
+    def seconds(s: Setting, context: Context) -> float:
+        few = min(TIMED, s.batch_size)
+        x, y = torch.rand(few, *SHAPE, generator=generator_for("timing", 0)), torch.arange(few) % 10
+        net = image_network(s.network, SHAPE, 10, factor=s.factor, generator=generator_for("timing", 0))
+        taken = 0.0
+        for _ in range(2):
+            began = time.perf_counter()
+            train_images(net, x, y, Recipe(1, batch_size=few), seed=0, device=context.device)
+            taken = time.perf_counter() - began
+        return taken / few * s.train_images * sum(passes(s, training) for training in trainings)
+
+    return seconds
+
+
+def four(s: Setting, data: ImageSet, seed: int, context: Context) -> dict[str, nn.Module]:
+    """The clean network and, from its weights, both controls and the one that was trained adversarially."""
+    names = {CLEAN: CLEAN, CONTROL: CONTROL, NOISE: NOISE, RANDOM: FROM_CLEAN}
+    return {
+        name: trained(s, data, seed, training, context.within(index / 4, (index + 1) / 4))
+        for index, (name, training) in enumerate(names.items())
+    }
 
 
 def accuracies(net: nn.Module, s: Setting, data: ImageSet, attacker: str, seed: int) -> Row:
@@ -204,7 +294,7 @@ def accuracies(net: nn.Module, s: Setting, data: ImageSet, attacker: str, seed: 
     once more, the margin; `zero_gradients` is the share of images where the cross-entropy has no gradient to climb.
     """
     net.eval()
-    full = replace(ATTACKERS[attacker], steps=s.test_steps, restarts=s.restarts)
+    full = replace(KNOWN[attacker], steps=s.test_steps, restarts=s.restarts)
     attacks = {"plain": replace(full, noise=0.0)}
     if full.noise:
         attacks["noisy"] = full
@@ -239,12 +329,33 @@ def perturbations(net: nn.Module, s: Setting, x: Tensor, y: Tensor, seed: int) -
     return torch.cat([perturb(net, *batch, attack, generator=generator) for batch in batches])
 
 
+def components(data: ImageSet) -> Tensor:
+    """The first tenth of the principal components of a few thousand training images, as columns."""
+    return principal_directions(data.x_train[:SAMPLED].flatten(1), share=0.1)
+
+
 def pictures(network: str, images: Tensor) -> list[Row]:
     """A row for each picture of a network."""
     return [
         {"kind": "picture", "network": network, "index": i, **picture(image)}
         for i, image in enumerate(images)
     ]
+
+
+def over_controls(
+    kind: str, source: str, statement: str, *, robust: str = RANDOM, names: Sequence[str] = CONTROLS
+) -> tuple[Claim, ...]:
+    """Our own claims beside one of the paper's: what adversarial training adds, both controls add less of."""
+    words = {CONTROL: "control", NOISE: "noise"}
+
+    def claim(control: str) -> Claim:
+        def gap(rows: Rows) -> Values:
+            return share(rows, kind, robust) - share(rows, kind, control)
+
+        told = f"{statement}, robust minus {CONTROL_TOLD[control]}"
+        return Claim(words[control], source, told, gap, above(0.0), "ours")
+
+    return tuple(claim(control) for control in names)
 
 
 def share(rows: Rows, kind: str, network: str) -> Values:

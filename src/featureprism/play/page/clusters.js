@@ -104,7 +104,7 @@ const Clusters = (() => {
     if (row.kind === "opening") { opening = row; slice.open(row); return; }
     frames.push(row);
     player.grow(frames.length - 1);
-    if (frames.length === 1) { player.go(0); if (wish === "") player.play(); }
+    if (frames.length === 1) { drawCurve(); player.go(0); if (wish === "") player.play(); }
   }
   async function bracket(scene, signal) {
     await Source.brackets(scene, row => {
@@ -173,7 +173,7 @@ const Clusters = (() => {
     const before = ghost?.summary ? `${pair(ghost.summary)} → ` : "";
     const aligned = frames[frames.length - 1].aligned;
     const why = aligned > 0.9 ? "Every strong neuron has turned to one centre" : aligned < 0.75 && scene.p === "1" && scene.labels === "two" ? "Neurons average all centres of their class" : "Neurons mix several centres";
-    at.innerHTML = `${why}: half of the points break at radius ${before}${pair(summary)} <span class="small-text">(proven ${summary.certified.toFixed(3)}; averaging breaks at 1/√${k} = ${summary.averaging.toFixed(2)}, nothing can hold beyond 0.71)</span>`;
+    at.innerHTML = `${why}: half of the points break at radius ${before}${pair(summary)} <span class="small-text">(proven ${summary.certified.toFixed(3)}; averaging breaks at <span class="whole">1/√${k} = ${summary.averaging.toFixed(2)}</span>, nothing can hold beyond 0.71)</span>`;
   }
   const redraw = () => { if (frames.length) { show(player.index, true); drawCurve(); } };
   return { start, open, setPower, switchLabels, redraw, player: () => player, asSvg: () => Draw.asSvgText(svg.curve) };

@@ -67,10 +67,15 @@ const Draw = (() => {
       <text class="small" x="${(left + right) / 2}" y="${bottom + 31}" text-anchor="middle">${xLabel}</text>
       <text class="small" x="${left}" y="${top - 10}">${yLabel}</text>`;
   }
+  // A few round numbers from 0 to a value, each with its text.
+  function nice(most) {
+    const rough = most / 4, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 2.5, 5, 10].find(m => m * power >= rough) * power;
+    return Array.from({ length: Math.floor(most / step + 1e-9) + 1 }, (_, i) => [i * step, String(Number((i * step).toPrecision(3)))]);
+  }
   const path = points => points.map(([x, y], i) => `${i ? "L" : "M"}${round(x)} ${round(y)}`).join("");
   function bytes(text) {
     const raw = atob(text);
     return Int8Array.from(raw, c => (c.charCodeAt(0) << 24) >> 24);
   }
-  return { byId, escape, round, scale, number, isNumber, figure, asSvgText, saveSvg, saveCsv, asCsv, axes, path, bytes };
+  return { byId, escape, round, scale, number, isNumber, figure, asSvgText, saveSvg, saveCsv, asCsv, axes, nice, path, bytes };
 })();

@@ -1,13 +1,13 @@
 // The figures that only look: compass, masses, curves, pictures of neurons, brackets.
 const Figures = (() => {
-  const { escape, round, scale, number, isNumber, axes, path } = Draw;
+  const { escape, round, scale, number, isNumber, axes, path, nice } = Draw;
   const side = sign => sign > 0 ? "plus" : "minus";
 
   // Neurons on the compass: on the rim where a neuron is one centre, between centres where it averages them.
   function compass(svg, opening, frames, index, direction) {
-    const at = ([x, y]) => [200 + 150 * x, 190 - 150 * y];
+    const at = ([x, y]) => [200 + 145 * x, 182 - 145 * y];
     const frame = frames[index];
-    const spokes = opening.compass.map(place => { const [x, y] = at(place); return `<line class="grid" x1="200" y1="190" x2="${round(x)}" y2="${round(y)}"/>`; });
+    const spokes = opening.compass.map(place => { const [x, y] = at(place); return `<line class="grid" x1="200" y1="182" x2="${round(x)}" y2="${round(y)}"/>`; });
     const centres = opening.compass.map((place, k) => {
       const [x, y] = at(place.map(v => 1.13 * v));
       return `<circle class="${side(opening.labels[k])} centre" cx="${round(x)}" cy="${round(y)}" r="11"/><text class="chip" x="${round(x)}" y="${round(y + 4)}" text-anchor="middle">${k + 1}</text>`;
@@ -22,10 +22,10 @@ const Figures = (() => {
       return `<circle class="neuron ${side(frame.signs[j])}" cx="${round(x)}" cy="${round(y)}" r="${round(2 + 9 * frame.sizes[j])}"><title>neuron ${j + 1}: cosine ${frame.best[j]} with centre ${frame.region[j] + 1}</title></circle>`;
     });
     const end = sign => at([0, 1].map(i => direction.reduce((sum, c, k) => sum + Math.max(0, sign * c) ** 2 * opening.compass[k][i], 0)));
-    const arrow = direction ? `<path class="one-for-all" d="${path([end(-1), end(1)])}"/><circle class="one-for-all-end" cx="${round(end(1)[0])}" cy="${round(end(1)[1])}" r="3"/><text class="small universal-text" x="200" y="374" text-anchor="middle">purple: the direction that fools most points at once</text>` : "";
-    svg.innerHTML = `<circle class="rim" cx="200" cy="190" r="150"/>${spokes.join("")}${trails.join("")}${dots.join("")}${arrow}${centres.join("")}
+    const arrow = direction ? `<path class="one-for-all" d="${path([end(-1), end(1)])}"/><circle class="one-for-all-end" cx="${round(end(1)[0])}" cy="${round(end(1)[1])}" r="3"/><text class="small universal-text" x="200" y="396" text-anchor="middle">purple: the direction that fools most points at once</text>` : "";
+    svg.innerHTML = `<circle class="rim" cx="200" cy="182" r="145"/>${spokes.join("")}${trails.join("")}${dots.join("")}${arrow}${centres.join("")}
       <text class="small" x="6" y="18">class −</text><text class="small" x="394" y="18" text-anchor="end">class +</text>
-      <text class="small" x="200" y="392" text-anchor="middle">on the rim: one centre · inside: an average · cosine ${frame.aligned.toFixed(2)}</text>`;
+      <text class="small" x="200" y="380" text-anchor="middle">on the rim: one centre · inside: an average · cosine ${frame.aligned.toFixed(2)}</text>`;
   }
 
   function masses(svg, opening, frames, index) {
@@ -35,7 +35,7 @@ const Figures = (() => {
     const dots = opening.labels.map((label, k) => `<circle class="${side(label)}" cx="${round(x(index))}" cy="${round(y(frames[index].masses[k]))}" r="4"><title>centre ${k + 1}: ${number(frames[index].masses[k])}</title></circle>`);
     const ticks = [0, 0.25, 0.5, 0.75, 1].map(share => Math.round(share * (frames.length - 1))).filter((v, i, all) => all.indexOf(v) === i);
     svg.innerHTML = axes({ x, y, box: [46, 388, 340, 30], xLabel: "time of training", yLabel: "mass of the neurons along each centre",
-      xTicks: ticks.map(i => [i, number(frames[i].time)]), yTicks: [0, 0.5, 1].map(v => [v * most, number(v * most)]) }) +
+      xTicks: ticks.map(i => [i, number(frames[i].time)]), yTicks: nice(most) }) +
       `<line class="now" x1="${round(x(index))}" x2="${round(x(index))}" y1="30" y2="340"/>${lines.join("")}${dots.join("")}`;
   }
 
@@ -107,12 +107,12 @@ const Figures = (() => {
     const thick = Math.max(1, Math.min(14, 260 / Math.max(total, 10)));
     const bars = sorted.map((r, i) => r.attacked === 0 ? `<circle class="wrong" cx="46" cy="${round(y(i))}" r="${round(Math.min(4, thick), 1)}"><title>point ${r.point} is misclassified</title></circle>` :
       `<rect class="proven-bar" x="46" y="${round(y(i) - thick / 2)}" width="${round(x(r.certified) - 46)}" height="${round(thick * 0.8)}"/><rect class="open-bar" x="${round(x(r.certified))}" y="${round(y(i) - thick / 2)}" width="${round(Math.max(0.8, x(r.attacked ?? most) - x(r.certified)))}" height="${round(thick * 0.8)}"><title>point ${r.point}: between ${number(r.certified)} and ${number(r.attacked)}</title></rect>`);
-    const ticks = [0, 0.25, 0.5, 0.75].map(v => [v * most, number(v * most)]);
+    const ticks = nice(most);
     svg.innerHTML = axes({ x, y, box: [46, 388, 340, 40], xLabel: "radius: proven (solid), not known (light)", yLabel: `${rows.length} of ${total} points`, xTicks: ticks, yTicks: [] }) + bars.join("");
   }
   function ownCurve(svg, rows) {
     const most = Math.max(1e-9, ...rows.map(r => r.attacked ?? 0)) * 1.05, x = scale(0, most, 46, 388), y = scale(0, 1, 340, 40);
-    svg.innerHTML = axes({ x, y, box: [46, 388, 340, 40], xLabel: "radius of the perturbation", yLabel: "points that hold", xTicks: [0, 0.25, 0.5, 0.75].map(v => [v * most, number(v * most)]), yTicks: shares }) + (rows.length ? band(rows, x, y, most, "now") : "");
+    svg.innerHTML = axes({ x, y, box: [46, 388, 340, 40], xLabel: "radius of the perturbation", yLabel: "points that hold", xTicks: nice(most), yTicks: shares }) + (rows.length ? band(rows, x, y, most, "now") : "");
   }
   function card(c) {
     const bar = (v, i, words) => `<div class="bar"><span>${escape(words[i])}</span><i class="${v >= 0 ? "plus" : "minus"}-fill" style="width:${(Math.abs(v) * 50).toFixed(1)}%;${v >= 0 ? "left:50%" : "right:50%"}"></i></div>`;

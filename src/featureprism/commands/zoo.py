@@ -1,0 +1,70 @@
+"""zoo: the image networks that are shipped, and how to train one again."""
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from featureprism.commands.common import context_from
+from featureprism.files import as_json
+from featureprism.records import Row
+from featureprism.report import duration, progress_bar
+from featureprism.zoo.files import KEPT, read_card
+from featureprism.zoo.members import MEMBERS
+from featureprism.zoo.rebuild import cifar, rebuild, seconds_of
+
+
+def run_zoo(args: argparse.Namespace) -> int:
+    """`featureprism zoo`: who is there; with --rebuild, train one."""
+    if args.rebuild is not None:
+        return train_again(args)
+    cards = {name: read_card(name, args.folder or KEPT) for name in MEMBERS}
+    if args.json:
+        print(as_json({name: card for name, card in cards.items() if card is not None}, indent=1))
+        return 0
+    console = Console()
+    console.print(_table({name: card for name, card in cards.items() if card is not None}))
+    if absent := [name for name, card in cards.items() if card is None]:
+        print(f"Not shipped, --rebuild trains them: {', '.join(absent)}")
+    return 0
+
+
+def _table(cards: dict[str, Row]) -> Table:
+    """One line for each network: how it was trained and what it is worth."""
+    table = Table(title="Networks on CIFAR-10; robust: PGD with restarts and two losses, 95 % intervals")
+    judges = list(next(iter(cards.values()), {"accuracies": {}})["accuracies"])
+    judges = [name for name in judges if name not in ("accuracy", "zero_gradients")]
+    for column in ("name", "epochs", "accuracy", *judges):
+        table.add_column(column, no_wrap=column == "name")
+    for name, card in cards.items():
+        found = card["accuracies"]
+        table.add_row(
+            name,
+            str(card["recipe"]["epochs"]),
+            *(_told(found[field]) for field in ("accuracy", *judges)),
+        )
+    return table
+
+
+def _told(found: Row) -> str:
+    return f"{found['share']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def train_again(args: argparse.Namespace) -> int:
+    """Say how long it will take, then train; a second call goes on where the first was stopped."""
+    if args.rebuild not in MEMBERS:
+        raise ValueError(f"The zoo knows no {args.rebuild!r}; it has {', '.join(MEMBERS)}.")
+    folder: Path = args.folder or Path("zoo")
+    context = context_from(args, networks=folder / "checkpoints")
+    member, data = MEMBERS[args.rebuild], cifar(context)
+    told = duration(seconds_of(member, data, context.device))
+    print(
+        f"{member.name}: about {told} of training here (from steps that were timed), if nothing is done yet."
+    )
+    with progress_bar(f"train {member.name}") as track:
+        watched = replace(context, progress=track(0, 1), announce=track.say)
+        path = rebuild(member, folder, watched, data)
+    print(path)
+    return 0

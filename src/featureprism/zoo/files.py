@@ -1,0 +1,92 @@
+"""Networks of the zoo on disk: NAME.npz holds the weights in half precision, NAME.json says how they came about.
+
+They are part of the package (a wheel carries them) and lie under `zoo/` in the repository. Arrays only: nothing is unpickled.
+"""
+
+import hashlib
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from featureprism.files import as_json, prepare_folder, read_arrays, write_whole
+from featureprism.records import Row
+from featureprism.zoo.members import MEMBERS, Member
+from featureprism.zoo.training import fresh
+
+KEPT = Path(__file__).with_name("kept")
+COUNTER = "num_batches_tracked"  # batch normalisation counts its batches; nothing depends on it
+
+
+def save(member: Member, net: nn.Module, card: Row, folder: Path = KEPT) -> Path:
+    """Write both files; the card comes last and knows the sum of the other, so that a kill leaves no pair that passes for whole."""
+    prepare_folder(folder)
+    state = net.state_dict()
+    arrays = {
+        name: value.cpu().numpy().astype(np.float16)
+        for name, value in state.items()
+        if not name.endswith(COUNTER)
+    }
+    if spilled := [name for name, array in arrays.items() if not np.isfinite(array).all()]:
+        raise ValueError(f"{member.name} does not fit into half precision: {', '.join(spilled)}.")
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    path = folder / f"{member.name}.npz"
+    write_whole(path, stream.getvalue())
+    told = {"name": member.name, "sha256": hashlib.sha256(stream.getvalue()).hexdigest(), **card}
+    write_whole(_card(member.name, folder), as_json(told, indent=1) + "\n")
+    return path
+
+
+def _card(name: str, folder: Path) -> Path:
+    return folder / f"{name}.json"
+
+
+def read_card(name: str, folder: Path = KEPT) -> Row | None:
+    """What is known of a network; None where it is not there."""
+    path = _card(name, folder)
+    if not path.exists():
+        return None
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"Cannot read {path}: {error}; copy it again, or 'featureprism zoo --rebuild {name}'."
+        ) from error
+    if not isinstance(card, dict) or "sha256" not in card:
+        raise ValueError(f"{path} is no card of the zoo: it lacks the sum of the weights; copy it again.")
+    return card
+
+
+def load(name: str, folder: Path = KEPT) -> nn.Module:
+    """A network of the zoo, in eval mode and single precision, on the cpu."""
+    if name not in MEMBERS:
+        raise ValueError(f"The zoo knows no {name!r}; it has {', '.join(MEMBERS)}.")
+    card, path = read_card(name, folder), folder / f"{name}.npz"
+    if card is None:
+        raise ValueError(f"{name} is not in {folder}; 'featureprism zoo --rebuild {name}' trains it.")
+    arrays = read_arrays(path)
+    if hashlib.sha256(path.read_bytes()).hexdigest() != card["sha256"]:
+        raise ValueError(f"{path} is not the file that its card speaks of (SHA-256 differs); copy it again.")
+    net = fresh(MEMBERS[name])
+    state = {name: torch.from_numpy(array.astype(np.float32)) for name, array in arrays.items()}
+    wanted = {key: value for key, value in net.state_dict().items() if not key.endswith(COUNTER)}
+    if {key: value.shape for key, value in wanted.items()} != {k: v.shape for k, v in state.items()}:
+        raise ValueError(f"{path} does not hold the weights of a {MEMBERS[name].network}; copy it again.")
+    net.load_state_dict(state, strict=False)
+    return net.eval()
+
+
+def family_mark(stem: str, members: tuple[str, ...], folder: Path = KEPT) -> str:
+    """A word that changes with the weights of these members (`stem` and their trainings); empty where one of them is missing.
+
+    It stands in the settings of experiments, so that new weights are measured anew.
+    """
+    cards = [read_card(f"{stem}-{name}", folder) for name in members]
+    if any(card is None for card in cards):
+        return ""
+    sums = "".join(card["sha256"] for card in cards if card is not None)
+    return f"{stem} {hashlib.sha256(sums.encode()).hexdigest()[:8]}"

@@ -1,0 +1,82 @@
+"""Who lives in the zoo: families of networks from one start, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from featureprism.attacks.images import ImageAttack
+from featureprism.training.images import Recipe
+
+CLEAN, MORE_CLEAN, NOISE, ADVERSARIAL = "clean", "more clean epochs", "noise only", "adversarial from clean"
+RANDOM = "adversarial"  # from random weights
+SHAPE, CLASSES = (3, 32, 32), 10  # CIFAR-10
+ATTACKS: Mapping[str, ImageAttack] = {  # cheap ones, for training: one step from a random start
+    "l2 1": ImageAttack(2, 1.0, steps=1, step_size=1.25),
+    "l2 0.5": ImageAttack(2, 0.5, steps=1, step_size=0.625),
+    "l-infinity 8/255": ImageAttack(inf, 8 / 255, steps=1, step_size=10 / 255),
+    "l-infinity 4/255": ImageAttack(inf, 4 / 255, steps=1, step_size=5 / 255),
+}
+MAIN = "l2 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """One network: its shape, whose weights it starts from (none: random ones), and its training."""
+
+    name: str
+    network: str
+    factor: float
+    training: str
+    recipe: Recipe
+    attacker: str | None = None
+    parent: str | None = None
+    seed: int = 0
+
+
+def family(
+    stem: str,
+    network: str,
+    factor: float,
+    clean: Recipe,
+    later: Recipe,
+    *,
+    attackers: tuple[str, ...] = (MAIN,),
+    seed: int = 0,
+) -> list[Member]:
+    """Clean; then, all from its weights and with the same batches: adversarial, as many more clean epochs, noise of the same size."""
+    first = Member(
+        name=f"{stem}-clean", network=network, factor=factor, training=CLEAN, recipe=clean, seed=seed
+    )
+    grown = replace(first, recipe=later, parent=first.name)
+    controls = [
+        replace(grown, name=f"{stem}-more-clean", training=MORE_CLEAN),
+        replace(grown, name=f"{stem}-noise", training=NOISE, attacker=MAIN),
+    ]
+    robust = [
+        replace(grown, name=f"{stem}-adversarial-{_short(attacker)}", training=ADVERSARIAL, attacker=attacker)
+        for attacker in attackers
+    ]
+    return [first, robust[0], *controls, *robust[1:]]
+
+
+def _short(attacker: str) -> str:
+    """An attacker as a part of a file's name."""
+    return attacker.replace("l-infinity", "linf").replace("/255", "").replace(" ", "-")
+
+
+ALEXNET = family(
+    "alexnet",
+    "alexnet",
+    0.5,
+    Recipe(12, step_size=0.05, weight_decay=5e-4, schedule="one-cycle", augment=True),
+    Recipe(5, step_size=0.02, weight_decay=5e-4, schedule="one-cycle", augment=True),
+    attackers=tuple(ATTACKS),
+)
+WIDE = family(
+    "wrn-10-1",
+    "wrn-10-1",
+    1.0,
+    Recipe(7, step_size=0.2, weight_decay=1e-4, schedule="one-cycle", augment=True),
+    Recipe(3, step_size=0.1, weight_decay=1e-4, schedule="one-cycle", augment=True),
+)
+MEMBERS: Mapping[str, Member] = {member.name: member for member in (*ALEXNET, *WIDE)}

@@ -1,0 +1,76 @@
+"""Train a member again and write it down, with its card."""
+
+import time
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from featureprism.context import Context
+from featureprism.data.images import ImageSet, load_images
+from featureprism.files import prepare_folder
+from featureprism.records import Row
+from featureprism.training.images import Recipe, train_images
+from featureprism.zoo.evaluation import judged
+from featureprism.zoo.files import save
+from featureprism.zoo.members import ATTACKS, MEMBERS, SHAPE, Member
+from featureprism.zoo.training import adversary_of, data_hash, fresh, grow
+
+TRAINED_SHARE = 0.9  # of the progress; the rest is evaluation
+STEPS = 4  # that are timed
+
+
+def cifar(context: Context) -> ImageSet:
+    """The images; what is not CIFAR-10 is refused."""
+    data = load_images("cifar10", context.data)
+    if tuple(data.x_train.shape[1:]) != SHAPE:
+        raise ValueError(
+            "CIFAR-10 is not at hand: 'featureprism fetch cifar10', or name its folder with --data."
+        )
+    return data
+
+
+def seconds_of(member: Member, data: ImageSet, device: str = "cpu") -> float:
+    """How long the training will take here, forebears included, from a few steps that are timed now (after one to warm up)."""
+    before = 0.0 if member.parent is None else seconds_of(MEMBERS[member.parent], data, device)
+    size = member.recipe.batch_size
+    x, y = data.x_train[: size * STEPS], data.y_train[: size * STEPS]
+    taken = []
+    for _ in range(2):
+        began = time.perf_counter()
+        train_images(
+            fresh(member),
+            x,
+            y,
+            Recipe(1, batch_size=size, augment=True),
+            seed=0,
+            adversary=adversary_of(member),
+            device=device,
+        )
+        taken.append(time.perf_counter() - began)
+    return before + min(taken) * len(data.x_train) / len(x) * member.recipe.epochs
+
+
+def rebuild(member: Member, folder: Path, context: Context, data: ImageSet) -> Path:
+    """Train (or go on, from the checkpoints in `context.networks`), evaluate at half precision, write weights and card."""
+    prepare_folder(folder)
+    curve: list[Row] = []
+    hashed = data_hash(data)
+    net = grow(member, data, context.within(0, TRAINED_SHARE), curve=curve, hashed=hashed)
+    net = net.cpu().half().float()  # as it will be read
+    card: Row = {
+        "network": member.network,
+        "factor": member.factor,
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "training": member.training,
+        "attack": None if member.attacker is None else asdict(ATTACKS[member.attacker]),
+        "parent": member.parent,
+        "recipe": asdict(member.recipe),
+        "seed": member.seed,
+        "data": {"name": "cifar10", "sha256": hashed, "images": len(data.x_train)},
+        "curve": curve,
+        "versions": {"featureprism": version("featureprism"), "torch": torch.__version__},
+    }
+    found = judged(net, data, progress=context.within(TRAINED_SHARE, 1).progress)
+    return save(member, net, card | {"accuracies": found}, folder)

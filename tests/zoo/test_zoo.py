@@ -1,0 +1,161 @@
+"""The zoo: what is shipped can be read, what is damaged is refused in one sentence, what was killed goes on."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from featureprism.attacks.images import ImageAttack, noise_adversary, perturb
+from featureprism.cli import main
+from featureprism.context import Context
+from featureprism.data.images import ImageSet
+from featureprism.networks.deep import conv_layers
+from featureprism.zoo import KEPT, MEMBERS, family_mark, fresh, grow, load, read_card, save
+from featureprism.zoo.evaluation import standing
+from featureprism.zoo.members import MORE_CLEAN, NOISE
+from featureprism.zoo.training import data_hash
+
+SHIPPED = [name for name in MEMBERS if (KEPT / f"{name}.json").exists()]
+MEGABYTES = 15
+
+
+@pytest.fixture
+def pictures(generator):
+    x = torch.randint(0, 256, (60, 3, 32, 32), generator=generator).float() / 255
+    y = torch.arange(60) % 10
+    return ImageSet(x[:40], y[:40], x[40:], y[40:], "cifar10")
+
+
+def test_a_family_has_one_start_and_both_controls():
+    families = {}
+    for member in MEMBERS.values():
+        families.setdefault((member.network, member.seed), []).append(member)
+    for family in families.values():
+        clean, *rest = family
+        assert clean.parent is None
+        assert {member.parent for member in rest} == {clean.name}
+        assert {MORE_CLEAN, NOISE} <= {member.training for member in rest}
+        assert len({member.recipe for member in rest}) == 1
+        starts = [conv_layers(fresh(member))[0].weight for member in family[:2]]
+        assert torch.equal(*starts)
+
+
+def test_what_is_shipped_is_small_whole_and_described():
+    assert sum(path.stat().st_size for path in KEPT.iterdir()) < MEGABYTES * 2**20
+    for name in SHIPPED:
+        card = read_card(name)
+        assert card["recipe"]["epochs"] == MEMBERS[name].recipe.epochs == len(card["curve"])
+        assert card["parameters"] == sum(p.numel() for p in load(name).parameters())
+        assert card["data"]["images"] == 50_000
+        assert card["seed"] == MEMBERS[name].seed
+        found = card["accuracies"]
+        assert found["l2 1"]["low"] <= found["l2 1"]["share"] <= found["accuracy"]["share"]
+        arrays = np.load(KEPT / f"{name}.npz", allow_pickle=False)
+        assert {arrays[key].dtype for key in arrays.files} == {np.dtype(np.float16)}
+
+
+def test_the_robust_alexnet_stands_above_the_clean_one_and_both_controls():
+    """With intervals that do not touch."""
+    cards = {
+        name: read_card(f"alexnet-{name}") for name in ("clean", "more-clean", "noise", "adversarial-l2-1")
+    }
+    robust = {name: card["accuracies"]["l2 1"] for name, card in cards.items()}
+    least = robust.pop("adversarial-l2-1")["low"]
+    assert all(found["high"] < least for found in robust.values())
+    assert cards["clean"]["accuracies"]["accuracy"]["share"] >= 0.70
+
+
+def test_weights_come_back_in_half_precision(tmp_path):
+    member = MEMBERS["wrn-10-1-clean"]
+    net = fresh(member)
+    save(member, net, {"accuracies": {}}, tmp_path)
+    back = load(member.name, tmp_path)
+    for (name, value), other in zip(net.state_dict().items(), back.state_dict().values(), strict=True):
+        if "num_batches" not in name:
+            assert torch.equal(value.half().float(), other)
+    assert not back.training
+
+
+def test_damaged_files_are_refused_in_one_sentence(tmp_path):
+    member = MEMBERS["wrn-10-1-clean"]
+    with pytest.raises(ValueError, match="--rebuild wrn-10-1-clean"):
+        load(member.name, tmp_path)
+    with pytest.raises(ValueError, match="alexnet-clean"):
+        load("alexnet")
+    path = save(member, fresh(member), {}, tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-200])
+    with pytest.raises(ValueError, match="cut short or damaged"):
+        load(member.name, tmp_path)
+    np.savez(path, W=np.zeros(3))
+    with pytest.raises(ValueError, match="SHA-256 differs"):
+        load(member.name, tmp_path)
+    other = save(replace(member, name="wrn-10-1-noise"), fresh(MEMBERS["alexnet-clean"]), {}, tmp_path)
+    with pytest.raises(ValueError, match="does not hold the weights"):
+        load("wrn-10-1-noise", tmp_path)
+    other.with_suffix(".json").write_text("{")
+    with pytest.raises(ValueError, match="copy it again"):
+        read_card("wrn-10-1-noise", tmp_path)
+
+
+def test_a_mark_changes_with_the_weights_and_is_empty_without_them(tmp_path):
+    member = MEMBERS["wrn-10-1-clean"]
+    assert family_mark("wrn-10-1", ("clean",), tmp_path) == ""
+    net = fresh(member)
+    save(member, net, {}, tmp_path)
+    first = family_mark("wrn-10-1", ("clean",), tmp_path)
+    conv_layers(net)[0].weight.data.mul_(2)
+    save(member, net, {}, tmp_path)
+    assert first.startswith("wrn-10-1 ")
+    assert family_mark("wrn-10-1", ("clean",), tmp_path) != first
+
+
+def test_a_child_goes_on_from_its_parent_and_from_its_checkpoint(pictures, tmp_path):
+    context = Context(networks=tmp_path)
+    child = MEMBERS["alexnet-noise"]
+    curve = []
+    net = grow(child, pictures, context, curve=curve)
+    assert [row["epoch"] for row in curve] == list(range(1, child.recipe.epochs + 1))
+    assert len(list(tmp_path.iterdir())) == 2
+    told = []
+    again = grow(child, pictures, replace(context, announce=told.append), hashed=data_hash(pictures))
+    assert not told
+    assert torch.equal(net.head.weight, again.head.weight)
+
+
+def test_noise_moves_every_image_as_far_as_the_attack_may(generator):
+    x, y = torch.rand(5, 3, 4, 4, generator=generator), torch.zeros(5, dtype=torch.long)
+    for norm in (2, torch.inf):
+        moved, _ = noise_adversary(ImageAttack(norm, 0.3))(torch.nn.Identity(), x, y, 0.5, generator)
+        sizes = torch.linalg.vector_norm((moved - x).flatten(1), ord=norm, dim=1)
+        torch.testing.assert_close(sizes, torch.full((5,), 0.15))
+
+
+def test_who_stands_is_exact_for_a_linear_network(generator):
+    """Two classes, pixels far from the edge: right iff the margin exceeds eps times the norm of the difference of weights."""
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2, bias=False))
+    x = 0.5 + 0.1 * torch.randn(40, 3, 2, 2, generator=generator).clamp(-2, 2)
+    y = net(x).argmax(dim=1)
+    w = net[1].weight.detach()
+    gap = (net(x).detach() @ torch.tensor([1.0, -1.0])).abs() / (w[0] - w[1]).norm()
+    held = standing(net, x, y, ImageAttack(2, 0.05, steps=20, restarts=2), seed=0)
+    sure = (gap - 0.05).abs() > 1e-3
+    assert torch.equal(held[sure], (gap > 0.05)[sure])
+    last = perturb(net, x, y, ImageAttack(2, 0.05, steps=1, step_size=0.1), last=True, generator=generator)
+    assert float(last.flatten(1).norm(dim=1).max()) <= 0.05 + 1e-6
+
+
+def test_the_command_lists_and_refuses(capsys, tmp_path, monkeypatch):
+    assert main(["zoo", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == set(SHIPPED)
+    assert main(["zoo"]) == 0
+    assert "alexnet-clean" in capsys.readouterr().out
+    assert main(["zoo", "--rebuild", "lenet"]) == 2
+    assert "alexnet-clean" in capsys.readouterr().err
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert main(["zoo", "--rebuild", "alexnet-clean", "--data", str(tmp_path)]) == 2
+    assert "CIFAR-10 is not at hand" in capsys.readouterr().err
+    assert main(["zoo", "--rebuild", "alexnet-clean", "--device", "cuda:7"]) == 2
+    assert "cannot be used" in capsys.readouterr().err
