@@ -125,14 +125,14 @@ def test_random_mutations_are_never_granted_more_than_the_witness_allows(folder)
         x, y = data["x"], data["y"]
     labels = np.array([classes.tolist().index(v) for v in y])
     arrays, rng = as_arrays(bracket.proofs()), np.random.default_rng(0)
-    names = [n for n, a in arrays.items() if a.dtype.kind == "f" and a.size]
+    names = [n for n, a in arrays.items() if a.dtype.kind == "f" and np.isfinite(a).all() and a.size]
     for _ in range(12):
         changed = {n: a.copy() for n, a in arrays.items()}
         name = rng.choice(names)
         place = rng.integers(len(changed[name]))
-        factor, step = rng.choice([0, 0.5, 1.01, 2, 10]), rng.choice([0, 1e-3, 1])
-        with np.errstate(invalid="ignore"):  # a missing box has infinite ends
-            changed[name][place] = changed[name][place] * factor + step
+        changed[name][place] = changed[name][place] * rng.choice([0, 0.5, 1.01, 2, 10]) + rng.choice(
+            [0, 1e-3, 1]
+        )
         granted = verified_radii(model, x, labels, from_arrays(changed), 2)
         assert (granted <= bracket.attacked.numpy()).all(), name
 
