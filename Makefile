@@ -37,13 +37,14 @@ results: .venv/run.stamp         ## docs/results.md and docs/results/SCALE.json 
 
 docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/featureprism play --export docs/_build/html/playground
 	$(BIN)/python docs/_ext/check_links.py docs/_build/html
 
 wheel: .venv/docs.stamp          ## the wheel, tried alone in an empty environment
 	$(BIN)/python -m build --wheel --outdir dist
 	sh .ci/try-wheel
 
-test-oldest:                     ## the quick tests with the oldest versions that pyproject.toml allows
+test-oldest:                     ## the quick tests with the oldest versions that pyproject.toml allows (torch: as tested, or TORCH=2.6.0)
 	sh .ci/test-oldest
 
 .venv/bin/python:

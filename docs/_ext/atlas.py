@@ -237,7 +237,8 @@ def _code(item: Experiment) -> str:
     name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", "")
     if not name.isidentifier():
         return ""
-    return f"The code that measures it:\n\n.. autofunction:: {module}.{name}\n   :no-index:\n\n"
+    anchor = _raw(f"<span id='{module}.{name}'></span>")  # where the page of the source leads back to
+    return f"The code that measures it:\n\n{anchor}.. autofunction:: {module}.{name}\n   :no-index:\n\n"
 
 
 def _filters(published: Published) -> str:

@@ -11,8 +11,8 @@ from featureprism.papers import all_papers
 from featureprism.report.published import figure_path, read_published
 
 
-def _write(app: Any) -> None:
-    docs, results = Path(app.srcdir), Path(app.srcdir) / app.config.atlas_results
+def _write(app: Any, config: Any) -> None:
+    docs, results = Path(app.srcdir), Path(app.srcdir) / config.atlas_results
     target = docs / "atlas" / "figures"
     target.mkdir(parents=True, exist_ok=True)
     figures = {}
@@ -30,6 +30,6 @@ def _write(app: Any) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.add_config_value("atlas_results", "results", "env")
-    app.connect("builder-inited", _write, priority=100)
+    app.connect("config-inited", _write)  # before Sphinx looks for pages
     app.add_js_file("atlas.js", loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

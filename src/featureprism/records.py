@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from html import escape
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -121,6 +122,15 @@ class Trajectory(Generic[Snapshot]):
     def last(self) -> Snapshot:
         """The snapshot at the last recorded time."""
         return self.snapshots[-1]
+
+    def _repr_html_(self) -> str:
+        """How the run went and what its probes saw last, for notebooks."""
+        numbers = {k: v[-1] for k, v in self.probes.items() if v and isinstance(v[-1], int | float)}
+        cells = "".join(f"<tr><td>{escape(k)}</td><td>{v:.5g}</td></tr>" for k, v in numbers.items())
+        span = f"{len(self.times)} snapshots" + (
+            f" from {self.times[0]:g} to {self.times[-1]:g}" if self.times else ""
+        )
+        return f"<p>{span}; {self.work} gradients; {escape(self.ended.value)}</p><table>{cells}</table>"
 
 
 RELATIONS: dict[str, Callable[[float, Any], bool]] = {

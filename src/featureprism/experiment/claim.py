@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from featureprism.experiment.bounds import Bound
@@ -103,6 +104,11 @@ class Claim:
             "premises": list(self.premises.ids),
             "note": self.note if isinstance(self.note, str) else "",
         }
+
+    def _repr_html_(self) -> str:
+        """Who says what, where, and the bound, for notebooks."""
+        who = "the paper" if self.speaker == "paper" else "ours"
+        return f"<p><b>{escape(self.name)}</b> ({escape(self.source)}; {who}): {escape(self.statement)} [{escape(str(self.bound))}]</p>"
 
 
 def check_names(claims: Iterable[Claim]) -> None:

@@ -7,6 +7,7 @@ The interval is Student's t interval of the mean over seeds: seeds are independe
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from html import escape
 
 import numpy as np
 
@@ -67,6 +68,15 @@ class Verdict:
             "loose": self.is_loose,
             "note": self.note,
         }
+
+    def _repr_html_(self) -> str:
+        """The claim, what was measured, and the outcome, for notebooks."""
+        low, high = self.interval
+        regime = {True: ", inside its premises", False: ", outside its premises", None: ""}[
+            self.regime.inside
+        ]
+        told = f"{self.measured:.5g} in [{low:.5g}, {high:.5g}] over {len(self.values)} seeds: {self.outcome}{regime}"
+        return f"{self.claim._repr_html_()}<p>{escape(told)}</p>"
 
 
 def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:

@@ -143,7 +143,8 @@ def mean_bias_pull(net: SymmetricNet, x: Float[Tensor, "n d"], y: Float[Tensor, 
     """Mean over neurons of -∂Loss/∂b_i = -E[y ℓ' (Φ((u_i - b)/s) - Φ((-u_i - b)/s))]: positive where a larger bias lowers the loss."""
     u, b, s = x @ net.W.T, net.bias, net.smoothing
     up, down = smoothed_step(u - b, s), smoothed_step(-u - b, s)
-    pull = torch.sigmoid(-y * net(x)) * y / len(y)
+    f, _ = gates(u, b, s)
+    pull = torch.sigmoid(-y * f) * y / len(y)
     return -float((pull @ (up - down)).mean())
 
 

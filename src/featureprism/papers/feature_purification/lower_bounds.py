@@ -51,7 +51,7 @@ class LowerBounds(Regime):
 
     dictionary: str = "identity"
     tangent_width: int = 80
-    anchors: int = 256  # of the polynomial kernels
+    anchors: int = 400  # of the polynomial kernels; fewer make weaker opponents
     model_steps: int = 600
     model_batch: int = 200
     points: int = 300

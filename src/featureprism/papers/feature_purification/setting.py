@@ -145,7 +145,7 @@ def in_regime(dim: int, **changes: Any) -> Setting:
 QUICK = in_regime(100, steps=700, adversarial_steps=200)
 STANDARD = in_regime(200, test_points=1000, attack_steps=40, adversarial_steps=400)
 # the paper has no synthetic experiment of its own; this is the largest we offer of every item
-PAPER = in_regime(400, test_points=1000, attack_steps=40, adversarial_steps=400, steps=1000)
+PAPER = in_regime(400, test_points=500, attack_steps=40, adversarial_steps=400, steps=1000)
 SIZES = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
 # outside Assumption 2.1: without z near a tie ⟨Mw*, x⟩ alone tells the label, and k = d^0.57
 CONDITIONED_QUICK = Setting(
