@@ -17,6 +17,7 @@ from benchmarks import (
     purification,
     radius,
     sweep,
+    tightness,
 )
 from benchmarks.timing import Ratio
 
@@ -30,6 +31,7 @@ PARTS = {
     "purification": purification,
     "radius": radius,
     "sweep": sweep,
+    "tightness": tightness,
 }
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from featureprism.files import read_arrays, write_whole
 
 CHECKABLE = (
     "cells",
+    "lines",
     "crown",
     "lipschitz",
     "closed form",

@@ -14,6 +14,7 @@ from featureprism.geometry import LpBall, row_norms, unit_rows
 from featureprism.networks.grouped import BinaryReadout
 from featureprism.networks.two_layer import TwoLayerNet
 
+FAN = {2: 360, 3: 1000}  # directions in two and three dimensions
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
 
 
@@ -89,6 +90,17 @@ class AtRandom:
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "AtRandom":
         """The same draws, projected."""
         return AtRandom(self.num, self.generator, basis)
+
+
+def fan(dim: int) -> Float[Tensor, "s d"]:
+    """Unit directions that leave no cone of two or three dimensions out: a circle, or a spiral on the sphere."""
+    number = torch.arange(FAN[dim], dtype=torch.float64) + 0.5
+    if dim == 2:
+        angle = 2 * torch.pi * number / FAN[2]
+        return torch.stack([angle.cos(), angle.sin()], dim=1)
+    height, angle = 1 - 2 * number / FAN[3], torch.pi * (1 + 5**0.5) * number
+    width = (1 - height**2).sqrt()
+    return torch.stack([width * angle.cos(), width * angle.sin(), height], dim=1)
 
 
 def neuron_groups(net: TwoLayerNet, limit: int = 24) -> tuple[Float[Tensor, "k d"], Float[Tensor, " k"]]:

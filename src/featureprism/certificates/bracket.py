@@ -10,14 +10,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
+from featureprism.attacks import Along, AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
 from featureprism.attacks.gradient import in_double, margin_gradient
+from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
-from featureprism.certificates.record import cells_certificate, proven
+from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
-from featureprism.certificates.search import prove
+from featureprism.certificates.search import prove, prove_box
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain, unit_rows
 from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
@@ -135,7 +136,9 @@ def _rounded_outward(net: Any, x: Tensor, bracket: RadiusBracket) -> RadiusBrack
 
 
 def default_starts(net: nn.Module, dim: int) -> tuple[Start, ...]:
-    """The structured starts, and in few dimensions rays in all directions."""
+    """The structured starts, and in few dimensions rays in all directions; in two or three these leave no cone out."""
+    if dim in FAN:
+        return (*structured_starts(net), Along(fan(dim)))
     everywhere = (AtRandom(RAYS, generator_for("rays", 0)),) if dim <= FEW_DIMENSIONS else ()
     return (*structured_starts(net), *everywhere)
 
@@ -179,7 +182,7 @@ def _searched(
         return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
     certificates = _rungs(form, x, y, margin, norm, attacked.radius)
     assert isinstance(net, TwoLayerNet)
-    untried = _close(net, form, x, y, attacked, certificates, gap, effort, progress) if norm == 2 else []
+    untried = _close(net, form, x, y, attacked, certificates, gap, (norm, domain, *effort), progress)
     certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
     method = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True)]
     for i in untried:
@@ -219,13 +222,14 @@ def _close(
     attacked: AttackedRadius,
     certificates: list[Certificate],
     gap: float,
-    effort: tuple[float, int],
+    effort: tuple[float, tuple[float, float] | None, float, int],
     progress: Progress,
 ) -> list[int]:
     """Branch and bound on every point whose bracket is still open; certificates are replaced where it proves more.
 
     Returns the points that an interrupt left untried.
     """
+    claim = Certificate(0.0, "cells") if effort[0] == 2 else lines_claim(effort[1])
     goal = (1 - gap) * attacked.radius
     witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
     is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
@@ -236,9 +240,9 @@ def _close(
     try:
         for first in range(0, len(left), BATCH):
             index = torch.tensor(left[first : first + BATCH])
-            trees = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
-            for i, tree in zip(index.tolist(), trees, strict=True):
-                found = cells_certificate(tree, form, float(attacked.radius[i]), x[i], float(y[i]))
+            trees, reach = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
+            for i, tree, limit in zip(index.tolist(), trees, reach.tolist(), strict=True):
+                found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
                 if found.radius > certificates[i].radius:
                     certificates[i] = found
                 done += 1
@@ -256,15 +260,23 @@ def _trees(
     attacked: AttackedRadius,
     index: Tensor,
     goal: Tensor,
-    effort: tuple[float, int],
-) -> list[Any]:
+    effort: tuple[float, tuple[float, float] | None, float, int],
+) -> tuple[list[Any], Tensor]:
+    norm, domain, seconds_per_point, max_cells = effort
+    limits: Any = {
+        "max_cells": max_cells,
+        "deadline": time.perf_counter() + seconds_per_point * len(x),
+    }
     radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
+    at_witness = (x + delta) @ form.W.T + form.b
+    goal = goal * (
+        1 + 1e-6
+    )  # a hair more than asked, so that rounding in the checker does not reopen the bracket
+    if norm != 2:
+        problem = box_problem(form, x, y.unsqueeze(1) * form.weight, radius, domain)
+        return prove_box(problem, at_witness, goal, **limits)
     _, gradient = margin_gradient(net, x + delta, y)
     own = y.unsqueeze(1) * form.weight > 0
     problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)
     tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
-    seconds_per_point, max_cells = effort
-    deadline = time.perf_counter() + seconds_per_point * len(x)
-    at_witness = (x + delta) @ form.W.T + form.b
-    # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
-    return prove(problem, at_witness, tau, goal * (1 + 1e-6), max_cells=max_cells, deadline=deadline)
+    return prove(problem, at_witness, tau, goal, **limits), radius

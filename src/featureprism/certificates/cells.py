@@ -39,7 +39,7 @@ START_CHOICES = (
     (1.0, 0.0, 0.6),
     (0.0, 0.3, 3.0),
 )
-# p = 1: (least centre as a share of ‖w‖·reach, share of the multiplier), centres where the neuron stands at the point
+# p ≤ 2: (least centre as a share of ‖w‖·reach, share of the multiplier), centres where the neuron stands at the point
 RESTING_CHOICES = tuple((away, damped) for away in (0.1, 0.4, 1.0) for damped in (0.25, 0.5, 1.0, 1.5))
 
 
@@ -180,14 +180,14 @@ def evaluate(problem: Problem, cells: Cells, proof: Proof) -> Proof:
     eta = gamma - e * t
     offset = torch.where(problem.own, conjugate(proof.slope, problem.p), q.q0)
     constant = -(tau * size * offset).sum(dim=1)
-    constant = constant + _product(proof.nu_floor, cells.floor) - _product(proof.nu_ceiling, cells.ceiling)
+    constant = constant + product(proof.nu_floor, cells.floor) - product(proof.nu_ceiling, cells.ceiling)
     value = ((eta @ K) * eta).sum(dim=1) / 2 - (e * t**2).sum(dim=1) / 2 + (gamma * t).sum(dim=1) + constant
     good = (failed == 0) & torch.isfinite(value)
     bound = torch.where(good, (2 * value.clamp_min(0)).sqrt(), torch.full_like(value, NOTHING))
     return replace(proof, bound=bound, t=torch.where(good.unsqueeze(1), t, proof.t))
 
 
-def _product(nu: Tensor, bound: Tensor) -> Tensor:
+def product(nu: Tensor, bound: Tensor) -> Tensor:
     """Σ ν·bound over the constraints that exist."""
     return torch.where(torch.isfinite(bound), nu * bound, torch.zeros_like(nu)).sum(dim=1)
 
@@ -210,19 +210,19 @@ def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof
     lifted = ~problem.own & (cells.low > 0) & torch.full_like(problem.own, problem.p > 2)
     most = end_curvature(cells.low, cells.high, problem.p)
     scale = t.abs().amax(dim=1, keepdim=True)
-    slope = slope_of(t, problem.p)
-    best = None
+    slope, nothing = slope_of(t, problem.p), torch.full_like(tau, NOTHING)
+    best = evaluate(
+        problem, cells, Proof(tau, slope, touching(t, problem.p), zero, zero, zero, nothing, t)
+    )  # nothing is lost where the form is positive
     for away, bent, damped in START_CHOICES:
+        if bool((best.bound > 0.999 * problem.reach).all()):
+            break
         centre = torch.maximum(touching(t, problem.p), away * scale)
         centre = torch.where(lifted, torch.full_like(t, torch.nan), centre)
         kappa = torch.where(lifted, bent * most, zero)
-        proof = Proof(damped * tau, slope, centre, kappa, zero, zero, torch.full_like(tau, NOTHING), t)
-        proof = evaluate(problem, cells, proof)
-        best = proof if best is None else best.better_of(proof)
-        if bool((best.bound > 0.999 * problem.reach).all()):
-            break
-    assert best is not None
-    return best if problem.p != 1 else _resting(problem, cells, best, slope, tau)
+        proof = Proof(damped * tau, slope, centre, kappa, zero, zero, nothing, t)
+        best = best.better_of(evaluate(problem, cells, proof))
+    return best if problem.p > 2 else _resting(problem, cells, best, slope, tau)
 
 
 def _resting(problem: Problem, cells: Cells, best: Proof, slope: Tensor, tau: Tensor) -> Proof:
@@ -233,12 +233,14 @@ def _resting(problem: Problem, cells: Cells, best: Proof, slope: Tensor, tau: Te
     """
     span = problem.gram.diagonal().sqrt() * problem.reach.unsqueeze(1)
     zero, nan = torch.zeros_like(slope), torch.full_like(slope, torch.nan)
+    most = end_curvature(cells.low, cells.high, problem.p)
     for away, damped in RESTING_CHOICES:
         if bool((best.bound > 0.999 * problem.reach).all()):
             break
         centre = torch.maximum(problem.t0.abs(), away * span)
-        centre = torch.where(centre > cells.high, nan, centre)
-        proof = Proof(damped * tau, slope, centre, zero, zero, zero, torch.full_like(tau, NOTHING), best.t)
+        rare = centre > cells.high
+        centre, kappa = torch.where(rare, nan, centre), torch.where(rare, most, zero)
+        proof = Proof(damped * tau, slope, centre, kappa, zero, zero, torch.full_like(tau, NOTHING), best.t)
         best = best.better_of(evaluate(problem, cells, proof))
     return best
 
@@ -249,7 +251,7 @@ def touching(t: Tensor, p: float) -> Tensor:
 
 
 @dataclass(frozen=True)
-class _Adam:
+class Adam:
     """Running moments of every multiplier's gradient, cell by cell. Source: Kingma & Ba, ICLR 2015."""
 
     moments: dict[str, tuple[Tensor, Tensor]]
@@ -262,9 +264,9 @@ class _Adam:
         corrected = (second / (1 - 0.95**step)).sqrt() + 1e-12
         return rate * (first / (1 - 0.8**step)) / corrected
 
-    def rows(self, index: Tensor) -> "_Adam":
+    def rows(self, index: Tensor) -> "Adam":
         """The moments of some of the cells."""
-        return _Adam({name: (a[index], b[index]) for name, (a, b) in self.moments.items()})
+        return Adam({name: (a[index], b[index]) for name, (a, b) in self.moments.items()})
 
 
 def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: int) -> Proof:
@@ -275,7 +277,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     """
     best = proof = evaluate(problem, cells, proof)
     going = torch.arange(len(goal))
-    adam = _Adam({})
+    adam = Adam({})
     has_floor, has_ceiling = torch.isfinite(cells.floor), torch.isfinite(cells.ceiling)
     for step in range(1, steps + 1):
         unfinished = best.bound[going] < goal[going]
@@ -290,7 +292,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         broken = (proof.bound == NOTHING).unsqueeze(1)
         margin, t = relaxed_margin(problem, cells, proof), proof.t
         move_tau = torch.where(broken.squeeze(1), -0.3, adam.move("tau", margin, TAU_RATE * rate, step))
-        scale = (proof.tau * _mean_size(problem)).unsqueeze(1)
+        scale = (proof.tau * mean_size(problem.size)).unsqueeze(1)
         up_floor = adam.move(
             "floor", torch.where(has_floor, cells.floor - t, torch.zeros_like(t)), rate, step
         )
@@ -300,7 +302,7 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
         if problem.p == 1:
             slope = (proof.slope + adam.move("slope", t, rate, step)).clamp(0, 1)
         else:
-            slope = slope_of(_between(proof.slope, t, problem.p), problem.p)
+            slope = slope_of(between(proof.slope, t, problem.p), problem.p)
         moved = (proof.centre * touching(t, problem.p)).sqrt()
         proof = Proof(
             proof.tau * move_tau.exp(),
@@ -317,12 +319,12 @@ def improve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, steps: i
     return best
 
 
-def _mean_size(problem: Problem) -> Float[Tensor, " m"]:
+def mean_size(size: Float[Tensor, "m h"]) -> Float[Tensor, " m"]:
     """The mean of A_j over the neurons that have a say."""
-    return problem.size.sum(dim=1) / (problem.size > 0).sum(dim=1).clamp_min(1)
+    return size.sum(dim=1) / (size > 0).sum(dim=1).clamp_min(1)
 
 
-def _between(slope: Tensor, t: Tensor, p: float) -> Tensor:
+def between(slope: Tensor, t: Tensor, p: float) -> Tensor:
     """Halfway from the present tangent point of a slope to t."""
     return ((slope / p) ** (1 / (p - 1)) + t.clamp_min(0)) / 2
 

@@ -13,17 +13,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks import Start, minimal_radius
+from featureprism.attacks import Along, Start, minimal_radius
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
+from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import INTERRUPTED, check_request
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.deep import Asked, as_layers, farthest_proofs
 from featureprism.certificates.quadratics import nearest_flips
-from featureprism.certificates.record import cells_certificate, proven
+from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius
-from featureprism.certificates.search import prove
+from featureprism.certificates.search import Node, prove, prove_box
 from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import granted
@@ -219,14 +220,13 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
     _crown(pairs, form, effort.norm)
-    if effort.norm == 2:
-        _cells(pairs, form, effort, deadline)
-        untried = _still_open(pairs, effort.gap)[rank[_still_open(pairs, effort.gap)] >= TRIED]
-        if len(untried):  # a proof that fails may do so because there is a shorter witness
-            before, _ = pairs.shortest()
-            _attack(pairs, untried, effort, known, rounds=0)
-            if bool((pairs.shortest()[0] < before).any()):
-                _cells(pairs, form, effort, deadline)
+    _cells(pairs, form, effort, deadline)
+    untried = _still_open(pairs, effort.gap)[rank[_still_open(pairs, effort.gap)] >= TRIED]
+    if len(untried):  # a proof that fails may do so because there is a shorter witness
+        before, _ = pairs.shortest()
+        _attack(pairs, untried, effort, known, rounds=0)
+        if bool((pairs.shortest()[0] < before).any()):
+            _cells(pairs, form, effort, deadline)
     return pairs
 
 
@@ -256,6 +256,8 @@ def _attack(
     ]
     if isinstance(net, NeuronMargins):
         own_starts.append(AlongEach(net.strong_directions()))
+    if x.shape[1] in FAN:
+        own_starts.append(Along(fan(x.shape[1])))
     reach = effort.upper or 4 * float(
         torch.linalg.vector_norm(x, ord=effort.norm, dim=1).max().clamp_min(1e-3)
     )
@@ -318,24 +320,45 @@ def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> N
     rows = _still_open(pairs, effort.gap)
     if not len(rows):
         return
-    shortest, best = pairs.shortest()
-    reach = shortest[pairs.point[rows]]
-    x, votes = pairs.x[pairs.point[rows]], _votes(pairs, rows)
+    reach = pairs.shortest()[0][pairs.point[rows]]
+    # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
+    goal = (1 - effort.gap) * reach * (1 + 1e-6)
+    limits = {"max_cells": effort.max_cells, "deadline": deadline}
+    search = _cells_trees if effort.norm == 2 else _lines_trees
+    trees, reach = search(pairs, form, rows, reach, goal, effort, limits)
+    claim = Certificate(0.0, "cells") if effort.norm == 2 else lines_claim(effort.domain)
+    for j, tree, limit in zip(rows.tolist(), trees, reach.tolist(), strict=True):
+        pair = form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j]))
+        found = cells_certificate(tree, pair, limit, pairs.x[pairs.point[j]], 1.0, claim)
+        if found.radius > pairs.certificates[j].radius:
+            pairs.certificates[j] = found
+
+
+def _near_witness(pairs: _Pairs, rows: Tensor, reach: Tensor, norm: float) -> Float[Tensor, "m d"]:
+    """A little before the flip of each pair, or where it has none before that of its point; no farther than `reach`."""
+    _, best = pairs.shortest()
     of_pair = torch.isfinite(pairs.length[rows]).unsqueeze(1)
     delta = torch.where(of_pair, pairs.delta[rows], pairs.delta[best][pairs.point[rows]])
-    delta = JUST_BEFORE * delta * (reach / torch.linalg.vector_norm(delta, dim=1)).clamp_max(1).unsqueeze(1)
+    length = torch.linalg.vector_norm(delta, ord=norm, dim=1)
+    return JUST_BEFORE * delta * (reach / length).clamp_max(1).unsqueeze(1)
+
+
+def _cells_trees(
+    pairs: _Pairs, form: PowerForm, rows: Tensor, reach: Tensor, goal: Tensor, _effort: Effort, limits: Any
+) -> tuple[list[Node], Tensor]:
+    x, votes, delta = pairs.x[pairs.point[rows]], _votes(pairs, rows), _near_witness(pairs, rows, reach, 2)
     _, gradient = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
     tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
     problem = Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
-    # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
-    goal = (1 - effort.gap) * reach * (1 + 1e-6)
-    at_witness = (x + delta) @ form.W.T + form.b
-    trees = prove(problem, at_witness, tau, goal, max_cells=effort.max_cells, deadline=deadline)
-    for j, tree, limit in zip(rows.tolist(), trees, reach.tolist(), strict=True):
-        own, i = int(pairs.own[pairs.point[j]]), pairs.point[j]
-        found = cells_certificate(tree, form.of_pair(own, int(pairs.rival[j])), limit, pairs.x[i], 1.0)
-        if found.radius > pairs.certificates[j].radius:
-            pairs.certificates[j] = found
+    return prove(problem, (x + delta) @ form.W.T + form.b, tau, goal, **limits), reach
+
+
+def _lines_trees(
+    pairs: _Pairs, form: PowerForm, rows: Tensor, reach: Tensor, goal: Tensor, effort: Effort, limits: Any
+) -> tuple[list[Node], Tensor]:
+    x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, reach, inf)
+    problem = box_problem(form, x, _votes(pairs, rows), reach, effort.domain)
+    return prove_box(problem, (x + delta) @ form.W.T + form.b, goal, **limits)
 
 
 def _closed_forms(pairs: _Pairs, norm: float) -> None:

@@ -3,7 +3,7 @@
 A line below: slope σ and offset -φ*(σ). A quadratic above on [low, high], in one of two families:
 
     tangent at c > 0:      q(t) = φ(c) + φ'(c)(t - c) + ½κ(t - c)²,  κ = largest of 2(φ(t) - φ(c) - φ'(c)(t-c))/(t-c)² on [low, high]
-    through both ends:     q(t) = chord(t) - ½κ(t - low)(high - t),   0 ≤ κ ≤ 2φ[low, low, high] (0 for p < 2)
+    through both ends:     q(t) = chord(t) - ½κ(t - low)(high - t),   0 ≤ κ ≤ 2φ[low, low, high] (p < 2: and ≤ 2φ[low, high, high])
 
 The quotient of the first family is a mean of φ'' between c and t. For p > 2 φ'' does not fall, so it is largest at `high`; for
 p ≤ 2 it rises up to t = c(1 - 2/p) ≤ 0 and falls from there on. For p = 1 the first family is |t| ≤ (t²/c + c)/2 in disguise.
@@ -60,12 +60,13 @@ def tangent_quadratic(c: Tensor, low: Tensor, high: Tensor, p: float) -> Quadrat
 
 
 def end_curvature(low: Tensor, high: Tensor, p: float) -> Tensor:
-    """The largest κ of the second family: 2φ[low, low, high] for p ≥ 2, 0 below."""
-    if p < 2:
-        return torch.zeros_like(low)
+    """The largest κ of the second family: 2φ[low, low, high], for p < 2 no more than 2φ[low, high, high]."""
     width = (high - low).clamp_min(1e-12)
-    rise = relu_power(high, p) - relu_power(low, p) - slope_of(low, p) * width
-    return (2 * rise / width**2).clamp_min(0)
+    rise = relu_power(high, p) - relu_power(low, p)
+    first = rise - slope_of(low, p) * width
+    if p < 2:
+        first = torch.minimum(first, slope_of(high, p) * width - rise)
+    return (2 * first / width**2).clamp_min(0)
 
 
 def end_quadratic(kappa: Tensor, low: Tensor, high: Tensor, p: float) -> Quadratic:

@@ -61,7 +61,7 @@ def robust_radius(
     of an .onnx or .npz file, or one of our networks and heads. `X`: rows of numbers in whatever holds them; radii are in the units
     of X. `y`: labels as the model knows them; `classes` names the model's outputs where it does not.
 
-    One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound (ℓ2) until certified ≥
+    One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
     models and Gaussian classes: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of
     tanh: the attack and what norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed

@@ -8,9 +8,10 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.certificates.canonical import PowerForm, power_form
+from featureprism.certificates.lines import BoxProblem
 from featureprism.certificates.search import Node
 from featureprism.checker.cells import PARAMETERS
-from featureprism.checker.certificate import Certificate, granted
+from featureprism.checker.certificate import EVERYWHERE, Certificate, granted
 from featureprism.checker.cheap import readout_radius
 from featureprism.checker.readouts import proven_readout
 from featureprism.checker.scaled import Problem, posed
@@ -60,15 +61,31 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
     return tree
 
 
-def cells_certificate(node: Node, form: PowerForm, reach: float, x: Tensor, y: float) -> Certificate:
-    """The certificate of a tree, claiming exactly what the checker grants it."""
+def cells_certificate(
+    node: Node, form: PowerForm, reach: float, x: Tensor, y: float, claim: Certificate | None = None
+) -> Certificate:
+    """The certificate of a tree, claiming exactly what the checker grants it; `claim` says of which kind, default ℓ2 cells."""
+    claim = replace(claim or Certificate(0.0, "cells"), radius=0.0, reach=reach)
     try:
         with np.errstate(all="ignore"):
             tree = tree_of(node, form, posed(form.network, x.detach().double().numpy(), y, reach))
     except (ValueError, ArithmeticError):  # numbers that no scale brings together
-        return Certificate(0.0, "cells", 2, reach)
-    claim = Certificate(reach, "cells", 2, reach, tree)
+        return claim
+    claim = replace(claim, radius=reach, tree=tree)
     return replace(claim, radius=proven(claim, form, x, y))
+
+
+def lines_claim(domain: tuple[float, float] | None) -> Certificate:
+    """What trees of lines are to prove: an ℓ∞ radius, in a box or without."""
+    return Certificate(0.0, "lines", np.inf, domain=domain or EVERYWHERE)
+
+
+def box_problem(
+    form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: tuple[float, float] | None
+) -> BoxProblem:
+    """Points before their networks, as ℓ∞ trees see them."""
+    room = {} if domain is None else {"down": x - domain[0], "up": domain[1] - x}
+    return BoxProblem(form.W, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p, **room)
 
 
 def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:

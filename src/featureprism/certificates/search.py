@@ -1,16 +1,19 @@
-"""Branch and bound: cells are cut at the neuron whose quadratic is worst until the proven radius meets the attacked one."""
+"""Branch and bound: cells are cut at the neuron whose bound is worst until the proven radius meets the attacked one."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism.certificates import lines
 from featureprism.certificates.cells import (
     Cells,
     Problem,
     Proof,
+    evaluate,
     first_proof,
     improve,
     overestimate,
@@ -20,7 +23,19 @@ from featureprism.certificates.cells import (
 from featureprism.threads import one_thread
 
 ROOT_STEPS, CHILD_STEPS = 30, 25
+LINE_STEPS, CHILD_LINE_STEPS = 30, 6  # of ascent for ℓ∞
+NEARER = (
+    0.98,
+    0.95,
+    0.92,
+    0.88,
+    0.84,
+    0.8,
+    0.75,
+    0.7,
+)  # shares of the reach at which an open ℓ∞ tree is looked at again
 INSIDE = 0.1  # a cut stays this share of the interval away from its ends
+AT_ONCE = 8  # leaves of one tree that are cut together: all of them have to be, if the tree is to close
 
 
 @dataclass(eq=False)
@@ -56,27 +71,81 @@ def prove(
     max_cells: int,
     deadline: float,
 ) -> list[Node]:
-    """A tree of cells for every point, grown until its bound reaches `goal`, `max_cells` leaves or the deadline.
+    """A tree of ℓ2 cells for every point, grown until its bound reaches `goal`, `max_cells` leaves or the deadline.
 
-    `t`, `tau`: pre-activations and multiplier at the attack's witness. All points advance together, each cutting its worst cell.
+    `t`, `tau`: pre-activations and multiplier at the attack's witness. All points advance together, each cutting its worst cells.
     """
     cells = whole_space(problem)
-    roots_proof = improve(problem, cells, first_proof(problem, cells, t, tau), goal, ROOT_STEPS)
-    every = [torch.tensor([i]) for i in range(len(t))]
-    roots = [Node(cells.rows(i), roots_proof.rows(i)) for i in every]
-    open_leaves = [[root] for root in roots]
-    while time.perf_counter() < deadline:
-        worst = [min(leaves, key=_bound) for leaves in open_leaves]
-        active = [
-            i
-            for i, leaf in enumerate(worst)
-            if _bound(leaf) < float(goal[i]) and len(open_leaves[i]) < max_cells
-        ]
-        if not active:
+    proof = improve(problem, cells, first_proof(problem, cells, t, tau), goal, ROOT_STEPS)
+    return _grown(cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut(problem, leaves, i, goal))
+
+
+@one_thread()
+def prove_box(
+    problem: lines.BoxProblem,
+    t: Float[Tensor, "m h"],
+    goal: Float[Tensor, " m"],
+    *,
+    max_cells: int,
+    deadline: float,
+) -> tuple[list[Node], Float[Tensor, " m"]]:
+    """The same for ℓ∞, with or without a box, and the reach of each tree; `t`: pre-activations at the attack's witness.
+
+    A tree that does not close speaks of a smaller ball, if it proves more there.
+    """
+    cells = lines.whole_box(problem)
+    proof = lines.improve(problem, cells, lines.first_lines(problem, cells, t), goal, LINE_STEPS)
+    trees = _grown(
+        cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut_box(problem, leaves, i, goal)
+    )
+    reach = problem.reach.clone()
+    for i, tree in enumerate(trees):
+        if tree.bound < float(goal[i]):
+            reach[i] = _look_nearer(problem.rows(torch.tensor([i])), tree, float(reach[i]))
+    return trees, reach
+
+
+def _look_nearer(problem: lines.BoxProblem, tree: Node, reach: float) -> float:
+    """The reach at which the cuts of a tree prove most: chords are shorter in a smaller ball. Its leaves become those of that reach."""
+    leaves = tree.leaves()
+    cells, proof = _stacked(leaves)
+    many = problem.rows(torch.zeros(len(leaves), dtype=torch.long))
+    best, most = (reach, cells, proof), float(proof.bound.min())
+    for share in NEARER:
+        if share * reach <= most:
             break
-        _cut(problem, [worst[i] for i in active], torch.tensor(active), goal)
-        for i in active:
-            leaf = worst[i]
+        near = replace(many, reach=share * many.reach)
+        part = lines.within(cells, lines.whole_box(near))
+        again = lines.improve(near, part, lines.evaluate(near, part, proof), near.reach, CHILD_LINE_STEPS)
+        if (least := min(share * reach, float(again.bound.min()))) > most:
+            best, most = (share * reach, part, again), least
+    for i, leaf in enumerate(leaves):
+        same = _node(best[1], best[2], i)
+        leaf.cells, leaf.proof = same.cells, same.proof
+    return best[0]
+
+
+def _grown(
+    cells: Cells,
+    proof: Proof,
+    goal: Tensor,
+    max_cells: int,
+    deadline: float,
+    cut: Callable[[list[Node], Tensor], None],
+) -> list[Node]:
+    """Trees from their roots: in every round the worst leaves of every tree that is not finished are cut together."""
+    roots = [_node(cells, proof, i) for i in range(len(goal))]
+    open_leaves, goals = [[root] for root in roots], goal.tolist()
+    while time.perf_counter() < deadline:
+        chosen: list[tuple[int, Node]] = []
+        for i, leaves in enumerate(open_leaves):
+            leaves.sort(key=_bound)
+            low = [leaf for leaf in leaves[:AT_ONCE] if _bound(leaf) < goals[i]]
+            chosen += [(i, leaf) for leaf in low[: max(0, max_cells - len(leaves))]]
+        if not chosen:
+            break
+        cut([leaf for _, leaf in chosen], torch.tensor([i for i, _ in chosen]))
+        for i, leaf in chosen:
             assert leaf.below is not None
             assert leaf.above is not None
             open_leaves[i].remove(leaf)
@@ -84,12 +153,19 @@ def prove(
     return roots
 
 
+def _node(cells: Cells, proof: Proof, i: int) -> Node:
+    row = torch.tensor([i])
+    return Node(cells.rows(row), proof.rows(row))
+
+
 def _cut_value(low: Tensor, high: Tensor, t: Tensor, p: float) -> Tensor:
-    """Where to cut an interval: at the kink for p = 1; halfway up a neuron's first rise for p > 1; then at t, well inside."""
+    """Where to cut an interval: at the kink for p ≤ 2, halfway up a neuron's first rise for p > 2; then at t, well inside."""
     if p == 1:
         return torch.zeros_like(low)
     inset = INSIDE * (high - low)
     inside = torch.minimum(torch.maximum(t, low + inset), high - inset)
+    if p <= 2:
+        return torch.where((low < 0) & (high > 0), torch.zeros_like(low), inside)
     return torch.where(low <= 0, high / 2, inside)
 
 
@@ -97,15 +173,23 @@ def _bound(leaf: Node) -> float:
     return float(leaf.proof.bound)
 
 
+def _stacked(leaves: Sequence[Node]) -> tuple[Cells, Proof]:
+    cells = {n: torch.cat([getattr(leaf.cells, n) for leaf in leaves]) for n in Cells.__dataclass_fields__}
+    proof = {n: torch.cat([getattr(leaf.proof, n) for leaf in leaves]) for n in Proof.__dataclass_fields__}
+    return Cells(**cells), Proof(**proof)
+
+
+def _split(leaves: list[Node], neuron: Tensor, value: Tensor, both: Cells, proven: Proof) -> None:
+    """Put the proven halves, all lower ones first, below the leaves that were cut."""
+    for k, leaf in enumerate(leaves):
+        leaf.neuron, leaf.value = int(neuron[k]), float(value[k])
+        leaf.below, leaf.above = _node(both, proven, k), _node(both, proven, k + len(leaves))
+
+
 def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor) -> None:
-    """Cut each leaf at its worst neuron and prove the two halves."""
+    """Cut each leaf at its worst neuron and prove the two halves, at least as well as the whole was."""
     part = problem.rows(index)
-    cells = Cells(
-        *(torch.cat([getattr(leaf.cells, n) for leaf in leaves]) for n in Cells.__dataclass_fields__)
-    )
-    proof = Proof(
-        **{n: torch.cat([getattr(leaf.proof, n) for leaf in leaves]) for n in Proof.__dataclass_fields__}
-    )
+    cells, proof = _stacked(leaves)
     neuron = overestimate(part, cells, proof).argmax(dim=1)
     rows = torch.arange(len(leaves))
     low, high = cells.low[rows, neuron], cells.high[rows, neuron]
@@ -115,9 +199,21 @@ def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor) -> N
     twice = torch.cat([rows, rows])
     doubled = part.rows(twice)
     start = first_proof(doubled, both, proof.t[twice], proof.tau[twice])
+    start = start.better_of(evaluate(doubled, both, proof.rows(twice)))
     proven = improve(doubled, both, start, goal[index][twice], CHILD_STEPS)
-    for k, leaf in enumerate(leaves):
-        leaf.neuron, leaf.value = int(neuron[k]), float(value[k])
-        lower, upper = torch.tensor([k]), torch.tensor([k + len(leaves)])
-        leaf.below = Node(both.rows(lower), proven.rows(lower))
-        leaf.above = Node(both.rows(upper), proven.rows(upper))
+    _split(leaves, neuron, value, both, proven)
+
+
+def _cut_box(problem: lines.BoxProblem, leaves: list[Node], index: Tensor, goal: Tensor) -> None:
+    """The same for ℓ∞; the halves start from the lines of the whole."""
+    part = problem.rows(index)
+    cells, proof = _stacked(leaves)
+    values = _cut_value(cells.low, cells.high, proof.t, problem.p)
+    neuron = lines.cut_at(part, cells, proof, values)
+    rows = torch.arange(len(leaves))
+    value = values[rows, neuron]
+    both, twice = lines.halved(cells, neuron, value), torch.cat([rows, rows])
+    doubled = part.rows(twice)
+    start = lines.evaluate(doubled, both, proof.rows(twice))
+    proven = lines.improve(doubled, both, start, goal[index][twice], CHILD_LINE_STEPS)
+    _split(leaves, neuron, value, both, proven)

@@ -72,7 +72,8 @@ def _second_derivative(t: np.ndarray, p: float) -> Enclosed:
 def _rise(t: np.ndarray, c: np.ndarray, p: float) -> Enclosed:
     """φ(t) - φ(c) - φ'(c)(t - c)."""
     at_t, at_c = np.maximum(t, 0), np.maximum(c, 0)
-    return power(at_t, p) - power(at_c, p) - p * power(at_c, p - 1) * (t - enclosed(c))
+    slope = where(np.asarray(c) < 0, 0.0, p * power(at_c, p - 1))  # p = 1: 0 to the power 0 is 1
+    return power(at_t, p) - power(at_c, p) - slope * (t - enclosed(c))
 
 
 def _quotient(t: np.ndarray, c: np.ndarray, p: float) -> np.ndarray:
@@ -87,14 +88,20 @@ def _ratio(above: Enclosed, below: Enclosed) -> np.ndarray:
 
 
 def end_curvature(low: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
-    """κ ≥ 0 such that the chord less ½κ(t - low)(high - t) lies above φ on [low, high]; 0 for p < 2.
+    """κ ≥ 0 such that the chord less ½κ(t - low)(high - t) lies above φ on [low, high].
 
     chord - φ = φ[low, t, high] (t - low)(high - t). For p ≥ 2, φ'' does not fall, hence no divided difference does:
-    2φ[low, t, high] ≥ 2φ[low, low, high] = 2(φ(high) - φ(low) - φ'(low)(high - low))/(high - low)² ≥ φ''(low).
+    2φ[low, t, high] ≥ 2φ[low, low, high] = 2(φ(high) - φ(low) - φ'(low)(high - low))/(high - low)² ≥ φ''(low). For p < 2, φ'' is 0,
+    then falls from its largest value: φ[low, t, high] rises and then falls with t, as its derivative is a mean of the third derivative
+    of φ with weights that move to the right with t. So it is least at t = low or at t = high.
     """
-    if p < 2:
-        return np.zeros_like(low)
     width = enclosed(high) - low
-    mean = np.where(high > low, down(2 * _rise(high, low, p).low / (width * width).high), 0.0)
+    square = (width * width).high
+    mean = np.where(high > low, down(2 * _rise(high, low, p).low / square), 0.0)
+    if p < 2:
+        at_low, at_high = power(np.maximum(low, 0), p), power(np.maximum(high, 0), p)
+        fall = p * power(np.maximum(high, 0), p - 1) * width - (at_high - at_low)
+        mean = np.minimum(mean, np.where(high > low, down(2 * fall.low / square), 0.0))
+        return np.where((high > 0) & np.isfinite(mean), np.maximum(mean, 0.0), 0.0)
     first = np.where(low > 0, _second_derivative(np.where(low > 0, low, 1.0), p).low, 0.0)
     return np.maximum(np.maximum(mean, first), 0.0)
