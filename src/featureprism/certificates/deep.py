@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.certificates.quadratic import Solved, solve
 from featureprism.certificates.record import THREADS
+from featureprism.certificates.semidefinite import Solved, solve
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import Relaxation, proves, relaxation
 from featureprism.checker.enclosed import enclosed
