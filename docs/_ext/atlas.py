@@ -128,7 +128,7 @@ def index_page(papers: Mapping[str, Paper], published: Published) -> str:
 def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
     """One paper: its claims in a table that can be filtered, then theorem by theorem, then item by item."""
     entries = [entry for item in paper.experiments for entry in entries_of(item, published)]
-    parts = [_title(paper.name), f"{_text(paper.citation)}\n\n"]
+    parts = [":html_theme.sidebar_secondary.remove:\n\n", _title(paper.name), f"{_text(paper.citation)}\n\n"]
     if errata:
         parts.append(f"What is printed and what is right: :doc:`{errata}`.\n\n")
     parts.append(

@@ -11,6 +11,7 @@ __version__ = "0.7.0"  # the only place: pyproject.toml and the command line rea
 
 if TYPE_CHECKING:
     from featureprism.attacks import minimal_radius, pgd, structured_starts, universal_direction
+    from featureprism.audit import explain
     from featureprism.certificates import check, robust_radius
     from featureprism.data import (
         GaussianClusters,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     )
     from featureprism.experiment import Claim, Experiment, Paper, Rows
     from featureprism.geometry import LpBall
-    from featureprism.heads import DecoupledHead, PReLUHead, load_head
+    from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, load_head
     from featureprism.networks import (
         PolynomialReLU,
         PowerReLU,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "attacks": ("minimal_radius", "pgd", "structured_starts", "universal_direction"),
+    "audit": ("explain",),
     "certificates": ("check", "robust_radius"),
     "data": (
         "GaussianClusters",
@@ -65,7 +67,7 @@ _ROOMS = {
     ),
     "experiment": ("Claim", "Experiment", "Paper", "Rows"),
     "geometry": ("LpBall",),
-    "heads": ("DecoupledHead", "PReLUHead", "load_head"),
+    "heads": ("DecoupledHead", "GaussianHead", "PReLUHead", "load_head"),
     "networks": (
         "PolynomialReLU",
         "PowerReLU",
@@ -89,6 +91,7 @@ __all__ = [
     "DecoupledHead",
     "Experiment",
     "GaussianClusters",
+    "GaussianHead",
     "Loss",
     "LpBall",
     "PReLUHead",
@@ -105,6 +108,7 @@ __all__ = [
     "TwoLayerNet",
     "balanced_flow",
     "check",
+    "explain",
     "gaussian_start",
     "generator_for",
     "gradient_descent",

@@ -23,6 +23,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "rows": "sweeps.print_rows",
     "phase": "sweeps.draw_phase",
     "audit": "audit.run_audit",
+    "explain": "explain.run_explain",
     "fetch": "data.fetch",
     "embed": "data.embed",
     "zoo": "zoo.run_zoo",

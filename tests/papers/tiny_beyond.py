@@ -22,7 +22,11 @@ FEW: dict[type, dict[str, int]] = {
     averaging.Setting: {"points": 30, "steps": 10, "test_points": 1},
     amplification.Setting: {"points": 30, "width": 50},
 }
-SLOW = ("beyond/blind-attacks", "beyond/robust-heads")  # foolbox and ten heads take seconds at any size
+SLOW = (
+    "beyond/blind-attacks",
+    "beyond/robust-heads",
+    "beyond/contest",
+)  # foolbox and ten heads take seconds at any size
 TINY: dict[str, list[Any]] = {
     "beyond/blind-attacks": [
         replace(QUICK["blind-attacks"][0], dim=30, per_cluster=3, test_points=1, max_cells=1)
@@ -61,6 +65,9 @@ TINY: dict[str, list[Any]] = {
         if s.dim == 100 and s.sparsity <= 20
     ],
     "beyond/phase-scaling": [replace(s, dim=s.dim // 10, **FEW[type(s)]) for s in QUICK["phase-scaling"]],
+    "beyond/contest": [
+        replace(QUICK["contest"][-1], width=4, epochs=1, num_subclasses=2, test_points=3, kernel_points=60)
+    ],
     "beyond/robust-heads": [
         replace(
             QUICK["robust-heads"][-1],

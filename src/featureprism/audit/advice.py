@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from featureprism.heads.compare import OURS, chance
+from featureprism.heads.compare import OFFERED, chance
 from featureprism.records import Row
 
 YOURS = "your head"
@@ -35,7 +35,7 @@ def _best(heads: Sequence[Row], now: Row) -> Row | None:
     A standard error is taken off the loss that is allowed, but nobody is asked for more than the accuracy of the head at hand.
     """
     floor = now["held_accuracy"] - max(ALLOWED - chance(now["held_points"]), 0.0)
-    able = [row for row in heads if row["family"] in OURS and row["held_accuracy"] >= floor]
+    able = [row for row in heads if row["family"] in OFFERED and row["held_accuracy"] >= floor]
     return max(able, key=lambda row: row["held_radius"] + row["held_proven"], default=None)
 
 

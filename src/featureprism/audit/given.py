@@ -73,7 +73,7 @@ def read_head(path: Path, data: Embeddings) -> Any:
     A network with one output says the second class where it is positive; scores without names are in the order of the classes.
     """
     dim, names = data.task.x.shape[1], data.classes.tolist()
-    if path.suffix.lower() == ".npz" and "owner" in read_arrays(path):
+    if path.suffix.lower() == ".npz" and {"kind", "parameters"} <= read_arrays(path).keys():
         head = load_head(path)
         if not np.array_equal(head.classes_, data.classes):
             raise ValueError(f"{path} knows the classes {head.classes_.tolist()}, the data has {names}.")

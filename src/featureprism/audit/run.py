@@ -23,7 +23,9 @@ from featureprism.audit.watch import Show, Watch, noted
 from featureprism.context import Context, part
 from featureprism.experiment import fields_of
 from featureprism.files import as_json, prepare_folder, write_whole
-from featureprism.heads.compare import Plan, candidates, drawn, is_ours, measured, told
+from featureprism.heads import GaussianHead
+from featureprism.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, told
+from featureprism.heads.mixture import mixture_distance
 from featureprism.heads.subclasses import Subclasses
 from featureprism.records import Progress, RadiusBracket, Row
 from featureprism.sweep.engine import run_units
@@ -183,6 +185,7 @@ def _candidate(problem: Problem, name: str, seed: int, progress: Progress) -> li
         return [result.row, *_witnesses(problem, name, result.bracket, seed)]
     points = drawn(task, plan.test_points, seed)
     row, direction = features(result.head, task, problem.clusters, result.bracket, points)
+    mixture = _mixture(result.head, name, task, result.row["certified_radius"])
     result.head.classes_ = problem.data.classes  # from here on it speaks the user's labels
     with tempfile.TemporaryDirectory() as folder:
         result.head.save(Path(folder) / "head.npz")
@@ -191,9 +194,17 @@ def _candidate(problem: Problem, name: str, seed: int, progress: Progress) -> li
     return [
         result.row,
         looks,
+        *mixture,
         saved,
         *_witnesses(problem, name, result.bracket, seed, row["universal_norm"], direction),
     ]
+
+
+def _mixture(head: Any, name: str, task: Task, radius: float) -> list[Row]:
+    """How far the test points are from the mixture that a Gaussian head believes in."""
+    if not isinstance(head, GaussianHead):
+        return []
+    return [mixture_distance(head, task.x_test, task.y_test, radius=radius).as_row() | {"head": name}]
 
 
 def _your_head(problem: Problem, seed: int, progress: Progress) -> list[Row]:

@@ -14,7 +14,9 @@ from featureprism.attacks import flip_rate, universal_direction, universal_shift
 from featureprism.audit.given import GivenHead
 from featureprism.heads.compare import Task
 from featureprism.heads.estimators import Head
+from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
+from featureprism.networks import LinearClassifier, LinearScores
 from featureprism.probes import alive, cosines
 from featureprism.records import Dataset, Premise, RadiusBracket, Row
 from featureprism.theory import feature_averaging, gmm_flow
@@ -135,14 +137,22 @@ def averaging_index(head: Any, mu: Tensor, parent: Tensor) -> float:
 
 def margin_of(head: Any) -> nn.Module | None:
     """One output whose sign is the label ±1; None for more classes, and where there is no such network."""
-    if isinstance(head, Head):
-        return head.net_.margin(1, 0) if head.net_.num_classes == 2 else None
+    if isinstance(head, ScoredHead):
+        return _of_two(head.net_) if head.net_.num_classes == 2 else None
     return head.margin() if isinstance(head, GivenHead) else None
+
+
+def _of_two(net: Any) -> nn.Module:
+    """The margin of the second class of two."""
+    if isinstance(net, LinearScores):
+        V, c = net.V.detach(), net.c.detach()
+        return LinearClassifier(V[1] - V[0], float(c[1] - c[0]))
+    return net.margin(1, 0)
 
 
 def scores_of(head: Any) -> tuple[nn.Module, np.ndarray] | None:
     """The scores of a head of more than two classes, and the position of every class among them; None where there are none."""
-    if isinstance(head, Head):
+    if isinstance(head, ScoredHead):
         return head.net_, np.arange(head.net_.num_classes)
     return (head.net, head.order) if isinstance(head, GivenHead) and head.num_classes > 2 else None
 

@@ -21,6 +21,7 @@ from featureprism.certificates.bracket import INTERRUPTED, check_request
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.deep import Asked, as_layers, farthest_proofs
+from featureprism.certificates.quadratics import nearest_flips
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius
 from featureprism.certificates.search import Node, prove, prove_box
@@ -29,11 +30,12 @@ from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import granted
 from featureprism.checker.models import Scores
 from featureprism.geometry import check_domain
-from featureprism.networks import LinearScores, ScoreNet, Tanh
+from featureprism.networks import LinearScores, QuadraticScores, ScoreNet, Tanh
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
 
 BATCH = 32  # points that are attacked and proven together
+QUADRATIC_BATCH = 2048  # the same where each pair of classes needs its eigenvectors
 TRIED = 3  # rivals of each point that are attacked before anything is proven: those nearest by a first-order estimate
 MOST_INPUTS = 4096  # of deep networks that are proven; larger ones have the product of norms
 KNOWN = 1000  # points that may serve as targets of rays
@@ -113,8 +115,9 @@ def class_radius(
 
     `net` gives scores (n, k); with effort.domain = (lo, hi) every coordinate of x + δ stays between the two. One hidden layer of ReLU
     powers: attacks, CROWN and cells, every proof checked; several layers of ReLU: attacks, CROWN and quadratic proofs; of tanh:
-    attacks and the product of norms; linear: closed forms; any other module: attacks. Rays go towards `targets` (default: the points
-    themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the method "interrupted".
+    attacks and the product of norms; linear and quadratic scores: closed forms; any other module: attacks. Rays go towards `targets`
+    (default: the points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the
+    method "interrupted".
     """
     x = x.double()
     if effort.domain is not None:
@@ -136,8 +139,9 @@ def class_radius(
     left = torch.nonzero(right)[:, 0]
     progress((n - len(left)) / n)
     try:
-        for first in range(0, len(left), BATCH):
-            index = left[first : first + BATCH]
+        size = QUADRATIC_BATCH if isinstance(net, QuadraticScores) and effort.norm == 2 else BATCH
+        for first in range(0, len(left), size):
+            index = left[first : first + size]
             result.put(index, _bracketed(net, x[index], own[index], effort, known))
             progress((n - len(left) + first + len(index)) / n)
     except KeyboardInterrupt:
@@ -198,11 +202,16 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         if effort.domain is None:
             return pairs
         pairs.length = torch.full_like(pairs.length, inf)  # those witnesses may lie outside
+    if isinstance(net, QuadraticScores) and effort.norm == 2 and effort.domain is None:
+        return _secular_forms(pairs)
     estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
     rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
     _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
     _, best = pairs.shortest()
     _attack(pairs, best, effort, known, rounds=8)
+    if isinstance(net, QuadraticScores):  # ‖δ‖_∞ ≥ ‖δ‖₂/√d, and within a domain everything is farther
+        _secular_forms(pairs, attacked=True)
+        return pairs
     form = _form(net)
     if form is None:
         if not isinstance(net, LinearScores):
@@ -371,6 +380,19 @@ def _closed_forms(pairs: _Pairs, norm: float) -> None:
         Certificate(checked.radius(point.numpy(), int(o), int(r), norm), "closed form", norm)
         for point, o, r in zip(x, own, pairs.rival, strict=True)
     ]
+
+
+def _secular_forms(pairs: _Pairs, *, attacked: bool = False) -> _Pairs:
+    """Quadratic scores: the nearest point that each rival wins, as the checker grants it; ℓ∞ attacks are there already."""
+    norm = pairs.certificates[0].norm
+    own = pairs.own[pairs.point]
+    radius, delta = nearest_flips(pairs.net, pairs.x[pairs.point], own, pairs.rival, norm)
+    if not attacked:
+        length = torch.linalg.vector_norm(delta, dim=1)
+        pairs.length = torch.where(torch.isnan(length), inf, length * (1 + ROUNDING))
+        pairs.delta = delta.nan_to_num(0.0)
+    pairs.certificates = [Certificate(r, "closed form", norm) for r in radius.tolist()]
+    return pairs
 
 
 def _norm_products(pairs: _Pairs, norm: float) -> None:

@@ -17,7 +17,7 @@ from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import Effort, class_radius
 from featureprism.certificates.deep import as_layers
 from featureprism.certificates.record import check as check_margin
-from featureprism.checker import linear
+from featureprism.checker import linear, quadratic
 from featureprism.checker.models import Model, Scores, TwoClasses
 from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
@@ -26,6 +26,7 @@ from featureprism.networks import (
     BayesClassifier,
     BinaryReadout,
     LinearScores,
+    QuadraticScores,
     ScoreNet,
     Tanh,
     TwoLayerNet,
@@ -62,10 +63,11 @@ def robust_radius(
 
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
-    models: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of tanh: the attack and what
-    norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed points keep every
-    coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks with one output;
-    `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what is finished; points it left have the method "interrupted".
+    models and Gaussian classes: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of
+    tanh: the attack and what norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed
+    points keep every coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks
+    with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what is finished; points it left have the method
+    "interrupted".
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.neural_network import MLPClassifier
@@ -177,6 +179,8 @@ def checkable(net: nn.Module) -> Model:
     """The network as the checker reads it."""
     if isinstance(net, LinearScores):
         return linear.LinearScores(*(t.detach().double().numpy() for t in (net.V, net.c)))
+    if isinstance(net, QuadraticScores):
+        return quadratic.QuadraticScores(*(t.detach().double().numpy() for t in (net.A, net.V, net.c)))
     if isinstance(net, ScoreNet) and not isinstance(net.activation, Tanh):
         W, b, V, c = (t.detach().double().numpy() for t in (net.W, net.b, net.V, net.c))
         return Scores(W, b, V, c, float(net.activation.p))
@@ -185,6 +189,6 @@ def checkable(net: nn.Module) -> Model:
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     if form is None:
         raise ValueError(
-            "Proofs exist for linear models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
+            "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
         )
     return TwoClasses(form.network)

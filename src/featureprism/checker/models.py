@@ -8,6 +8,7 @@ import numpy as np
 
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
+from featureprism.checker.quadratic import QuadraticScores
 from featureprism.checker.scaled import Network, Neurons, is_array, refuse_unless
 from featureprism.files import read_arrays, real_number, real_numbers
 
@@ -61,16 +62,17 @@ class TwoClasses:
         return self.network, 1.0 if own else -1.0
 
 
-Model = Scores | TwoClasses | LinearScores | Layers
+Model = Scores | TwoClasses | LinearScores | QuadraticScores | Layers
 
 
 def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
-    """The model of an .npz file (W, b, a or V, c, activation, p; linear: V, c) and its classes, if it names them."""
+    """The model of an .npz file (W, b, a or V, c, activation, p; linear: V, c; quadratic: A, V, c), its classes if named."""
     found = read_arrays(path)
-    if str(found.get("activation")) == "linear" and {"V", "c"} <= found.keys():
-        return LinearScores(real_numbers(found["V"], "V"), real_numbers(found["c"], "c")), found.get(
-            "classes"
-        )
+    kind = str(found.get("activation"))
+    if kind == "linear" and {"V", "c"} <= found.keys():
+        return LinearScores(*(real_numbers(found[name], name) for name in "Vc")), found.get("classes")
+    if kind == "quadratic" and {"A", "V", "c"} <= found.keys():
+        return QuadraticScores(*(real_numbers(found[name], name) for name in "AVc")), found.get("classes")
     if "W1" in found:
         return _layers(found, path), found.get("classes")
     missing = [name for name in ("W", "activation") if name not in found]

@@ -10,6 +10,7 @@ from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model
 from featureprism.checker.proofs import Proof
+from featureprism.checker.quadratic import QuadraticScores
 
 
 def verified_radii(
@@ -26,7 +27,10 @@ def verified_radii(
     """
     against = np.zeros((len(x), model.num_classes))
     against[np.arange(len(x)), labels] = np.inf
-    for done, proof in enumerate(proofs):
+    in_pairs = sorted(
+        proofs, key=lambda proof: (proof.own, proof.rival)
+    )  # what a pair of classes needs is computed once
+    for done, proof in enumerate(in_pairs):
         i, own, rival, claim = proof.point, proof.own, proof.rival, proof.certificate
         speaks = 0 <= i < len(x) and own == labels[i] and 0 <= rival < model.num_classes and rival != own
         if speaks and claim.norm == norm and claim.radius > 0 and _grant(model, x[i], proof) >= claim.radius:
@@ -37,7 +41,7 @@ def verified_radii(
 
 def _grant(model: Model, x: np.ndarray, proof: Proof) -> float:
     """What the checker grants a proof; 0 where it refuses."""
-    if isinstance(model, LinearScores):
+    if isinstance(model, LinearScores | QuadraticScores):
         try:
             return model.radius(x, proof.own, proof.rival, proof.certificate.norm)
         except ValueError:

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
             name, help=text, description=text, epilog=f"Example: featureprism {example}"
         )
 
-    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _data, _zoo, _play):
+    for add_group in (_experiments, _networks, _kkt, _sweeps, _audit, _explain, _data, _zoo, _play):
         add_group(add)
     return top
 
@@ -246,6 +246,35 @@ def _sweeps(add: Add) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="only these rows; may be given several times",
+    )
+
+
+def _explain(add: Add) -> None:
+    """The arguments of the command."""
+    command = add(
+        "explain",
+        "Say which theorem's picture fits your model, what it predicts, and what is measured.",
+        "explain net.npz points.npz --out explanation",
+    )
+    command.add_argument(
+        "model", type=Path, metavar="MODEL", help="an .onnx or .npz network, or a saved head"
+    )
+    command.add_argument(
+        "data", type=Path, metavar="DATA", help="points and labels (.npz with x, y and optional fine; .csv)"
+    )
+    command.add_argument(
+        "--points",
+        type=int,
+        default=60,
+        metavar="N",
+        help="points whose radius is bracketed (default: 60)",
+    )
+    command.add_argument(
+        "--out",
+        type=Path,
+        default=Path("explanation"),
+        metavar="DIR",
+        help="where the page goes (default: explanation)",
     )
 
 

@@ -37,11 +37,21 @@ def run_audit(args: argparse.Namespace) -> int:
     )
     console.print(premises_table(rows))
     console.print(heads_table(rows))
+    for row in (r for r in rows if r["kind"] == "mixture"):
+        print(_distance(row))
     if said := _seen(rows):
         print(said)
     print(rows[-1]["text"])
     print(f"pareto.png, audit.json, heads/, witnesses/ and head.npz are in {args.out}")
     return 0
+
+
+def _distance(row: Row) -> str:
+    """How far the data is from a mixture of Gaussians, in one line."""
+    return (
+        f"{row['head']}: the points are at least {row['variation_at_least']:.2f} (total variation) from its mixture, on which it would "
+        f"have an accuracy of {row['mixture_accuracy']:.1%} and a median radius of {row['mixture_radius']:.3g}"
+    )
 
 
 SEEN = {

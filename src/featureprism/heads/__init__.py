@@ -6,8 +6,9 @@ from featureprism.heads.network import HeadNet
 
 if TYPE_CHECKING:
     from featureprism.heads.estimators import DecoupledHead, PReLUHead, load_head
+    from featureprism.heads.gaussian import GaussianHead
 
-__all__ = ["DecoupledHead", "HeadNet", "PReLUHead", "load_head"]
+__all__ = ["DecoupledHead", "GaussianHead", "HeadNet", "PReLUHead", "load_head"]
 
 
 def __getattr__(name: str) -> Any:

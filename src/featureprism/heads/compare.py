@@ -26,6 +26,7 @@ NOISY, NOISE = (
 LINEAR_POINTS = 10_000  # that linear models of more than two classes are trained on: they gain little from more, and take minutes
 LEAST_STEPS = 500  # of training, on small sets too
 OURS = ("pReLU", "given", "discovered")
+OFFERED = (*OURS, "Gaussian")  # heads that an audit may recommend
 
 
 class Task(NamedTuple):
@@ -94,40 +95,42 @@ def trained_alike(epochs: int, num_points: int, seed: int) -> dict[str, Any]:
 
 def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
     """ReLU, pReLU, given and found sub-classes, linear models, neighbours; for two classes also adversarial training and an RBF SVM."""
-    from featureprism.heads import DecoupledHead, PReLUHead  # scikit-learn takes a second
+    from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead  # scikit-learn takes a second
     from featureprism.heads import baselines as rivals
 
     width, common = plan.width, trained_alike(plan.epochs, len(task.x), seed)
     yield Candidate("ReLU", "ReLU", partial(chosen_relu, plan, task, seed))
     for p in (2.0, 3.0):
-        yield Candidate(f"pReLU, p = {p:g}", "pReLU", _made(PReLUHead, p, width, **common))
+        yield Candidate(f"pReLU, p = {p:g}", "pReLU", made(PReLUHead, p, width, **common))
     if task.fine is not None:
         per_label = max(1, 2 * width // len(np.unique(task.fine)))
-        given = _made(DecoupledHead, "given", p=3.0, width=per_label, **common)
+        given = made(DecoupledHead, "given", p=3.0, width=per_label, **common)
         yield Candidate("finer labels given, p = 3", "given", given)
     for p, weight in ((3.0, 0.3), (4.0, 0.5)):
-        found = _made(DecoupledHead, "discovered", plan.num_subclasses, p, fine_weight=weight, **common)
+        found = made(DecoupledHead, "discovered", plan.num_subclasses, p, fine_weight=weight, **common)
         yield Candidate(f"sub-classes found, p = {p:g}", "discovered", found)
     brief = {"epochs": common["epochs"], "random_state": seed}
     if task.is_binary:
         for eps in plan.attack_radii:
-            hardened = _made(rivals.AdversarialHead, eps, width=width, **brief)
+            hardened = made(rivals.AdversarialHead, eps, width=width, **brief)
             yield Candidate(f"ReLU, trained on attacks of {eps:g}", "adversarial", hardened)
         noise = NOISE * max(plan.attack_radii)
-        yield Candidate(NOISY, "other", _made(rivals.NoisyHead, noise, width=width, **brief))
+        yield Candidate(NOISY, "other", made(rivals.NoisyHead, noise, width=width, **brief))
     most = plan.kernel_points
     for kind in ("logistic regression", "linear SVM"):
         few = None if task.is_binary else LINEAR_POINTS
         name = kind if few is None else f"{kind} (at most {few} points)"
-        yield Candidate(name, "other", _made(rivals.LinearHead, kind, seed), few)
+        yield Candidate(name, "other", made(rivals.LinearHead, kind, seed), few)
     if task.is_binary:
-        yield Candidate(f"RBF SVM (at most {most} points)", "other", _made(rivals.KernelHead), most)
-    yield Candidate(
-        f"1-nearest neighbour (at most {most} points)", "other", _made(rivals.NeighbourHead), most
-    )
+        yield Candidate(f"RBF SVM (at most {most} points)", "other", made(rivals.KernelHead), most)
+    for covariance, words in (("shared", "one covariance"), ("per_class", "a covariance each")):
+        yield Candidate(
+            f"Gaussian classes, {words}", "Gaussian", made(GaussianHead, covariance, scaling="points")
+        )
+    yield Candidate(f"1-nearest neighbour (at most {most} points)", "other", made(rivals.NeighbourHead), most)
 
 
-def _made(kind: Callable[..., Any], *options: Any, **more: Any) -> Callable[[Progress], Any]:
+def made(kind: Callable[..., Any], *options: Any, **more: Any) -> Callable[[Progress], Any]:
     """How a head with these options is made, at once."""
     return lambda _progress: kind(*options, **more)
 
@@ -163,9 +166,9 @@ def fitted(candidate: Candidate, task: Task, progress: Progress = silent) -> tup
 
 def is_ours(head: Any) -> bool:
     """Whether this is one of our heads: they tell progress, and can be saved."""
-    from featureprism.heads.estimators import Head
+    from featureprism.heads.scored import ScoredHead
 
-    return isinstance(head, Head)
+    return isinstance(head, ScoredHead)
 
 
 def measured(
@@ -175,7 +178,7 @@ def measured(
     head, seconds = fitted(candidate, task, part(progress, 0.0, 0.5))
     bracket = bracketed(head, *drawn(task, plan.test_points, seed), plan.max_cells, part(progress, 0.5, 0.8))
     held_radius = held_proven = math.nan
-    if candidate.family in OURS:
+    if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
         held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
         held_radius, held_proven = float(held.attacked.median()), float(held.certified.median())

@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
 from featureprism.heads.descent import Learned, Neurons, Perturb, Points, Recipe, train
-from featureprism.heads.files import KINDS, documentation, load_arrays, save_arrays, write_onnx
+from featureprism.heads.files import GAUSSIAN, KINDS, load_arrays, save_arrays, write_onnx
+from featureprism.heads.gaussian import PARTS, GaussianHead
 from featureprism.heads.network import HeadNet
-from featureprism.heads.radius import head_radius
-from featureprism.heads.scaling import CHUNK, SCALINGS, fitted_scaling, is_sparse
+from featureprism.heads.scaling import SCALINGS, fitted_scaling
+from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, classes_alone, discovered_subclasses, given_subclasses
 from featureprism.heads.targets import Targets, split, targets
-from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.records import Progress, silent
 
 LARGEST_SEED = 2**31 - 1
 
 
-class Head(ClassifierMixin, BaseEstimator):
+class Head(ScoredHead):
     """What both heads share; abstract.
 
     Points are centred at their mean m and divided by their spread s before training: one for all ("points", their root-mean-square
@@ -39,16 +39,8 @@ class Head(ClassifierMixin, BaseEstimator):
     """
 
     net_: HeadNet
-    classes_: np.ndarray
-    n_features_in_: int
-    feature_names_in_: np.ndarray
     n_iter_: int  # gradient steps made
     ended_: str  # and why no more
-    _doc_link_module = (
-        "featureprism"  # whose documentation notebooks link to from the picture of an estimator
-    )
-    _doc_link_template = documentation()  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
-
     # fields of the subclasses, named here for the type checker
     p: float
     width: int
@@ -131,63 +123,6 @@ class Head(ClassifierMixin, BaseEstimator):
         )
         self.n_iter_, self.ended_ = trained.steps, trained.ended
         self.net_ = scaling.absorbed(trained.W, neurons, self.p)
-
-    def _points(self, X: Any) -> Tensor:
-        """Checked points as a dense tensor of its own: torch warns of arrays that it may not write to."""
-        X = self._checked(X)
-        return torch.tensor(X.toarray() if is_sparse(X) else X)
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, order="C", reset=False, accept_sparse="csr")
-
-    def scores(self, X: Any) -> Tensor:
-        """The score of every class, as a tensor (n, C)."""
-        X = self._checked(X)
-        with torch.no_grad():
-            if not is_sparse(X):
-                return self.net_(torch.tensor(X))
-            parts = (X[start : start + CHUNK].toarray() for start in range(0, X.shape[0], CHUNK))
-            return torch.cat([self.net_(torch.tensor(part)) for part in parts])
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores (n, C), or for two classes the second score minus the first (n,)."""
-        scores = self.scores(X).numpy()
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Softmax of the scores."""
-        return self.scores(X).softmax(dim=1).numpy()
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The class with the largest score."""
-        winners = self.scores(X).argmax(dim=1).numpy()
-        return self.classes_[winners]
-
-    def robust_radius(self, X: Any, y: Any, *, progress: Progress = silent, **effort: Any) -> RadiusBracket:
-        """Per point the proven and the attacked ℓ2 distance to the next decision for another class.
-
-        Radii are in the units of X. `effort`: gap, seconds_per_point, max_cells of `certificates.margin_radius`.
-        """
-        x, indices = self._points(X), self.class_indices(y)
-        if len(indices) != len(x):
-            raise ValueError(f"Need one label per point: {len(x)} points, {len(indices)} labels.")
-        return head_radius(self.net_, x, indices, progress=progress, **effort)
-
-    def class_indices(self, y: Any) -> Tensor:
-        """Labels as positions in `classes_`; refuses labels that were not seen in fit."""
-        y = np.asarray(y).reshape(-1)
-        unknown = np.setdiff1d(y, self.classes_)
-        if len(unknown):
-            raise ValueError(
-                f"Labels {unknown[:5].tolist()} were not seen in fit; the head knows {self.classes_[:20].tolist()}."
-            )
-        return torch.as_tensor(np.searchsorted(self.classes_, y))
-
-    def to_torch(self) -> HeadNet:
-        """The fitted head as a torch module: points (n, d) to scores (n, C), in float64."""
-        check_is_fitted(self)
-        return self.net_
 
     def save(self, path: Path | str) -> None:
         """Write an .npz file that `load_head` reads; of two classes, `load_net` and `featureprism radius` read it too."""
@@ -357,7 +292,7 @@ class DecoupledHead(Head):
         return self
 
 
-def load_head(path: Path | str) -> PReLUHead | DecoupledHead:
+def load_head(path: Path | str) -> "PReLUHead | DecoupledHead | GaussianHead":
     """A fitted head from a file that `save` wrote.
 
     >>> import tempfile
@@ -373,9 +308,16 @@ def load_head(path: Path | str) -> PReLUHead | DecoupledHead:
     True
     """
     saved = load_arrays(Path(path))
-    head = {"PReLUHead": PReLUHead, "DecoupledHead": DecoupledHead}[saved.kind]()
+    kinds = {"PReLUHead": PReLUHead, "DecoupledHead": DecoupledHead, GAUSSIAN: GaussianHead}
+    head = kinds[saved.kind]()
     head.set_params(**{k: v for k, v in saved.parameters.items() if k in head.get_params()})
-    head.net_, head.classes_, head.n_features_in_ = saved.net, saved.classes, saved.net.W.shape[1]
+    head.net_, head.classes_, head.n_features_in_ = (
+        saved.net,
+        saved.classes,
+        saved.arrays["V" if saved.kind == GAUSSIAN else "W"].shape[1],
+    )
+    if isinstance(head, GaussianHead):
+        head.means_, head.covariances_, head.priors_ = (saved.arrays[name] for name in PARTS)
     if saved.feature_names is not None:
         head.feature_names_in_ = saved.feature_names
     return head

@@ -12,21 +12,25 @@ import torch
 
 from featureprism.files import read_arrays, real_number, real_numbers, write_whole
 from featureprism.heads.network import HeadNet
+from featureprism.networks import LinearScores, QuadraticScores
 
 NEEDED = ("W", "b", "votes", "owner", "classes", "p", "kind", "parameters")
 SITE = Path(__file__).parents[3] / "docs" / "_build" / "html"  # where `make docs` puts it in a source tree
 KINDS = ("PReLUHead", "DecoupledHead")
+GAUSSIAN = "GaussianHead"
+OF_GAUSSIANS = ("V", "c", "means", "covariances", "priors", "classes", "kind", "parameters")
 STATE, PAIRS = "RandomState", "pairs"  # how JSON holds a generator, and a mapping whose keys are not words
 
 
 class Saved(NamedTuple):
-    """A fitted head as a file holds it; the names of the features where they have some."""
+    """A fitted head as a file holds it; the names of the features where they have some; all arrays of the file."""
 
-    net: HeadNet
+    net: HeadNet | LinearScores | QuadraticScores
     classes: np.ndarray
     kind: str
     parameters: dict[str, Any]
-    feature_names: np.ndarray | None = None
+    feature_names: np.ndarray | None
+    arrays: dict[str, np.ndarray]
 
 
 def save_arrays(
@@ -42,42 +46,77 @@ def save_arrays(
     votes = net.a.detach().numpy()
     if net.num_classes == 2:
         arrays["a"] = np.where(arrays["owner"] == 1, votes, -votes)
-    if feature_names is not None:
-        arrays["feature_names"] = np.array([str(name) for name in feature_names])
+    words = described(classes, kind, parameters, feature_names)
+    write_arrays(path, arrays | {"votes": votes, "p": np.array(net.p), "activation": "polynomial"} | words)
+
+
+def write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """An .npz file, in one motion."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    write_whole(path, file.getvalue())
+
+
+def described(
+    classes: np.ndarray, kind: str, parameters: dict[str, Any], feature_names: np.ndarray | None
+) -> dict[str, Any]:
+    """What every saved head has: its classes, its kind, its parameters, the names of its features."""
     has_objects = classes.dtype == object
     if has_objects and not all(isinstance(label, str) for label in classes):
         raise ValueError(
             f"Labels such as {classes[0]!r} cannot be saved without pickling; use words or numbers."
         )
-    plain = classes.astype(str) if has_objects else classes
-    words = {
-        "activation": "polynomial",
+    words: dict[str, Any] = {
+        "classes": classes.astype(str) if has_objects else classes,
         "kind": kind,
         "parameters": json.dumps({name: _as_json(value) for name, value in parameters.items()}),
         "labels": "objects" if has_objects else "values",
     }
-    file = io.BytesIO()
-    np.savez(file, **arrays, votes=votes, classes=plain, p=net.p, **words)  # pyright: ignore[reportArgumentType]
-    write_whole(path, file.getvalue())
+    if feature_names is not None:
+        words["feature_names"] = np.array([str(name) for name in feature_names])
+    return words
 
 
 def load_arrays(path: Path) -> Saved:
     """A saved head."""
     found = read_arrays(path)
-    if missing := [name for name in NEEDED if name not in found]:
+    kind = str(found.get("kind", ""))
+    needed = NEEDED if kind != GAUSSIAN else OF_GAUSSIANS
+    if missing := [name for name in needed if name not in found]:
         raise ValueError(f"{path} is not a saved head: it lacks {', '.join(missing)}.")
     try:
-        _check(found)
-        W, b, votes = (torch.as_tensor(found[name]) for name in ("W", "b", "votes"))
-        owner, classes = torch.as_tensor(found["owner"]).long(), found["classes"]
-        net = HeadNet(W, b, votes, owner, len(classes), real_number(found["p"], "p"))
-        parameters = {k: _from_json(v) for k, v in json.loads(str(found["parameters"])).items()}
+        net = _gaussian_scores(found) if kind == GAUSSIAN else _head_net(found)
+        written = json.loads(str(found["parameters"]))
+        if not isinstance(written, dict):
+            raise ValueError("parameters must be a JSON object.")
+        parameters = {k: _from_json(v) for k, v in written.items()}
     except (ValueError, TypeError, KeyError) as error:  # torch says TypeError to numbers it does not know
         raise ValueError(f"{path} is not a head as save writes it: {error}") from error
-    if str(found.get("labels")) == "objects":
-        classes = classes.astype(object)
+    classes = found["classes"].astype(object) if str(found.get("labels")) == "objects" else found["classes"]
     names = found["feature_names"].astype(object) if "feature_names" in found else None
-    return Saved(net, classes, str(found["kind"]), parameters, names)
+    return Saved(net, classes, kind, parameters, names, found)
+
+
+def _head_net(found: dict[str, np.ndarray]) -> HeadNet:
+    _check(found)
+    W, b, votes = (torch.as_tensor(found[name]) for name in ("W", "b", "votes"))
+    owner = torch.as_tensor(found["owner"]).long()
+    return HeadNet(W, b, votes, owner, len(found["classes"]), real_number(found["p"], "p"))
+
+
+def _gaussian_scores(found: dict[str, np.ndarray]) -> LinearScores | QuadraticScores:
+    """The scores of Gaussian classes; refuses parts that do not fit together."""
+    V, c, means, priors = (real_numbers(found[name], name) for name in ("V", "c", "means", "priors"))
+    k, d = V.shape
+    covariances = real_numbers(found["covariances"], "covariances")
+    fits = means.shape == (k, d) and c.shape == priors.shape == found["classes"].shape == (k,)
+    if not fits or covariances.shape not in ((1, d, d), (k, d, d)):
+        raise ValueError(
+            f"{k} classes in {d} dimensions need means ({k}, {d}) and covariances ({k}, {d}, {d})."
+        )
+    if "A" not in found:
+        return LinearScores(torch.as_tensor(V), torch.as_tensor(c))
+    return QuadraticScores(*(torch.as_tensor(a) for a in (real_numbers(found["A"], "A"), V, c)))
 
 
 def _as_json(value: Any) -> Any:
@@ -133,9 +172,9 @@ def _check(found: dict[str, np.ndarray]) -> None:
     if not 1 <= real_number(found["p"], "p") < np.inf:
         raise ValueError(f"The power p must be finite and at least 1, got {found['p']}.")
     if str(found["kind"]) not in KINDS:
-        raise ValueError(f"Unknown kind {str(found['kind'])!r}; choose one of {', '.join(KINDS)}.")
-    if not isinstance(json.loads(str(found["parameters"])), dict):
-        raise ValueError("parameters must be a JSON object.")
+        raise ValueError(
+            f"Unknown kind {str(found['kind'])!r}; choose one of {', '.join((*KINDS, GAUSSIAN))}."
+        )
 
 
 def write_onnx(net: HeadNet, path: Path) -> None:

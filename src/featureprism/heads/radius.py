@@ -8,6 +8,7 @@ from torch import Tensor
 from featureprism.certificates import bracket_classifier
 from featureprism.certificates.classes import Effort
 from featureprism.heads.network import HeadNet
+from featureprism.networks import LinearScores, QuadraticScores
 from featureprism.networks.reading import Classifier
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
@@ -18,7 +19,7 @@ MAX_CELLS = 1
 
 @one_thread()
 def head_radius(
-    net: HeadNet,
+    net: HeadNet | LinearScores | QuadraticScores,
     x: Float[Tensor, "n d"],
     y: Int[Tensor, " n"],
     *,
@@ -29,5 +30,5 @@ def head_radius(
 ) -> RadiusBracket:
     """The bracket of every point against all rivals; points that another class already wins or ties have radius 0."""
     effort = Effort(2, gap, seconds_per_point, max_cells)
-    scores = net.margin(1, 0) if net.num_classes == 2 else net
+    scores = net.margin(1, 0) if isinstance(net, HeadNet) and net.num_classes == 2 else net
     return bracket_classifier(Classifier(scores), x, y, effort, progress=progress)

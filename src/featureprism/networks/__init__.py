@@ -31,6 +31,7 @@ from featureprism.networks.initial import (
 )
 from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, PolynomialKernel, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
+from featureprism.networks.quadratic import QuadraticMargin, QuadraticScores
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 from featureprism.networks.symmetric import (
@@ -59,6 +60,8 @@ __all__ = [
     "PolynomialKernel",
     "PolynomialReLU",
     "PowerReLU",
+    "QuadraticMargin",
+    "QuadraticScores",
     "ReLU",
     "ScoreNet",
     "SymmetricNet",

@@ -12,7 +12,7 @@ from featureprism.networks.two_layer import TwoLayerNet
 SATURATED = 20.0  # tanh of it is 1 in float64
 
 
-def _parameter(values: Tensor, name: str, shape: tuple[int, ...]) -> nn.Parameter:
+def checked_parameter(values: Tensor, name: str, shape: tuple[int, ...]) -> nn.Parameter:
     """A parameter of its own; refuses what is no finite real number, and shapes that do not fit."""
     if values.shape != shape or not all(shape):
         raise ValueError(f"{name} must have the shape {shape}, none of it 0, got {tuple(values.shape)}.")
@@ -26,8 +26,8 @@ class LinearScores(nn.Module):
 
     def __init__(self, V: Float[Tensor, "k d"], c: Float[Tensor, " k"]) -> None:
         super().__init__()
-        self.V = _parameter(V, "V", tuple(V.shape[:2]))
-        self.c = _parameter(c, "c", tuple(V.shape[:1]))
+        self.V = checked_parameter(V, "V", tuple(V.shape[:2]))
+        self.c = checked_parameter(c, "c", tuple(V.shape[:1]))
 
     @property
     def num_classes(self) -> int:
@@ -60,10 +60,10 @@ class ScoreNet(nn.Module):
         if isinstance(activation, PolynomialReLU):
             raise ValueError("pReLU neurons enter as PowerReLU neurons: see ScoreNet.of.")
         (h, d), k = W.shape, V.shape[1]
-        self.W = _parameter(W, "W", (h, d))
-        self.V = _parameter(V, "V", (h, k))
-        self.b = _parameter(W.new_zeros(h) if b is None else b, "b", (h,))
-        self.c = _parameter(W.new_zeros(k) if c is None else c, "c", (k,))
+        self.W = checked_parameter(W, "W", (h, d))
+        self.V = checked_parameter(V, "V", (h, k))
+        self.b = checked_parameter(W.new_zeros(h) if b is None else b, "b", (h,))
+        self.c = checked_parameter(W.new_zeros(k) if c is None else c, "c", (k,))
         self.activation = activation
 
     @classmethod
@@ -118,10 +118,16 @@ class LayeredScores(nn.Module):
         widths = [weights[0].shape[1], *(len(W) for W in weights)]
         shapes = list(zip(widths[1:], widths[:-1], strict=True))
         self.weights = nn.ParameterList(
-            [_parameter(W, f"W{i + 1}", s) for i, (W, s) in enumerate(zip(weights, shapes, strict=True))]
+            [
+                checked_parameter(W, f"W{i + 1}", s)
+                for i, (W, s) in enumerate(zip(weights, shapes, strict=True))
+            ]
         )
         self.biases = nn.ParameterList(
-            [_parameter(b, f"b{i + 1}", s[:1]) for i, (b, s) in enumerate(zip(biases, shapes, strict=True))]
+            [
+                checked_parameter(b, f"b{i + 1}", s[:1])
+                for i, (b, s) in enumerate(zip(biases, shapes, strict=True))
+            ]
         )
         self.activation = activation
 

@@ -3,16 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.audit.anatomy import subject
+from featureprism.audit.cards import cards_of
 from featureprism.certificates import bracket_classifier, opened
 from featureprism.certificates.classes import Effort
-from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks import ScoreNet, TwoLayerNet
 from featureprism.networks.reading import Classifier, as_points, input_dim
 from featureprism.points import read_points
 from featureprism.records import RadiusBracket, Row
@@ -82,31 +80,20 @@ def _rows(found: RadiusBracket, first: int, names: list[str]) -> list[Row]:
     ]
 
 
-@torch.no_grad()
 def cards(own: Own) -> list[Row]:
-    """The neurons that move the scores most: what they vote for, how often they fire, and which class they look at.
+    """The cards of `explain` for the neurons with the largest shares of the margin; empty for models without one hidden layer.
 
-    Strength is ‖w_j‖ times the spread of its votes; empty for models without one hidden layer.
+    Each has the names of the sub-classes that its cosines are with: the class, and a number where a class has several.
     """
-    net: Any = own.model.net
-    net = ScoreNet.of(net) if isinstance(net, TwoLayerNet) else net
-    if not isinstance(net, ScoreNet):
+    positions, classes = own.own.numpy(), own.model.classes
+    if len(own.own.unique()) < 2:
         return []
-    votes = net.V - net.V.mean(dim=1, keepdim=True)
-    strength = row_norms(net.W) * row_norms(votes)
-    z = own.x.to(net.W.dtype) @ net.W.T + net.b
-    present = own.own.unique()
-    means = torch.stack([own.x[own.own == c].mean(dim=0) for c in present]) - own.x.mean(dim=0)
-    looks = unit_rows(net.W.double()) @ unit_rows(means).T
-    fires = torch.stack([(z[own.own == c] > 0).double().mean(dim=0) for c in present], dim=1)
-    return [
-        {
-            "neuron": j,
-            "strength": float(strength[j]),
-            "votes": [round(v, 4) for v in (votes[j] / votes[j].abs().max().clamp_min(1e-30)).tolist()],
-            "classes": [own.names[int(c)] for c in present],
-            "fires": [round(v, 3) for v in fires[j].tolist()],
-            "looks": [round(v, 3) for v in looks[j].tolist()],
-        }
-        for j in strength.argsort(descending=True)[:CARDS].tolist()
+    of = subject(own.model, own.x, positions if classes is None else classes[positions])
+    if of.neurons is None:
+        return []
+    parents = of.parent.tolist()
+    names = [
+        f"{own.names[c]}·{parents[:s].count(c) + 1}" if parents.count(c) > 1 else own.names[c]
+        for s, c in enumerate(parents)
     ]
+    return [card.as_row() | {"names": names} for card in cards_of(of, most=CARDS)]

@@ -12,7 +12,10 @@ from featureprism.records import Row
 from featureprism.report.claims import show
 from featureprism.report.style import COLOURS, SETTINGS, panels
 
-FAMILIES = ("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "other")
+FAMILIES = (
+    *("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "Gaussian", "other"),
+    *("linear", "MLP", "noise", "neighbour"),
+)
 MARKS = "osD^v"  # of the heads of a family
 
 
@@ -29,7 +32,7 @@ def pareto(rows: Iterable[Row]) -> Figure:
                 found = [row for row in own if row["head"] == member]
                 x = [100 * row["accuracy"] for row in found]
                 low, high = ([row[f"{side}_radius"] for row in found] for side in ("certified", "attacked"))
-                colour = COLOURS[FAMILIES.index(family)]
+                colour = COLOURS[FAMILIES.index(family) % len(COLOURS)]
                 panel.vlines(x, low, high, color=colour, linewidth=0.9)
                 panel.plot(x, low, "_", color=colour, markersize=6)
                 panel.plot(x, high, mark, color=colour, markersize=4, label=member)

@@ -104,6 +104,13 @@ def phase_cosine(rows: Rows) -> Figure:
     return draw(rows.having(smallest=1.0, shortest=1.0))
 
 
+def contest(rows: Rows) -> Figure:
+    """Accuracy against radius, a panel for each data set and number of classes."""
+    return pareto(
+        [{**row, "data": f"{row['data']}, {row['classes']} classes"} for row in rows if row["kind"] == "head"]
+    )
+
+
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "beyond/blind-attacks": blind_attacks,
     "beyond/phase-initialisation": phase_diagram(
@@ -128,4 +135,5 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "beyond/phase-purification": phase_diagram("sparsity", "dim", "adversarial_robust", theory="ceiling"),
     "beyond/phase-scaling": phase_scaling,
     "beyond/robust-heads": pareto,
+    "beyond/contest": contest,
 }

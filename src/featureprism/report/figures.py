@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from featureprism.experiment import Experiment, Rows, Verdict
+from featureprism.files import write_whole
 from featureprism.papers import all_papers
 from featureprism.report import (
     beyond,
@@ -20,6 +21,7 @@ from featureprism.report import (
     feature_purification_mechanisms,
     gmm_flow,
 )
+from featureprism.report.contest import contest_page
 from featureprism.report.style import COLOURS, SETTINGS, panels
 
 DRAWINGS = {
@@ -63,8 +65,13 @@ def verdicts(judged: list[Verdict]) -> Figure:
     return figure
 
 
+PAGES = {"beyond/contest": contest_page}  # experiments whose rows make a page of the documentation
+
+
 def save_figure(experiment: Experiment, rows: Rows, folder: Path) -> None:
-    """figure.png and figure.svg of an experiment, in its folder."""
+    """figure.png and figure.svg of an experiment, in its folder; page.md where its rows make one."""
+    if experiment.id in PAGES:
+        write_whole(folder / "page.md", PAGES[experiment.id](rows))
     with plt.rc_context(SETTINGS):
         figure = draw(experiment, rows)
         figure.savefig(folder / "figure.png", metadata={"Software": None})

@@ -9,19 +9,29 @@ from torch import Tensor
 from featureprism.files import read_arrays, real_number, real_numbers
 from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.networks.files import activation_of, lacks, weights_of
+from featureprism.networks.quadratic import QuadraticScores
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks.two_layer import TwoLayerNet
 
 
-def read_archive(path: Path) -> tuple[ScoreNet | LinearScores | LayeredScores, np.ndarray | None]:
+def read_archive(
+    path: Path,
+) -> tuple[ScoreNet | LinearScores | QuadraticScores | LayeredScores, np.ndarray | None]:
     """W (h, d), optional b (h,), then a (h,) or V (h, k), optional c, activation, p, classes; or a saved head.
 
-    The activation "linear" stands for the scores Vx + c: V (k, d), optional c (k,). Several hidden layers: W1, b1, W2, b2, … and the
-    activation relu or tanh.
+    The activation "linear" stands for the scores Vx + c: V (k, d), optional c (k,); "quadratic" for Vx + c - ½ xᵀAx, A (k, d, d).
+    Several hidden layers: W1, b1, W2, b2, … and the activation relu or tanh.
     """
     found = read_arrays(path)
     if "W1" in found:
         return _deep(found, path).double().requires_grad_(False).eval(), _classes(found)
+    if str(found.get("activation")) == "quadratic":
+        lacks(found, ("A", "V", "c"), path)
+        try:
+            net = QuadraticScores(*(torch.tensor(real_numbers(found[name], name)) for name in "AVc"))
+            return net.double().requires_grad_(False).eval(), _classes(found)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
     is_head = {"owner", "votes", "classes"} <= found.keys()
     is_linear = str(found.get("activation")) == "linear"
     votes = ("V",) if is_linear else () if is_head or "V" in found else ("a",)

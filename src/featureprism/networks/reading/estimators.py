@@ -9,7 +9,7 @@ from torch import Tensor
 
 from featureprism.networks.activations import ReLU
 from featureprism.networks.reading.chain import Chain
-from featureprism.networks.reading.ours import head_chain
+from featureprism.networks.reading.ours import QuadraticEnd, head_chain
 
 STEPS = "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD"
 MODELS = (
@@ -18,12 +18,12 @@ MODELS = (
 )
 
 
-def read_estimator(model: Any) -> tuple[Chain, np.ndarray]:
+def read_estimator(model: Any) -> tuple[Chain | QuadraticEnd, np.ndarray]:
     """The scores and classes of a fitted estimator; ValueError names what is not known."""
     return _read(Chain(), model)
 
 
-def _read(chain: Chain, model: Any) -> tuple[Chain, np.ndarray]:
+def _read(chain: Chain, model: Any) -> tuple[Chain | QuadraticEnd, np.ndarray]:
     from sklearn.linear_model._base import LinearClassifierMixin
     from sklearn.model_selection._search import BaseSearchCV
     from sklearn.neural_network import MLPClassifier

@@ -1,6 +1,7 @@
 """This library's own networks, which are read without being traced."""
 
 import copy
+from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -8,6 +9,7 @@ from torch import nn
 from featureprism.networks.activations import ReLU
 from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP, LinearClassifier
+from featureprism.networks.quadratic import QuadraticScores
 from featureprism.networks.reading.chain import Chain
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 from featureprism.networks.two_layer import TwoLayerNet
@@ -23,7 +25,7 @@ def _scores(module: nn.Module) -> nn.Module | None:
     if isinstance(module, ScoreNet):  # of heads, which know more, the network alone
         parts = (t.detach() for t in (module.W, module.V, module.b, module.c))
         return ScoreNet(*parts, activation=module.activation)
-    if isinstance(module, LinearScores | LayeredScores):
+    if isinstance(module, LinearScores | LayeredScores | QuadraticScores):
         return copy.deepcopy(module)
     if isinstance(module, TwoLayerNet) and module.W.ndim == 2:
         return ScoreNet.of(copy.deepcopy(module).double())
@@ -40,15 +42,33 @@ def _scores(module: nn.Module) -> nn.Module | None:
     return None
 
 
-def head_chain(chain: Chain, net: ScoreNet) -> Chain:
+class QuadraticEnd(NamedTuple):
+    """Quadratic scores after affine steps."""
+
+    chain: Chain
+    scores: QuadraticScores
+
+    def network(self, _dim: int | None = None) -> QuadraticScores:
+        """The scores as a function of what enters the first step."""
+        W, b, dim = self.chain.W, self.chain.b, self.scores.V.shape[1]
+        W = W if W.ndim == 2 else torch.diag(W.expand(dim))
+        return self.scores.double().after(W, b.expand(dim)).requires_grad_(False).eval()
+
+
+def head_chain(chain: Chain, net: nn.Module) -> Chain | QuadraticEnd:
     """The network of a head after other steps."""
+    if isinstance(net, QuadraticScores):
+        return QuadraticEnd(chain, net)
+    if isinstance(net, LinearScores):
+        return chain.affine(net.V, net.c)
+    assert isinstance(net, ScoreNet)
     return chain.affine(net.W, net.b).activate(net.activation).affine(net.V.T, net.c)
 
 
 def input_dim(net: nn.Module) -> int:
     """d of a network that was read."""
     match net:
-        case LinearScores():
+        case LinearScores() | QuadraticScores():
             return net.V.shape[1]
         case ScoreNet() | TwoLayerNet():
             return net.W.shape[-1]

@@ -2,6 +2,7 @@
 
 from featureprism.experiment import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
+from featureprism.papers.beyond.contest import CONTEST
 from featureprism.papers.beyond.phase_cosine import PHASE_COSINE
 from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
@@ -26,5 +27,6 @@ PAPER = Paper(
         PHASE_PURIFICATION,
         PHASE_SCALING,
         ROBUST_HEADS,
+        CONTEST,
     ),
 )

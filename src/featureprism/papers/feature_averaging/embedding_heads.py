@@ -110,7 +110,7 @@ def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[flo
 
     def merged(fine: np.ndarray, decay: float) -> Fitted:
         head = PReLUHead(1.0, width // FOUND, **{**common, "weight_decay": decay}).fit(task.x, fine)
-        net = MergedHead(head.to_torch(), _signs())
+        net = MergedHead(head.net_, _signs())
         return fitted(net, lipschitz=net.lipschitz())
 
     def added(labels: str, p: float, decay: float) -> Fitted:

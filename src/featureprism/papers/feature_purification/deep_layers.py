@@ -45,6 +45,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     start,
     train_kept,
     trained,
+    weights_told,
 )
 from featureprism.probes.images import layer_cosines
 from featureprism.records import Row
@@ -166,8 +167,11 @@ def theta(rows: Rows, first: str, second: str) -> Values:
 
 def _stages(rows: Rows) -> str:
     stages = rows.of("stages")
-    reached = (f"{stages.column(f'stage_{i}').mean():.2f}" for i in (1, 2, 3))
-    return f"robust accuracy of the stages: {', '.join(reached)}"
+    if not len(stages):
+        return ""
+    reached = {i: stages.column(f"stage_{i}").mean() for i in (1, 2, 3)}
+    told = ", ".join(f"stage {i} {value:.2f}" for i, value in reached.items() if value == value)
+    return f"robust accuracy: {told}{weights_told(rows)}"
 
 
 SOURCE = "feature-purification, Figure 2"
@@ -186,6 +190,7 @@ CLAIMS_2 = (
         "median θ(w⁰, w) of a layer's neurons at the start and after clean training",
         lambda rows: theta(rows, "start", CLEAN),
         at_most(0.2),
+        note=_stages,
     ),
     Claim(
         "new-feature-robust",
@@ -193,6 +198,7 @@ CLAIMS_2 = (
         "median θ(w⁰, w') of a layer's neurons at the start and after adversarial training",
         lambda rows: theta(rows, "start", RANDOM),
         at_most(0.2),
+        note=_stages,
     ),
     Claim(
         "order",
@@ -209,6 +215,7 @@ CLAIMS_2 = (
             lambda rows, control=control: theta(rows, CLEAN, control) - theta(rows, CLEAN, RANDOM),
             above(0.0),
             "ours",
+            note=_stages,
         )
         for name, control in (("control", CONTROL), ("noise", NOISE))
     ),

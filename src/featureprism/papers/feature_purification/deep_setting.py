@@ -353,7 +353,8 @@ def over_controls(
             return share(rows, kind, robust) - share(rows, kind, control)
 
         told = f"{statement}, robust minus {CONTROL_TOLD[control]}"
-        return Claim(words[control], source, told, gap, above(0.0), "ours")
+        note = shares_told(kind, robust, control)
+        return Claim(words[control], source, told, gap, above(0.0), "ours", note=note)
 
     return tuple(claim(control) for control in names)
 
@@ -363,6 +364,14 @@ def share(rows: Rows, kind: str, network: str) -> Values:
     return rows.of(kind, network=network).mean("share")
 
 
+def weights_told(rows: Rows) -> str:
+    """A warning where the seeds of a run share their weights: its intervals say nothing of another training."""
+    from_zoo = any(row.get("zoo") and str(row.get("source")).startswith("cifar10") for row in rows)
+    return "; shipped networks, the same weights in every seed" if from_zoo else ""
+
+
 def shares_told(kind: str, *networks: str) -> Callable[[Rows], str]:
     """A note with the mean share of every network."""
-    return lambda rows: ", ".join(f"{name} {share(rows, kind, name).mean():.2f}" for name in networks)
+    return lambda rows: (
+        ", ".join(f"{name} {share(rows, kind, name).mean():.2f}" for name in networks) + weights_told(rows)
+    )

@@ -25,6 +25,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     images_of,
     shipped,
     trained,
+    weights_told,
 )
 from featureprism.records import Row
 
@@ -87,6 +88,7 @@ def _clean(rows: Rows) -> str:
     accuracy = found.having(training=CLEAN).column("clean").mean()
     vanished = found.column("zero_gradients").max()
     told = f"{_told('robust', CLEAN)(rows)}; clean accuracy {accuracy:.2f}; gradients that vanish: at most {vanished:.2f}"
+    told += weights_told(rows)
     attacked = found.where(lambda row: "auto_attack" in row).groups("attacker", "training")
     for (attacker, training), own in attacked.items():
         told += f"; AutoAttack, {attacker}, {training}: {own.column('auto_attack').mean():.2f}"

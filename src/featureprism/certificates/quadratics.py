@@ -1,0 +1,35 @@
+"""Quadratic scores: for every point and rival the nearest point that the rival wins, one secular equation each."""
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featureprism.checker import quadratic as checker
+from featureprism.networks import QuadraticScores
+
+ROUNDING = 1e-9  # relative, taken off: the checker alone sums in another order
+
+
+def nearest_flips(
+    net: QuadraticScores,
+    x: Float[Tensor, "m d"],
+    own: Int[Tensor, " m"],
+    rival: Int[Tensor, " m"],
+    norm: float = 2,
+) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
+    """What the checker proves of every pair, and the ℓ2 perturbation that flips it; NaN where there is none.
+
+    Pairs of the same two classes share the eigenvectors of A_own - A_rival.
+    """
+    model = checker.QuadraticScores(*(t.detach().double().numpy().copy() for t in (net.A, net.V, net.c)))
+    points, pairs = x.detach().double().numpy(), np.stack([own.numpy(), rival.numpy()], axis=1)
+    radius, delta = np.zeros(len(points)), np.zeros_like(points)
+    for a, b in np.unique(pairs, axis=0).tolist():
+        rows = np.flatnonzero((pairs == (a, b)).all(axis=1))
+        found = model.nearest(points[rows], a, b)
+        radius[rows], delta[rows] = found.radius, found.delta
+    claimed = (
+        radius * (1 - ROUNDING) / (1.0 if norm == 2 else float(points.shape[1]) ** 0.5)
+    )  # ‖δ‖_∞ ≥ ‖δ‖₂/√d
+    return torch.from_numpy(claimed), torch.from_numpy(delta)

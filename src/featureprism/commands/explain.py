@@ -1,0 +1,37 @@
+"""explain: which theorem's picture fits your model."""
+
+import argparse
+import math
+
+from rich.console import Console
+from rich.table import Table
+
+from featureprism.audit.explanation import Explanation, explain
+from featureprism.files import read_arrays
+from featureprism.points import read_points
+from featureprism.report import progress_bar
+from featureprism.report.claims import show
+
+
+def run_explain(args: argparse.Namespace) -> int:
+    """`featureprism explain`: one sentence, the table under it, and the page with figures in a folder."""
+    x, y = read_points(args.data)
+    fine = read_arrays(args.data).get("fine") if args.data.suffix.lower() == ".npz" else None
+    with progress_bar("explain") as track:
+        found = explain(args.model, x, y, fine, num_points=args.points, progress=track(0, 1, ""))
+    found.save(args.out)
+    print(found)
+    if found.comparisons:
+        Console().print(_table(found))
+    print(f"index.html and explanation.json are in {args.out}")
+    return 0
+
+
+def _table(found: Explanation) -> Table:
+    table = Table(title="what the theorems predict, and what is measured", title_justify="left", expand=False)
+    for column in ("theorem", "quantity", "predicted", "measured"):
+        table.add_column(column, overflow="fold")
+    for c in found.comparisons:
+        measured = show(c.measured) if math.isnan(c.proven) else f"{show(c.proven)} to {show(c.measured)}"
+        table.add_row(c.paper, c.quantity, show(c.predicted), measured)
+    return table

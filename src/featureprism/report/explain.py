@@ -1,0 +1,185 @@
+"""The page of an explanation: the sentence, the table under it, figures and the cards of the neurons behind it."""
+
+import base64
+import io
+import math
+from html import escape
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from PIL import Image
+
+from featureprism.audit.cards import NeuronCard
+from featureprism.audit.explanation import Explanation
+from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.probes import cosines
+from featureprism.report.brackets import curve
+from featureprism.report.claims import show
+from featureprism.report.page import CSS
+from featureprism.report.style import SETTINGS
+
+CARDS = 40  # shown on the page; explanation.json has them all
+ROWS = 80  # neurons in the figure of cosines
+
+
+def save_page(found: Explanation, folder: Path) -> None:
+    """index.html, features.png and explanation.json."""
+    prepare_folder(folder)
+    figures = []
+    with plt.rc_context(SETTINGS):
+        if found.cards:
+            figures.append(("features", cosine_figure(found)))
+        figures.append(("radii", curve(found.bracket)))
+    pictures = ""
+    for name, figure in figures:
+        image = _png(figure)
+        write_whole(folder / f"{name}.png", image)
+        pictures += f'<img alt="{name}" src="data:image/png;base64,{base64.b64encode(image).decode()}">'
+    write_whole(folder / "index.html", _page(found, pictures))
+    write_whole(folder / "explanation.json", as_json(found.rows(), indent=1))
+
+
+def cosine_figure(found: Explanation) -> Figure:
+    """Cosines of the strongest neurons with the sub-class means, neurons of a class side by side."""
+    neurons, of = found.subject.neurons, found.subject
+    assert neurons is not None
+    chosen = [card.neuron for card in found.cards[:ROWS]]
+    chosen.sort(key=lambda j: (int(neurons.owner[j]), int(cosines(neurons.W[j : j + 1], of.mu)[0].argmax())))
+    table = cosines(neurons.W[chosen], of.mu).numpy()
+    figure, axis = plt.subplots(
+        figsize=(1.8 + 0.28 * table.shape[1], 1.0 + 0.07 * max(len(chosen), 14)), layout="constrained"
+    )
+    image = axis.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+    axis.set(xlabel="sub-class", ylabel="neuron, by class", yticks=[])
+    axis.set_xticks(range(table.shape[1]), [f"{of.names[int(c)][:6]}" for c in of.parent], rotation=90)
+    figure.colorbar(image, ax=axis, label="cosine")
+    return figure
+
+
+def _png(figure: Figure) -> bytes:
+    content = io.BytesIO()
+    figure.savefig(content, format="png", metadata={"Software": None})
+    plt.close(figure)
+    return content.getvalue()
+
+
+def _page(found: Explanation, pictures: str) -> str:
+    fits = _table(
+        ("picture", "fit", "its worst mark"),
+        [(fit.paper, f"{fit.fit:.2f}", _worst(fit)) for fit in found.fits],
+    )
+    compared = _table(
+        ("theorem", "quantity", "predicted", "measured"),
+        [
+            (
+                c.paper,
+                c.quantity,
+                show(c.predicted),
+                show(c.measured) if math.isnan(c.proven) else f"{show(c.proven)} to {show(c.measured)}",
+            )
+            for c in found.comparisons
+        ],
+    )
+    words = {True: "holds", False: "fails", None: "unknown"}
+    asked = _table(
+        ("condition", "measured", "asked", "slack", ""),
+        [
+            (
+                f"{p.name} ({p.source})",
+                show(p.measured),
+                f"{p.relation} {p.required:.3g}",
+                show(p.slack),
+                words[p.holds],
+            )
+            for p in found.premises
+        ],
+    )
+    parts = [
+        f"<h1>{escape(found.sentence)}</h1><p>{escape(found.advice)}</p>",
+        "<h2>Which picture fits</h2>" + fits if found.fits else "",
+        "<h2>What the theorems predict, and what is measured</h2>" + compared if found.comparisons else "",
+        pictures,
+        "<h2>What the theorems ask of the data</h2>" + asked if found.premises else "",
+        "<h2>Neurons</h2>" + _cards(found) if found.cards else "",
+    ]
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>explanation</title><style>{CSS}</style><body>{''.join(parts)}</body></html>"
+    )
+
+
+def _worst(fit) -> str:
+    mark = min(fit.marks, key=lambda m: m.fit)
+    return f"{mark.name}: {mark.measured:.3g}, wanted {mark.present:.3g}"
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table of plain words; cells that hold pictures are made by their own function."""
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table><tr>{"".join(f"<th>{h}</th>" for h in heads)}</tr>{body}</table></div>'
+    )
+
+
+def _cards(found: Explanation) -> str:
+    side = _side(found.subject.x.shape[1])
+    heads = (
+        "neuron",
+        "votes for",
+        "nearest sub-class",
+        "purity",
+        "share of the margin",
+        "of the universal direction",
+        "active on",
+        "excited by",
+    )
+    lines = "".join(_card(found, card, side) for card in found.cards[:CARDS])
+    more = len(found.cards) - CARDS
+    note = f'<p class="soft">and {more} more in explanation.json</p>' if more > 0 else ""
+    return f'<div class="scroll"><table><tr>{"".join(f"<th>{h}</th>" for h in heads)}</tr>{lines}</table></div>{note}'
+
+
+def _card(found: Explanation, card: NeuronCard, side: int | None) -> str:
+    of = found.subject
+    nearest = (
+        f"{card.nearest} of {of.names[int(of.parent[card.nearest])]}, cosine {card.cosines[card.nearest]:.2f}"
+    )
+    if side is None:
+        excited = ", ".join(map(str, card.exciting))
+    else:
+        assert of.neurons is not None
+        images = [of.neurons.W[card.neuron], *(of.x[i] for i in card.exciting)]
+        excited = "".join(thumbnail(image, side) for image in images)
+    cells = [
+        card.neuron,
+        escape(card.votes_for),
+        escape(nearest),
+        f"{card.purity:.2f}",
+        f"{card.margin_share:.1%}",
+        f"{card.universal_share:.1%}",
+        f"{card.active_share:.0%}",
+        excited,
+    ]
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _side(dim: int) -> int | None:
+    """The side of square grey pictures with so many pixels; None where there are none of a usual size."""
+    side = math.isqrt(dim)
+    return side if side * side == dim and 8 <= side <= 64 else None
+
+
+def thumbnail(image: torch.Tensor, side: int) -> str:
+    """A small grey picture, from its least to its largest value."""
+    values = image.detach().double().numpy().reshape(side, side)
+    low, high = values.min(), values.max()
+    grey = np.uint8(255 * (values - low) / max(high - low, 1e-12))
+    content = io.BytesIO()
+    Image.fromarray(grey).save(content, format="png")
+    data = base64.b64encode(content.getvalue()).decode()
+    return f'<img alt="" width="36" style="image-rendering:pixelated;margin:1px" src="data:image/png;base64,{data}">'
