@@ -233,7 +233,7 @@ def _resting(problem: Problem, cells: Cells, best: Proof, slope: Tensor, tau: Te
     """
     span = problem.gram.diagonal().sqrt() * problem.reach.unsqueeze(1)
     zero, nan = torch.zeros_like(slope), torch.full_like(slope, torch.nan)
-    most = end_curvature(cells.low, cells.high, problem.p)
+    most = end_curvature(cells.low, cells.high, problem.p) if problem.p > 1 else zero
     for away, damped in RESTING_CHOICES:
         if bool((best.bound > 0.999 * problem.reach).all()):
             break
