@@ -1,9 +1,10 @@
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from featureprism.experiment import Claim, Experiment, Paper, below, changed, fields_of
+from featureprism.experiment import Claim, Experiment, Paper, Rows, at_least, below, changed, fields_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,3 +43,16 @@ def test_a_setting_is_changed_in_its_own_types():
     for field, value in (("dim", 7.5), ("dim", "x"), ("noise", True), ("fast", 1)):
         with pytest.raises(ValueError, match=f"{field} of the setting must be"):
             changed(Setting(), {field: value})
+
+
+def test_seeds_that_share_one_draw_decide_nothing():
+    value = Claim("value", "here", "it is large", lambda rows: rows.per_seed("value"), at_least(0.5))
+    lost = Claim("lost", "here", "it is there", lambda rows: rows.per_seed("nothing"), at_least(0.5))
+    item = Experiment("toy/item", "here", "One training", {}, lambda *_: [], (value, lost))
+    rows = Rows.gather({"seed": seed, "value": 1.0, "shipped": True} for seed in range(3))
+    assert [v.outcome for v in item.judge(rows)] == ["holds", "not measured"]
+    shared = replace(item, is_one_draw=lambda rows: all(row["shipped"] for row in rows))
+    verdicts = shared.judge(rows)
+    assert [v.outcome for v in verdicts] == ["undecided", "not measured"]
+    assert verdicts[0].measured == 1.0
+    assert verdicts[0].interval == (-math.inf, math.inf)

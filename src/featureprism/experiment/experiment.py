@@ -7,7 +7,7 @@ from typing import Any
 from featureprism.context import Context
 from featureprism.experiment.claim import Claim, check_names
 from featureprism.experiment.rows import Rows
-from featureprism.experiment.verdict import Verdict, judge
+from featureprism.experiment.verdict import Verdict, judge, of_one_draw
 from featureprism.records import Row
 
 SCALES = ("quick", "standard", "paper")
@@ -21,7 +21,8 @@ class Experiment:
     `scales` maps quick, standard and paper to the settings that each runs: frozen dataclasses. `family`: experiments of one family
     use what others of it have computed in the same process, so that their units of one seed are better off on one worker. `long`:
     minutes even at the quick scale; run when named, or with --long. `foretell(setting, context)`: seconds of a unit on this machine,
-    from a step that is timed; told before a run above the quick scale starts.
+    from a step that is timed; told before a run above the quick scale starts. `is_one_draw(rows)`: whether the seeds of a run share
+    what the claims speak of, such as the weights of one training; then they count as one, and decide nothing.
 
     >>> import featureprism as fp
     >>> from featureprism.experiment import below
@@ -44,6 +45,7 @@ class Experiment:
     family: str = ""
     long: bool = False
     foretell: Callable[[Any, Context], float] | None = None
+    is_one_draw: Callable[[Rows], bool] | None = None
 
     def __post_init__(self) -> None:
         if self.id.count("/") != 1:
@@ -72,7 +74,10 @@ class Experiment:
 
     def judge(self, rows: Rows) -> list[Verdict]:
         """Every claim beside what was measured."""
-        return [self._judged(claim, rows) for claim in self.claims]
+        verdicts = [self._judged(claim, rows) for claim in self.claims]
+        if self.is_one_draw is None or not self.is_one_draw(rows):
+            return verdicts
+        return [of_one_draw(verdict) for verdict in verdicts]
 
     def _judged(self, claim: Claim, rows: Rows) -> Verdict:
         try:

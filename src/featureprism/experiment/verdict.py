@@ -5,7 +5,7 @@ The interval is Student's t interval of the mean over seeds: seeds are independe
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
 
@@ -97,6 +97,13 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
         outcome = decide(claim.bound, ends)
         needed = seeds_to_decide(values, claim.bound) if outcome == Outcome.UNDECIDED else None
     return Verdict(id, claim, tuple(values.tolist()), measured, ends, outcome, regime, note, needed)
+
+
+def of_one_draw(verdict: Verdict) -> Verdict:
+    """The verdict of seeds that share what the claim speaks of: as of a single seed, which decides nothing."""
+    if verdict.outcome == Outcome.NOT_MEASURED:
+        return verdict
+    return replace(verdict, interval=(-math.inf, math.inf), outcome=Outcome.UNDECIDED, seeds_to_decide=None)
 
 
 def _note(claim: Claim, rows: Rows, *, is_measured: bool) -> str:

@@ -33,6 +33,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     pictures,
     scales,
     share,
+    share_weights,
     shares_told,
     start,
     train_kept,
@@ -268,6 +269,7 @@ def _feature_item(
         measure=measure_features,
         claims=(*(closer_to_images(name, source, attacker) for attacker, name in names.items()), *more),
         long=True,
+        is_one_draw=share_weights,
         foretell=foretell(*FOUR, *(FROM_CLEAN for _ in others)),
         about=(
             "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour;"
@@ -285,6 +287,7 @@ FIGURE_1 = Experiment(
     measure=measure_1,
     claims=CLAIMS_1,
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(*FOUR),
     about="The longest of AlexNet's 64 filters (11 × 11): at the start, after clean training, and after adversarial training and both"
     f" controls from there. {SHIPPED_ABOUT}",
@@ -301,6 +304,7 @@ FIGURE_5 = Experiment(
     measure=measure_5,
     claims=CLAIMS_5,
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(CLEAN),
     about="The share of positive outputs of every ReLU on test images. Quick: a wide ResNet of the same depth, a twentieth as wide.",
 )

@@ -41,6 +41,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     four,
     images_of,
     over_controls,
+    share_weights,
     shipped,
     start,
     train_kept,
@@ -256,6 +257,7 @@ FIGURE_2_DEEP = Experiment(
     measure=measure_2,
     claims=CLAIMS_2,
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(RANDOM, CLEAN, RANDOM, *CONTROLS),
     about=ABOUT + " θ is the absolute cosine between the weights of one neuron at two stages.",
 )
@@ -270,6 +272,7 @@ FIGURE_11 = Experiment(
         *over_controls("features", "feature-purification, Figure 11", SHARE),
     ),
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(RANDOM, CLEAN, RANDOM, *CONTROLS),
     about=ABOUT + " Pictures by plain gradient ascent, decaying to grey.",
 )

@@ -34,6 +34,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     pictures,
     scales,
     share,
+    share_weights,
     shares_told,
     start,
     trained,
@@ -262,6 +263,7 @@ FIGURE_7 = Experiment(
     measure=measure_7,
     claims=CLAIMS_7,
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(*FOUR),
     about=(
         "ℓ2 perturbations of radius 1 (PGD without noise) of a clean network and of one trained against ℓ2(1, 0.25). The principal"
@@ -282,6 +284,7 @@ FIGURE_12 = Experiment(
     measure=measure_12,
     claims=(*CLAIMS_12, _in_span(5e-5)),
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(*FOUR),
     about=f"The 64 filters (11 × 11) of AlexNet's first layer. {LASSO} {SHIPPED_ABOUT}",
 )
@@ -293,6 +296,7 @@ FIGURE_12_RESNET = Experiment(
     measure=measure_12,
     claims=(*CLAIMS_12, _in_span(1e-9)),
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(*FOUR),
     about=f"The filters (3 × 3) of a wide ResNet's first layer. {LASSO} {SHIPPED_ABOUT if WIDE else UNSHIPPED}",
 )
@@ -304,6 +308,7 @@ FIGURE_4 = Experiment(
     measure=measure_4,
     claims=CLAIMS_4,
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(CLEAN, FROM_CLEAN),
     about="The Lasso of figure-12 at the largest λ that is close enough: test images, and what robust filters give back.",
 )

@@ -23,6 +23,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     accuracies,
     foretell,
     images_of,
+    share_weights,
     shipped,
     trained,
     weights_told,
@@ -164,6 +165,7 @@ TABLE_1 = Experiment(
     measure=measure,
     claims=CLAIMS,
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell(*TRAININGS),
     about=(
         "CIFAR-10 (or what stands for it: see the source of each row). Robust accuracy is the share of test images that are right"
