@@ -73,7 +73,7 @@ def free_bracket(net, x, _y, **_effort) -> RadiusBracket:
 def quicken(monkeypatch) -> None:
     """Short trainings of heads and no brackets: what the item "embeddings" spends its time on."""
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
-    monkeypatch.setattr("featureprism.heads.estimators.head_radius", free_bracket)
+    monkeypatch.setattr("featureprism.heads.scored.head_radius", free_bracket)
     monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.margin_radius", free_bracket)
 
 

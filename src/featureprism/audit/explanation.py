@@ -119,10 +119,11 @@ def explain(
     `model`: whatever `robust_radius` takes. `fine`: labels finer than y, where they are known; otherwise clusters are looked for in
     each class. Pictures are of networks with one hidden layer; of others only the radii are told.
 
+    >>> import featureprism as fp
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression
     >>> X, y = load_iris(return_X_y=True)
-    >>> explain(LogisticRegression(max_iter=500).fit(X, y), X, y).picture
+    >>> fp.explain(LogisticRegression(max_iter=500).fit(X, y), X, y).picture
     'none of these'
     """
     if num_points < 1:

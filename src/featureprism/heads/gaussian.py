@@ -31,9 +31,10 @@ class GaussianHead(ScoredHead):
     down. `structure`: "full" or "diagonal". `shrinkage`: Σ = (1 - s) S + s tr(S)/d I in the units of `scaling` (see PReLUHead); a
     number from 0 to 1, or "auto" for the one of Ledoit and Wolf (2004). Nothing is drawn at random, nothing is trained.
 
+    >>> import featureprism as fp
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
-    >>> head = GaussianHead("per_class").fit(X, y)
+    >>> head = fp.GaussianHead("per_class").fit(X, y)
     >>> head.score(X, y) > 0.95, float(head.robust_radius(X, y).gap.max()) < 1e-4
     (True, True)
     """
