@@ -1,7 +1,7 @@
 """The pictures that five papers draw of a trained network, as marks that can be measured: which of them is this?
 
 A picture fits as well as the worst of its marks, each from 0 to 1. Marks look at weights and data alone, never at how a network was
-trained or attacked. Bounds were chosen on networks of seeds 0 to 9 of this library.
+trained or attacked. Bounds were chosen on networks of seeds below 100 of this library, and judged on others.
 """
 
 from collections.abc import Callable

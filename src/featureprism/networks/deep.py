@@ -174,9 +174,9 @@ def image_network(
     """One of ARCHITECTURES, or any wrn-D-K with D = 6n + 4, for images of a shape (c, h, w); `factor` times as wide.
 
     resnet-10/18/34 and their pre-activation kin: widths 64, 128, 256, 512. wrn-34-4 stands for the ResNet-34 of
-    feature-purification and wrn-16-4 for its ResNet-16: the paper says how deep they are and not how wide; 4 is what the code behind
-    it takes. Sources: feature-averaging, Section 6; feature-purification, Section 8. Weights come from the generator: N(0, 2/fan-in);
-    AlexNet's N(0, 1/(3 fan-in)), the variance that torch gives by itself and the code behind the paper uses.
+    feature-purification and wrn-16-4 for its ResNet-16: the paper says how deep they are and not how wide; 4 is our
+    choice. Sources: feature-averaging, Section 6; feature-purification, Section 8. Weights come from the generator: N(0, 2/fan-in);
+    AlexNet's N(0, 1/(3 fan-in)), the variance that torch gives by itself.
     """
     net = _built(name, shape, num_classes, factor)
     he_start(net, gain=1 / 3 if name == "alexnet" else 2.0, generator=generator)
