@@ -38,7 +38,7 @@ def index_page() -> str:
     return "".join(parts)
 
 
-def _write(app: Any) -> None:
+def _write(app: Any, _config: Any) -> None:
     path, text = Path(app.srcdir) / "reference" / "index.rst", index_page()
     path.parent.mkdir(exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != text:
@@ -46,5 +46,5 @@ def _write(app: Any) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("builder-inited", _write, priority=90)  # before autosummary looks for names
+    app.connect("config-inited", _write)  # before Sphinx looks for pages, and autosummary for names
     return {"parallel_read_safe": True, "parallel_write_safe": True}
