@@ -59,7 +59,7 @@ def expected(claim: Row) -> str:
 def verdict(claim: Row) -> str:
     """The verdict, what would decide it, and whether it is loose."""
     if claim["verdict"] == "undecided":
-        seeds = claim["seeds_to_decide"]
+        seeds = claim.get("seeds_to_decide")  # published results leave out what is empty
         return f"undecided ({f'{seeds} seeds would decide' if seeds else 'more seeds'})"
     return f"{claim['verdict']} (loose)" if claim["loose"] else claim["verdict"]
 
