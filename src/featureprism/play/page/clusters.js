@@ -150,7 +150,7 @@ const Clusters = (() => {
       asking = Source.nearest(State.scene(), one.frame, one.place[0], one.place[1], one.signal);
       try {
         const found = await asking;
-        if (!wanted && !one.signal.aborted && !player.playing && one.frame === player.index) { slice.tell(found); document.body.dataset.nearest = found.attacked; }
+        if (!wanted && !one.signal.aborted && !player.playing && one.frame === player.index) slice.tell(found);
       } catch (error) { if (error.name !== "AbortError") Main.error(error.message); }
     }
     asking = null;

@@ -112,5 +112,6 @@ class Slice {
       parts.push(`<rect class="plate" x="0" y="376" width="400" height="24"/><text class="small" x="200" y="392" text-anchor="middle">${said}</text>`);
     }
     this.answer.innerHTML = parts.join("");
+    if (this.found) document.body.dataset.nearest = this.found.attacked; else delete document.body.dataset.nearest; // for who waits for the answer
   }
 }
