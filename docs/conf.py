@@ -30,7 +30,7 @@ extensions = [
     "loose_pages",
     "reference",
 ]
-exclude_patterns = ["_build", "_ext", "_templates", "**/README.md", "results/*", "gallery/*.ipynb"]
+exclude_patterns = ["_build", "_ext", "_templates", "**/README.md", "gallery/*.ipynb"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

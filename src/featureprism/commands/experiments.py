@@ -15,7 +15,7 @@ from featureprism.commands.common import chosen_executor, context_from
 from featureprism.context import Context
 from featureprism.data.images import DIGITS, find_source
 from featureprism.experiment import Experiment, Outcome, fields_of
-from featureprism.files import as_json
+from featureprism.files import as_json, write_whole
 from featureprism.papers import experiments_called
 from featureprism.records import Row
 from featureprism.report import (
@@ -28,7 +28,8 @@ from featureprism.report import (
 )
 from featureprism.report.claims import tally
 from featureprism.report.page import read_items
-from featureprism.report.published import publish
+from featureprism.report.published import publish, read_published
+from featureprism.report.scales import scales_page
 from featureprism.sweep import Failure, Result, reproduce
 from featureprism.sweep.costs import Estimate, estimates
 
@@ -200,5 +201,6 @@ def run_report(args: argparse.Namespace) -> int:
     if args.publish is not None:
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())
+        write_whole(args.publish / "scales.md", scales_page(read_published(args.publish)))
     print(write_report(args.folder).resolve())
     return 0
