@@ -31,7 +31,7 @@ def contest_page(rows: Rows) -> str:
             "|---|---|---|---|---|",
         ]
         table = {
-            name: [_cell(part, *column) for column in COLUMNS] for (name,), part in own.groups("head").items()
+            name: [_cell(part, *column) for column in COLUMNS] for name, part in own.groups("head").items()
         }
         lines += [f"| {name} | {' | '.join(cells)} |" for name, cells in table.items()]
         lines += ["", _winners(own), ""]
@@ -47,7 +47,7 @@ def _cell(own: Rows, column: str, scale: float, digits: int) -> str:
 def _winners(own: Rows) -> str:
     """Who is most accurate, and who holds farthest, proven and attacked."""
     means = {
-        column: {name: float(part.column(column).mean()) for (name,), part in own.groups("head").items()}
+        column: {name: float(part.column(column).mean()) for name, part in own.groups("head").items()}
         for column in ("accuracy", "certified_radius", "attacked_radius")
     }
     first = {column: max(values, key=lambda name: values[name]) for column, values in means.items()}
