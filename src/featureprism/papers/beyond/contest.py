@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featureprism.context import Context, part
+from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
 from featureprism.experiment import Claim, Experiment, Rows, above
 from featureprism.heads.compare import NOISE, Plan, Task, bracketed, chance, drawn, named, told, trained_alike
@@ -16,7 +17,6 @@ from featureprism.records import Progress, Row, silent
 
 SOURCE = "beyond the papers"
 CIFAR = "cifar10 embeddings"
-TABLES = ("breast cancer", "wine")  # of scikit-learn
 ATTACKS = (0.1, 0.2)  # radii of adversarial training, in units of the spread of all points
 PENALTIES = (30.0, 1.0)  # C of logistic regression
 SHRINKAGES = ("auto", 0.5)
