@@ -57,7 +57,7 @@ def _points(name: str, context: Context) -> tuple[np.ndarray, np.ndarray] | None
 def task_of(x: np.ndarray, y: np.ndarray, s: Setting, seed: int) -> Task:
     """A seed's draw of training, validation and test points; rows of norm 1, tables in units of their training points.
 
-    Two of ten classes are 0 to 4 (+1) against 5 to 9 (-1); two classes of a table are ±1.
+    Two of the ten classes of CIFAR-10 are 0 to 4 (+1) against 5 to 9 (-1); two classes of a table are ±1.
     """
     order = np.random.default_rng(seed).permutation(len(x))
     ends = s.held_points, s.held_points + s.train_points
@@ -190,9 +190,7 @@ def _note(data: str, classes: int, rows: Rows) -> str:
 FIELDS = (
     (CIFAR, 2),
     (CIFAR, 10),
-    ("mnist", 2),
     ("mnist", 10),
-    ("digits", 2),
     ("digits", 10),
     ("breast cancer", 2),
     ("wine", 3),
