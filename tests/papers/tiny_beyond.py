@@ -65,9 +65,7 @@ TINY: dict[str, list[Any]] = {
         if s.dim == 100 and s.sparsity <= 20
     ],
     "beyond/phase-scaling": [replace(s, dim=s.dim // 10, **FEW[type(s)]) for s in QUICK["phase-scaling"]],
-    "beyond/contest": [
-        replace(QUICK["contest"][-1], width=4, epochs=1, num_subclasses=2, test_points=3, kernel_points=60)
-    ],
+    "beyond/contest": [replace(QUICK["contest"][-1], width=4, epochs=1, num_subclasses=2, test_points=3)],
     "beyond/robust-heads": [
         replace(
             QUICK["robust-heads"][-1],

@@ -25,7 +25,7 @@ def nearest_flips(
     model = checker.QuadraticScores(*(t.detach().double().numpy().copy() for t in (net.A, net.V, net.c)))
     points, pairs = x.detach().double().numpy(), np.stack([own.numpy(), rival.numpy()], axis=1)
     radius, delta = np.zeros(len(points)), np.zeros_like(points)
-    for a, b in np.unique(pairs, axis=0).tolist():
+    for a, b in sorted(np.unique(pairs, axis=0).tolist(), key=sorted):  # (a, b) beside (b, a)
         rows = np.flatnonzero((pairs == (a, b)).all(axis=1))
         found = model.nearest(points[rows], a, b)
         radius[rows], delta[rows] = found.radius, found.delta

@@ -39,6 +39,15 @@ class Margin(NamedTuple):
     largest: float
 
 
+class Spectrum(NamedTuple):
+    """Q ≈ U diag(q) Uᵀ, with proven bounds of ‖Q - U diag(q) Uᵀ‖ and ‖UᵀU - I‖."""
+
+    values: np.ndarray  # (d,)
+    vectors: np.ndarray  # (d, d), columns
+    away: float
+    skew: float
+
+
 class Nearest(NamedTuple):
     """For every point a lower bound of the radius and a perturbation that surely flips, NaN where none was found."""
 
@@ -73,8 +82,21 @@ class QuadraticScores:
         with np.errstate(all="ignore"):
             Q, v, offset = (_difference(t[own], t[rival]) for t in (self.A, self.V, self.c))
             refuse_unless(bool(np.isfinite(Q.mid).all()), "weights whose differences are finite")
-            values, vectors = _eigen(Q.mid)
-            return Margin(Q, v, offset, values, vectors, _largest(Q, values, vectors))
+            if own > rival:  # exactly -Q: the same eigenvectors serve
+                turned = self.spectrum(rival, own)
+                spectrum = turned._replace(values=-turned.values)
+            else:
+                spectrum = self.spectrum(own, rival)
+            return Margin(Q, v, offset, spectrum.values, spectrum.vectors, _largest(spectrum))
+
+    @lru_cache(maxsize=2)  # noqa: B019 - as above
+    def spectrum(self, own: int, rival: int) -> "Spectrum":
+        """Eigenvalues and eigenvectors of A_own - A_rival as they were found, and how far they are from being so."""
+        Q = _difference(self.A[own], self.A[rival])
+        values, vectors = _eigen(Q.mid)
+        rebuilt = (enclosed(vectors) * values) @ vectors.T
+        skew = enclosed(vectors.T) @ vectors - np.eye(len(values))
+        return Spectrum(values, vectors, _frobenius(Q - rebuilt), _frobenius(skew))
 
     def radius(self, x: np.ndarray, own: int, rival: int, norm: float) -> float:
         """A float below min{‖δ‖ : f_own ≤ f_rival at x + δ}; ‖δ‖_∞ ≥ ‖δ‖₂/√d serves the other norm."""
@@ -114,13 +136,11 @@ def _eigen(Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.linalg.eigh(Q)
 
 
-def _largest(Q: Enclosed, values: np.ndarray, vectors: np.ndarray) -> float:
-    """A float above the largest eigenvalue: that of U diag(q) Uᵀ, ‖UᵀU - I‖ away from orthogonal, and ‖Q - U diag(q) Uᵀ‖ more."""
-    rebuilt = (enclosed(vectors) * values) @ vectors.T
-    away, skew = (_frobenius(m) for m in (Q - rebuilt, enclosed(vectors.T) @ vectors - np.eye(len(values))))
-    top = float(values.max())
-    bound = top * (1 + skew) if top > 0 else top * max(1 - skew, 0.0)
-    return float(up(bound + 4 * U * abs(bound) + away))
+def _largest(found: Spectrum) -> float:
+    """A float above the largest eigenvalue of Q: that of U diag(q) Uᵀ, U a little away from orthogonal, and ‖Q - U diag(q) Uᵀ‖ more."""
+    top = float(found.values.max())
+    bound = top * (1 + found.skew) if top > 0 else top * max(1 - found.skew, 0.0)
+    return float(up(bound + 4 * U * abs(bound) + found.away))
 
 
 def _frobenius(m: Enclosed) -> float:

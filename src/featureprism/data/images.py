@@ -23,6 +23,7 @@ from featureprism.files import read_arrays
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"
+TABLES = ("breast cancer", "wine")  # of scikit-learn, always at hand; no images
 EMBEDDINGS = "cifar10 embeddings"
 DIGITS_TEST = 597  # of the 1797 digits
 ARCHIVES = {  # name: where from, {file: md5}
@@ -60,6 +61,8 @@ def find_source(name: str, folder: Path | None = None) -> tuple[str, list[Path]]
     `folder` may also be one .npz file, which then stands for the data whatever its name.
     """
     known = [*ARCHIVES, EMBEDDINGS, DIGITS]
+    if name in TABLES:
+        return name, []
     if name not in known:
         raise ValueError(f"Unknown data {name!r}; choose one of {', '.join(known)}.")
     if folder is not None and not is_data(folder):
@@ -96,6 +99,8 @@ def load_images(name: str, folder: Path | None = None) -> ImageSet:
     """MNIST ("mnist"), CIFAR-10 ("cifar10") or scikit-learn's digits ("digits"), whole; see the module for where it looks."""
     if name == EMBEDDINGS:
         raise ValueError("Embeddings are no images; real_data reads them.")
+    if name in TABLES:
+        raise ValueError(f"The table {name!r} has no images; scikit-learn's datasets load it.")
     source, files = find_source(name, folder)
     if not files:
         return _digits()

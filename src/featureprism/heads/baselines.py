@@ -101,10 +101,10 @@ def noisy(
 class LinearHead:
     """Logistic regression or a linear support vector machine; the radius is exact."""
 
-    def __init__(self, kind: str, seed: int) -> None:
+    def __init__(self, kind: str, seed: int, C: float = 1.0) -> None:
         machines = {
-            "logistic regression": LogisticRegression(max_iter=500),
-            "linear SVM": LinearSVC(random_state=seed),
+            "logistic regression": LogisticRegression(C=C, max_iter=500),
+            "linear SVM": LinearSVC(C=C, random_state=seed),
         }
         self.machine: Any = machines[kind]
 

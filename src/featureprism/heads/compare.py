@@ -183,18 +183,25 @@ def measured(
         held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
         held_radius, held_proven = float(held.attacked.median()), float(held.certified.median())
     row = {
+        **named(candidate, head, task, seconds),
+        "held_radius": held_radius,
+        "held_proven": held_proven,
+        **told(head, task, bracket),
+    }
+    progress(1.0)
+    return Measured(head, row, bracket)
+
+
+def named(candidate: Any, head: Any, task: Task, seconds: float) -> Row:
+    """Which head a row speaks of, how accurate it is on validation points, and the CPU seconds that it was trained for."""
+    return {
         "kind": "head",
         "head": candidate.name,
         "family": candidate.family,
         "held_points": len(task.x_held),
         "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean()),
-        "held_radius": held_radius,
-        "held_proven": held_proven,
         "train_seconds": round(seconds, 2),
-        **told(head, task, bracket),
     }
-    progress(1.0)
-    return Measured(head, row, bracket)
 
 
 def bracketed(

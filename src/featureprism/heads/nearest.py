@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 FEASIBLE = 1e-9  # relative to the squared distances: a violation below this is rounding
 INSIDE = 1e-7  # share of the way to the stranger that a witness goes beyond the edge of its cell
+NEAR = 100  # own points, the nearest, whose bisectors bound the radius before anything is solved
 CUTS = 60  # half-spaces added one by one before a programme is given up and its bound from below is kept
 
 
@@ -26,8 +27,9 @@ def nearest_neighbour_radius(
     own_square, strange_square = ((to_own**2).sum(axis=1), (to_strangers**2).sum(axis=1))
     if strange_square.min() <= own_square.min():
         return 0.0, np.zeros_like(x)
-    gaps = np.maximum(own_square[:, None] + strange_square - 2 * to_own @ to_strangers.T, 1e-300)
-    bounds = ((strange_square - own_square[:, None]) / (2 * np.sqrt(gaps))).max(axis=0)
+    near = np.argsort(own_square)[:NEAR]
+    gaps = np.maximum(own_square[near, None] + strange_square - 2 * to_own[near] @ to_strangers.T, 1e-300)
+    bounds = ((strange_square - own_square[near, None]) / (2 * np.sqrt(gaps))).max(axis=0)
     low, high, shortest = np.inf, np.inf, None
     for j in np.argsort(bounds):
         if bounds[j] >= high:
