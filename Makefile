@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-slow check bench results docs wheel test-oldest clean
+.PHONY: demo test test-slow test-thorough check bench results docs wheel test-oldest clean
 
 # real data for the tests and the published results, where a folder with it lies beside the project
 NEARBY := $(wildcard ../shared/data)
@@ -14,10 +14,13 @@ demo: .venv/run.stamp            ## reproduce gmm-flow at the quick scale and wr
 	$(BIN)/featureprism report demo
 
 test: .venv/dev.stamp            ## the quick tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-slow: .venv/dev.stamp       ## the slow ones: many random networks, killed runs, whole items
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "slow and not thorough"
+
+test-thorough: .venv/dev.stamp   ## the rest of ten thousand random networks of every kind: hours
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
 
 check: .venv/dev.stamp           ## format, lint, types, layers
 	$(BIN)/ruff format --check .

@@ -1,9 +1,12 @@
 """Timings as ratios within one run: `make bench`; `python -m benchmarks radius` runs one part.
 
+`python -m benchmarks tightness --points 8` says of how many points, `--docs` writes its table into the docs.
 `python -m benchmarks --publish` adds the ratios to history.jsonl, `python -m benchmarks history` prints how they went.
 """
 
 import sys
+from argparse import ArgumentParser
+from functools import partial
 from itertools import chain
 
 from benchmarks import (
@@ -35,13 +38,22 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    asked = [name for name in sys.argv[1:] if name != "--publish"]
-    if asked == ["history"]:
+    parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, "history", []], help="default: all")
+    parser.add_argument("--points", type=int, default=8, help="of each network of the part tightness")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the table of tightness into docs/tightness.md"
+    )
+    parser.add_argument("--publish", action="store_true", help="add the ratios to history.jsonl")
+    asked = parser.parse_args()
+    if asked.parts == ["history"]:
         print("\n".join(history.table()))
         sys.exit()
+    calls = {name: part.ratios for name, part in PARTS.items()}
+    calls["tightness"] = partial(tightness.ratios, asked.points, docs=asked.docs)
     ratios = []
-    for line in chain.from_iterable(PARTS[name].ratios() for name in asked or PARTS):
+    for line in chain.from_iterable(calls[name]() for name in asked.parts or PARTS):
         print(line, flush=True)
         ratios += [line] if isinstance(line, Ratio) else []
-    if "--publish" in sys.argv:
+    if asked.publish:
         history.publish(ratios)

@@ -28,6 +28,7 @@ extensions = [
     "atlas_pages",
     "plain_docstrings",
     "loose_pages",
+    "findings",
     "reference",
 ]
 exclude_patterns = ["_build", "_ext", "_templates", "**/README.md", "gallery/*.ipynb"]

@@ -75,7 +75,7 @@ def random_weights(rng: np.random.Generator) -> Weights:
         W[1], b[1] = {0: (2 * W[0], b[1]), 1: (W[0], b[0]), 2: (-W[0], -b[0]), 3: (0 * W[0], b[1])}.get(
             int(twin), (W[1], b[1])
         )
-    p = float(rng.choice([1.0, 1.0, 1.5, 2.0, 3.0]))
+    p = float(rng.choice([1.0, 1.0, 1.5, 2.0, 2.5, 3.0, 10.0]))
     return Weights(W, a, b, p, normalised=bool(rng.integers(2)) and p > 1)
 
 

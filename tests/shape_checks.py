@@ -10,7 +10,7 @@ from types import FunctionType
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
-MOST = 20  # checked calls of one function in one test
+MOST = 5  # checked calls of one function in one test
 
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 _checks: dict[FunctionType, int] = {}  # how often each function was checked in this test
@@ -29,14 +29,17 @@ def sparing(decorator):
             return decorator(function)
         if "<locals>" in function.__qualname__:
             return function
-        careful = decorator(function)
+        careful = None  # made at the first call: a check takes milliseconds to write, and most tests call few functions
 
         @wraps(function)
         def call(*args, **kwargs):
+            nonlocal careful
             count = _checks.get(function, 0)
             if count >= MOST:
                 return function(*args, **kwargs)
             _checks[function] = count + 1
+            if careful is None:
+                careful = decorator(function)
             return careful(*args, **kwargs)
 
         return call

@@ -11,16 +11,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 WITH_WORKERS = ("sweep_your_own",)  # starts processes, which need a main script of their own
+SLOW = ("phase_diagram", "my_torch_or_onnx_model", "robust_heads.md", "sweeps.md")  # shorter ones do the same
 
 
-SLOW = ("phase_diagram", "my_torch_or_onnx_model")
+def marked(path, name):
+    return pytest.param(path, marks=pytest.mark.slow if name in SLOW else (), id=name)
 
 
-def marked(script):
-    return pytest.param(script, marks=pytest.mark.slow if script.stem in SLOW else (), id=script.stem)
-
-
-@pytest.mark.parametrize("script", [marked(e) for e in EXAMPLES if e.stem not in WITH_WORKERS])
+@pytest.mark.parametrize("script", [marked(e, e.stem) for e in EXAMPLES if e.stem not in WITH_WORKERS])
 def test_example_runs(script, capsys, monkeypatch):
     monkeypatch.delenv("DISPLAY", raising=False)  # so that show() shows nothing
     runpy.run_path(str(script), run_name="__main__")
@@ -44,7 +42,7 @@ def blocks_of(page):
     return [block for block in blocks if not any(word in block for word in ELSEWHERE)]
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks_of(p)], ids=lambda p: p.name)
+@pytest.mark.parametrize("page", [marked(p, p.name) for p in PAGES if blocks_of(p)])
 def test_the_examples_of_a_page_run_and_print_what_it_says(page, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks_of(page):

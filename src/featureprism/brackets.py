@@ -21,6 +21,7 @@ from featureprism.files import read_arrays, write_whole
 CHECKABLE = (
     "cells",
     "lines",
+    "ellipsoid",
     "crown",
     "lipschitz",
     "closed form",

@@ -113,7 +113,7 @@ MODELS = {
 def test_witnesses_of_every_kind_of_model_stay_in_the_box_and_flip(kind, norm, generator):
     torch.manual_seed(3)
     net = MODELS[kind](generator)
-    x = points_in(DOMAIN, (8, 3), generator)
+    x = points_in(DOMAIN, (4, 3), generator)
     with torch.no_grad():
         out = net(x)
     y = (out > 0).long() if out.ndim == 1 else out.argmax(dim=1)
@@ -152,7 +152,7 @@ def test_points_outside_and_boxes_that_are_none_are_refused(generator):
 
 
 def test_the_command_line_takes_a_domain(tmp_path, generator, capsys):
-    net, x = two_layer(generator), points_in(DOMAIN, (4, 3), generator)
+    net, x = two_layer(generator), points_in(DOMAIN, (2, 3), generator)
     fp.save_net(tmp_path / "net.npz", net)
     np.savez(tmp_path / "data.npz", x=x.numpy(), y=np.where(net(x).detach().numpy() > 0, 1, -1))
     words = ["radius", str(tmp_path / "net.npz"), str(tmp_path / "data.npz"), "--out", str(tmp_path / "out")]

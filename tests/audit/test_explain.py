@@ -131,6 +131,38 @@ def test_cards_tell_what_a_network_made_by_hand_looks_at():
     assert cards[0].active_share == pytest.approx(1 / 3, abs=0.5)
 
 
+def test_near_duplicates_share_a_card_that_adds_them_up():
+    """Each of 3 neurons in 4 copies that are turned and scaled a little: cards are the sums over copies of single cards."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.cat([5 * torch.eye(6)[k] + 0.3 * torch.randn(20, 6, generator=generator) for k in range(3)])
+    fine = np.repeat([0, 1, 2], 20)
+    W = torch.eye(6)[:3].repeat(4, 1) + 0.05 * torch.randn(12, 6, generator=generator)
+    a = torch.tensor([-1.0, -1.0, 1.0]).repeat(4) * torch.rand(12, generator=generator).add(0.5)
+    net = fp.TwoLayerNet(W.double(), a.double(), activation=fp.ReLU())
+    labels = (fine == 2).astype(int)
+    alone = {card.neuron: card for card in neuron_cards(net, x, labels, fine, alike=1.0)}
+    groups = neuron_cards(net, x, labels, fine)
+    assert sorted(alone) == list(range(12))
+    assert all(card.members == (card.neuron,) for card in alone.values())
+    assert {tuple(sorted(card.members)) for card in groups} == {(k, k + 3, k + 6, k + 9) for k in range(3)}
+    for card in groups:
+        members = [alone[j] for j in card.members]
+        assert card.neuron == max(members, key=lambda m: m.margin_share).neuron
+        assert card.margin_share == pytest.approx(sum(m.margin_share for m in members))
+        assert card.universal_share == pytest.approx(sum(m.universal_share for m in members))
+        assert card.active_share >= max(m.active_share for m in members)
+        assert card.nearest == card.neuron % 3
+        assert set(card.exciting) <= set(np.flatnonzero(fine == card.nearest).tolist())
+        assert card.as_row()["size"] == 4
+    assert [card.margin_share for card in groups] == sorted((c.margin_share for c in groups), reverse=True)
+
+
+def test_the_same_direction_with_opposite_votes_is_two_cards():
+    x, y = torch.eye(4).double(), [0, 0, 1, 1]
+    net = fp.TwoLayerNet(torch.ones(2, 4).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    assert len(neuron_cards(net, x, y, y)) == 2
+
+
 def test_clusters_are_found_where_there_are_some():
     x, fine = make_blobs(300, n_features=20, centers=5, random_state=0)
     own = torch.as_tensor((fine >= 3).astype(np.int64))

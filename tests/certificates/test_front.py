@@ -21,7 +21,7 @@ def task():
     W, b, V, c = (
         rng.normal(size=s).astype(np.float32).astype(np.float64) for s in ((16, 8), 16, (16, 10), 10)
     )
-    x = rng.normal(size=(12, 8))
+    x = rng.normal(size=(6, 8))
     y = (np.maximum(x @ W.T + b, 0) @ V + c).argmax(axis=1)
     return W, b, V, c, x, y
 
@@ -146,7 +146,7 @@ def test_a_pipeline_has_its_radius_in_the_space_of_its_input():
 def test_deeper_networks_get_the_attack_and_proofs():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)).double()
-    x = torch.randn(8, 4, dtype=torch.float64)
+    x = torch.randn(4, 4, dtype=torch.float64)
     with torch.no_grad():
         y = model(x).argmax(dim=1)
     bracket = fp.robust_radius(model, x, y)

@@ -31,6 +31,7 @@ BEYOND = 1.5  # trees speak of perturbations up to this multiple of the witness,
 OFFSETS = (1e3, 1e6, 1e9, 1e12)
 MUTANTS = 12  # of every tree
 PER_TREE = 4 + len(OFFSETS) + MUTANTS
+PARTS = [*range(4), *(pytest.param(part, marks=pytest.mark.thorough) for part in range(4, 10))]
 
 
 def network(net: exact.Weights) -> TwoLayerNet:
@@ -120,6 +121,8 @@ def mutant(certificate: Certificate, rng: np.random.Generator) -> Certificate:
             factor = rng.choice([0.0, 1.0, 1.0, 1e3, 1e300], size=len(node[name])) * 10.0 ** rng.normal()
             with np.errstate(over="ignore"):
                 changed = np.minimum(node[name] * factor, 1e300) + rng.choice([0.0, 0.1])
+            if name == "centre":
+                changed = changed * rng.choice([-1.0, 1.0], size=len(changed))
             node[name] = np.minimum(changed, 1.0) if name == "slope" else changed
         else:
             node["tau"] = float(node["tau"] * 10.0 ** rng.normal())
@@ -178,13 +181,13 @@ def check_planted(seeds) -> list[float]:
 
 
 def test_nothing_is_granted_beyond_an_exact_flip():
-    shares = check_planted(range(16))
-    assert PER_TREE * len(shares) >= 200
+    shares = check_planted(range(6))
+    assert PER_TREE * len(shares) >= 60
     assert np.median(shares) > 0.9  # proofs that prove little would test little
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 def test_nothing_is_granted_beyond_ten_thousand_exact_flips(part):
     shares = check_planted(range(100 + 90 * part, 100 + 90 * (part + 1)))
     assert PER_TREE * len(shares) >= 1000
@@ -329,7 +332,7 @@ def test_malformed_parameters_are_refused(name, cut_case):
     for bad in (
         good + math.nan,
         good + math.inf,
-        good - 1e9,
+        *([good - 1e9] if name != "centre" else []),  # a tangent may lie at t < 0
         good[:-1],
         good.astype(np.float32),
         good.astype(object),

@@ -23,10 +23,12 @@ FEW: dict[type, dict[str, int]] = {
     amplification.Setting: {"points": 30, "width": 50},
 }
 SLOW = (
-    "beyond/blind-attacks",
-    "beyond/robust-heads",
-    "beyond/contest",
-)  # foolbox and ten heads take seconds at any size
+    *("beyond/blind-attacks", "beyond/robust-heads", "beyond/contest"),  # foolbox and ten heads take seconds
+    *(
+        "beyond/phase-noise",
+        "beyond/phase-cosine",
+    ),  # flows, as those of phase-initialisation and phase-scaling
+)
 TINY: dict[str, list[Any]] = {
     "beyond/blind-attacks": [
         replace(QUICK["blind-attacks"][0], dim=30, per_cluster=3, test_points=1, max_cells=1)

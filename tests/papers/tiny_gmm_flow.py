@@ -17,9 +17,9 @@ _MODEL = {
     "per_cluster": 5,
     "positive": 2,
     "negative": 2,
-    "width": 20,
+    "width": 12,
     "epochs": 60,
-    "test_points": 2,
+    "test_points": 1,
 }
 _DESCENT = {
     "dim": 40,

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import torch
 
+from featureprism.certificates import margin_radius
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS
@@ -70,8 +71,20 @@ def free_bracket(net, x, _y, **_effort) -> RadiusBracket:
     return RadiusBracket(torch.full((len(x),), radius / 2).double(), torch.full((len(x),), radius).double())
 
 
+def quick_bracket(net, x, y, **effort) -> RadiusBracket:
+    """A bracket from two cells: looser, which is all the same to a tiny network."""
+    return margin_radius(net, x, y, **effort | {"max_cells": 2})
+
+
 def quicken(monkeypatch) -> None:
-    """Short trainings of heads and no brackets: what the item "embeddings" spends its time on."""
+    """Brackets of few cells; short trainings of heads and no brackets in "embeddings", which would be all its time."""
+    for module in (
+        "feature_averaging.setting",
+        "double_edged.many_clusters",
+        "double_edged.robustness",
+        "double_edged.initialisation",
+    ):
+        monkeypatch.setattr(f"featureprism.papers.{module}.margin_radius", quick_bracket)
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
     monkeypatch.setattr("featureprism.heads.scored.head_radius", free_bracket)
     monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.margin_radius", free_bracket)

@@ -21,8 +21,9 @@ def until(browser, condition):
 
 
 def visit(browser, url):
-    """A fresh page, whatever was open before."""
+    """A fresh page, whatever was open before; what that one says while it is left is not this one's."""
     browser.get("about:blank")
+    browser.get_log("browser")
     browser.get(url)
 
 
@@ -78,7 +79,10 @@ def place_answered(browser, condition):
 
 def test_dragging_the_point_finds_its_ball_and_the_address_keeps_it(browser, address):
     visit(browser, f"{address}#{SMALL}&frame=8")
-    until(browser, "Clusters.player().complete && document.body.dataset.nearest")
+    # with the verdict told, nothing above the figure grows and moves it under the pointer
+    until(
+        browser, "Clusters.player().complete && document.body.dataset.nearest && document.body.dataset.radius"
+    )
     handle = browser.find_element(By.CSS_SELECTOR, "#fig-slice .handle")
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", handle)
     ActionChains(browser).drag_and_drop_by_offset(handle, -40, 30).perform()
@@ -129,7 +133,7 @@ def test_dark_and_narrow_pages_do_not_scroll_sideways(browser, address):
         {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": False},
     )
     try:
-        until(browser, "document.body.dataset.frame")
+        until(browser, "document.body.dataset.frame && document.body.dataset.radius")
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
         assert (
             browser.execute_script("return getComputedStyle(document.body).backgroundColor")

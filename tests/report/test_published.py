@@ -130,3 +130,12 @@ def test_the_places_of_a_source_are_found(atlas):
         ("Lemma", "B.2"),
         ("Figure", "7"),
     ]
+
+
+def test_every_main_finding_has_been_published(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    findings = __import__("findings")
+    table = findings.findings_table(DOCS / "results")
+    assert table.count("\n|") == len(findings.FINDINGS) + 2
+    assert findings.MARK in (DOCS / "findings.md").read_text("utf-8")
+    sys.modules.pop("findings")

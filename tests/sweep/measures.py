@@ -48,7 +48,9 @@ def wrong(_setting, _seed):
     return {"value": 1}
 
 
-def slow(setting, seed):
-    """A short task that takes a moment, so that a kill finds some running."""
+def gated(setting, seed):
+    """A short task that takes a moment; from some size on it waits until somebody opens the gate."""
     time.sleep(setting["seconds"])
+    while setting["size"] >= setting["free"] and not Path(setting["gate"]).exists():
+        time.sleep(0.01)
     return short(setting, seed)

@@ -21,6 +21,7 @@ from featureprism.sweep import (
     of_function,
     of_item,
     run_units,
+    sources,
     sweep,
 )
 from featureprism.sweep.executors import affordable
@@ -89,27 +90,25 @@ def test_a_finished_unit_is_never_run_twice(tmp_path):
         assert "raise ValueError" in next(store.failures())["traceback"]
 
 
-def test_edited_code_is_measured_again_and_edited_comments_are_not(tmp_path):
+def test_edited_code_is_measured_again_and_edited_comments_are_not(tmp_path, monkeypatch):
+    """Each time as a new process sees it: nothing is remembered of the files as they were."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
     source = (
         '"""Mine."""\nfrom beside import FACTOR\n\n\ndef measure(setting, seed):\n    """Rows."""\n'
         "    return [{'value': setting['a'] * FACTOR}]  # so it is\n\n\ndef other():\n    return 1\n"
-    )
-    script = (
-        "import sys, json\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
-        "from featureprism.sweep import Serial, grid, of_function, sweep\n"
-        "from featureprism.sweep.spec_file import load_function\n"
-        "measure = load_function('mine.py:measure', Path(sys.argv[1]))\n"
-        "summary = sweep(of_function(measure, grid(a=[1, 2]), name='m'), Path(sys.argv[1]) / 'out', Serial())\n"
-        "print(summary.aside)\n"
     )
 
     def aside(mine, beside):
         (tmp_path / "mine.py").write_text(mine)
         (tmp_path / "beside.py").write_text(beside)
-        run = subprocess.run(
-            [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True
-        )
-        return int(run.stdout), [row["value"] for row in table(tmp_path / "out")]
+        sys.modules.pop("beside", None)
+        for remembered in vars(sources).values():
+            if hasattr(remembered, "cache_clear"):
+                remembered.cache_clear()
+        measure = load_function("mine.py:measure", tmp_path)
+        summary = sweep(of_function(measure, grid(a=[1, 2]), name="m"), tmp_path / "out", Serial())
+        return summary.aside, [row["value"] for row in table(tmp_path / "out")]
 
     assert aside(source, "FACTOR = 2\n") == (0, [2, 4])
     talk = source.replace("Rows", "My rows").replace("so it", "thus it").replace("return 1", "return 2")
@@ -153,13 +152,14 @@ def test_bad_units_are_recorded_and_harm_nobody(tmp_path):
 def test_what_hangs_is_ended(tmp_path):
     """Only the unit that hangs has a time limit, so that a slow machine changes nothing."""
     sweep(own("hostile", [{"act": "hang"}], limits=Limits(seconds=0.2)), tmp_path, Local(1))
-    sweep(own("hostile", [{"act": "work"}], (1,)), tmp_path, Local(1))
+    sweep(own("hostile", [{"act": "work"}], (1,)), tmp_path, Serial())
     with Store(tmp_path) as store:
         assert [ended for _, _, ended in store.planned("hostile")] == [TIME, DONE]
         assert [(f["ended"], f["attempt"]) for f in store.failures()] == [(TIME, 1), (TIME, 2)]
 
 
 def test_dask_gives_the_same_and_replaces_a_dead_worker(tmp_path):
+    pytest.importorskip("distributed")
     ends, failures = hostile(Cluster(workers=1), tmp_path, ["raise", "die once"], Limits())
     assert ends == {"raise": RAISED, "die once": DONE}
     assert failures == [("die once", DIED, 1), ("raise", RAISED, 1)]

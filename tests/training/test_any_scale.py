@@ -1,4 +1,5 @@
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -140,6 +141,18 @@ def test_fewer_points_than_dimensions_is_the_same_flow(clusters, train_set):
     a = balanced_flow(start, x, y, **options).last
     b = balanced_flow(wide, pad(x), y, **options).last
     torch.testing.assert_close(pad(a.directions), b.directions, atol=1e-5, rtol=0)
+
+
+def test_a_flow_with_kinks_in_pieces_has_a_snapshot_at_every_end(clusters, train_set):
+    """Lengths whose equal steps add up to a rounding error less than the whole; the pieces lead where one run does."""
+    weights, lengths = start_at(clusters, math.log(0.05)), [0.31, 0.57, 0.64, 0.89]
+    run = partial(balanced_flow, x=train_set.x, y=train_set.y, p=1.5, loss=LOSS, rtol=1e-2)
+    whole = run(weights, t_end=sum(lengths))
+    for length in lengths:
+        piece = run(weights, t_end=length)
+        assert piece.times == [length]
+        weights = piece.last
+    assert float((weights.log_norms - whole.last.log_norms).abs().max()) < 2e-2
 
 
 def test_bad_input_is_refused(clusters, train_set):

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -34,6 +35,16 @@ def test_the_error_of_fixed_steps_falls_as_the_fourth_power():
         for h in (0.2, 0.1)
     ]
     assert math.log2(errors[0] / errors[1]) == pytest.approx(4, abs=0.3)
+
+
+@pytest.mark.parametrize("start", [0.0, 0.1, 1 / 3, 1e6])
+def test_the_last_fixed_step_ends_where_it_was_asked_to(start):
+    for duration in (0.01 * k for k in range(1, 200)):
+        parts = list(
+            fixed_segments(lambda y: -y, torch.ones(1).double(), start, start + duration, step_size=0.03)
+        )
+        assert parts[-1].end == start + duration
+        assert all(a.end == b.start for a, b in pairwise(parts))
 
 
 def test_adaptive_steps_meet_their_tolerance_and_interpolate():

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified
-from featureprism.attacks.starts import Start
+from featureprism.attacks.starts import FAN, Start
+from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall
 from featureprism.records import check_points
 
@@ -18,6 +19,9 @@ RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 1
 RAY_HALVINGS = 14  # of the interval between two of these radii
 KEPT_RAYS = 12  # per point, the shortest ones go on to PGD
 RIVALS = 10  # of these, the ones that convex-concave steps get to try
+BEYOND_ROUNDING = (
+    1e-9  # of a witness: turned ones lie so close to the boundary that rounding alone could take them back
+)
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,8 @@ def minimal_radius(
     delta = slide(small, z, signs, delta, box, norm)
     if norm == 2:
         delta = convex_concave(small, z, signs, delta, box=box)
+    if _can_turn(norm, z.shape[1], box):
+        delta = _shortest_turned(small, z, signs, torch.cat([delta.unsqueeze(0), rays]))
     edge = LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta), box)
     blind = _blind_share(small, z, signs, edge, torch.isfinite(radius))
     full = delta if basis is None else delta @ basis.T
@@ -129,6 +135,19 @@ def _best_of(
     s, n, d = witnesses.shape
     wide = None if box is None else Box(box.low.repeat(s, 1), box.high.repeat(s, 1))
     flat = convex_concave(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d), steps=2, box=wide)
+    flips = (y.repeat(s) * net(z.repeat(s, 1) + flat) <= 0).reshape(s, n)
+    length = torch.linalg.vector_norm(flat, dim=1).reshape(s, n)
+    winner = torch.where(flips, length, torch.full_like(length, torch.inf)).argmin(dim=0)
+    return flat.reshape(s, n, d)[winner, torch.arange(n)]
+
+
+def _shortest_turned(
+    net: Any, z: Tensor, y: Tensor, witnesses: Float[Tensor, "s n d"]
+) -> Float[Tensor, "n d"]:
+    """The shortest of several witnesses of every point, after each was turned."""
+    s, n, d = witnesses.shape
+    flat = turned(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d))
+    flat = (1 + BEYOND_ROUNDING) * flat
     flips = (y.repeat(s) * net(z.repeat(s, 1) + flat) <= 0).reshape(s, n)
     length = torch.linalg.vector_norm(flat, dim=1).reshape(s, n)
     winner = torch.where(flips, length, torch.full_like(length, torch.inf)).argmin(dim=0)
@@ -175,10 +194,19 @@ def _first_flips(
     points, signs = z.repeat(num, 1), y.repeat(num)
     flat = shortened(net, points, signs, reach.reshape(num * n, r), float(shares[1]), halvings=RAY_HALVINGS)
     length = torch.where(found, ball.norm(flat).reshape(num, n), first)
-    length, kept = length.sort(dim=0)  # only now: the shares alone would tie
+    # only now: the shares alone would tie
+    if _can_turn(ball.p, r, ball.box):
+        length, kept = valleys(length, flat.reshape(num, n, r), KEPT_RAYS)
+    else:
+        length, kept = length.sort(dim=0)
     kept = kept[:KEPT_RAYS]
     witnesses = flat.reshape(num, n, r)[kept, torch.arange(n)]  # (s, n, r)
     return length[:KEPT_RAYS], witnesses
+
+
+def _can_turn(norm: float, dim: int, box: Box | None) -> bool:
+    """Whether all directions are looked at."""
+    return norm == 2 and dim in FAN and box is None
 
 
 def _as_it_is(delta: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A card for every neuron: what it looks at, for whom it votes, and how much of the margin is its own."""
+"""A card for every neuron or group of near-duplicates: what it looks at, for whom it votes, how much of the margin is its own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,15 +13,18 @@ from featureprism.probes import cosines
 from featureprism.records import Row
 
 EXCITING = 5  # points shown on a card
+ALIKE = 0.95  # cosine of input weights from which neurons with the same vote share a card
 
 
 @dataclass(frozen=True)
 class NeuronCard:
-    """One neuron: cosines with the sub-class means, its class, how pure it is, what excites it, its share of margin and weakness.
+    """One neuron, or several that look the same way: cosines with the sub-class means, class, purity, what excites it, its shares.
 
-    `purity` is max_k c_k²/Σ_k c_k² over the positive cosines c: 1 for one sub-class, 1/k for an even mixture of k. `margin_share`:
-    its part of the mean margin against the strongest rival (all neurons add up to 1 where there are no offsets). `universal_share`:
-    its part of how fast the margin falls along the universal direction.
+    A group speaks for its `members` together, the strongest of which is `neuron`: the cosines are those of their mean direction, they
+    are excited by what their votes add up on, active where one of them is, and their shares are sums. `purity` is max_k c_k²/Σ_k c_k²
+    over the positive cosines c: 1 for one sub-class, 1/k for an even mixture of k. `margin_share`: its part of the mean margin against
+    the strongest rival (all neurons add up to 1 where there are no offsets). `universal_share`: its part of how fast the margin falls
+    along the universal direction.
     """
 
     neuron: int
@@ -33,49 +36,85 @@ class NeuronCard:
     active_share: float
     margin_share: float
     universal_share: float
+    members: tuple[int, ...] = ()  # all neurons of the card, the strongest first
+
+    @property
+    def size(self) -> int:
+        """How many neurons the card speaks for."""
+        return max(1, len(self.members))
 
     def as_row(self) -> Row:
-        """The card as a flat row; the cosines and the points are lists."""
+        """The card as a flat row; the cosines, the points and the members are lists."""
         row = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {"kind": "card", **row, "cosines": list(self.cosines), "exciting": list(self.exciting)}
+        lists = {name: list(getattr(self, name)) for name in ("cosines", "exciting", "members")}
+        return {"kind": "card", "size": self.size, **row, **lists}
 
 
 def neuron_cards(
-    model: Any, X: Any, y: Any, fine: Any = None, *, most: int | None = None
+    model: Any, X: Any, y: Any, fine: Any = None, *, most: int | None = None, alike: float = ALIKE
 ) -> tuple[NeuronCard, ...]:
-    """The cards of a network with one hidden layer, the largest share of the margin first; refuses other models."""
-    return cards_of(subject(model, X, y, fine), most=most)
+    """The cards of a network with one hidden layer, the largest share of the margin first; refuses other models.
+
+    Neurons with the same vote whose weights have a cosine above `alike` share a card; alike=1 gives each its own.
+    """
+    return cards_of(subject(model, X, y, fine), most=most, alike=alike)
 
 
 @torch.no_grad()
 def cards_of(
-    of: Subject, direction: Float[Tensor, " d"] | None = None, *, most: int | None = None
+    of: Subject,
+    direction: Float[Tensor, " d"] | None = None,
+    *,
+    most: int | None = None,
+    alike: float = ALIKE,
 ) -> tuple[NeuronCard, ...]:
     """The same for a subject that is known; `direction` is the universal one, by default the linear direction of the means."""
     neurons = of.neurons
     if neurons is None:
         raise ValueError("Cards are for networks with one hidden layer of ReLU or its powers.")
-    table, excited = cosines(neurons.W, of.mu), neurons.excited(of.x)
+    excited = neurons.excited(of.x)
     margin, weakness = _margin_shares(neurons, of, excited), _falls(neurons, of, direction)
+    leader = leaders(neurons, margin, alike)
+    first, group = torch.unique(leader, return_inverse=True)
+    together = torch.nn.functional.one_hot(group, len(first)).double()  # (h, g)
+    table = cosines(together.T @ unit_rows(neurons.W), of.mu)
+    joint = excited @ (together * neurons.votes.amax(dim=1, keepdim=True))
     positive = table.clamp_min(0) ** 2
     purity = positive.amax(dim=1) / positive.sum(dim=1).clamp_min(1e-300)
-    top = excited.topk(min(EXCITING, len(of.x)), dim=0).indices.T
-    order = margin.argsort(descending=True)[:most]
-    owner, active = neurons.owner, (excited > 0).double().mean(dim=0)
+    top = joint.topk(min(EXCITING, len(of.x)), dim=0).indices.T
+    active = ((excited > 0).double() @ together > 0).double().mean(dim=0)
+    margin_sums, weakness_sums = margin @ together, weakness @ together
+    strongest = margin.argsort(descending=True)
     return tuple(
         NeuronCard(
-            j,
-            of.names[int(owner[j])],
-            tuple(table[j].tolist()),
-            int(table[j].argmax()),
-            float(purity[j]),
-            tuple(i for i in top[j].tolist() if excited[i, j] > 0),
-            float(active[j]),
-            float(margin[j]),
-            float(weakness[j]),
+            int(first[g]),
+            of.names[int(neurons.owner[first[g]])],
+            tuple(table[g].tolist()),
+            int(table[g].argmax()),
+            float(purity[g]),
+            tuple(i for i in top[g].tolist() if joint[i, g] > 0),
+            float(active[g]),
+            float(margin_sums[g]),
+            float(weakness_sums[g]),
+            tuple(strongest[group[strongest] == g].tolist()),
         )
-        for j in order.tolist()
+        for g in margin_sums.argsort(descending=True)[:most].tolist()
     )
+
+
+def leaders(neurons: Neurons, margin: Float[Tensor, " h"], alike: float) -> Int[Tensor, " h"]:
+    """For each neuron the strongest one that it goes with: the same vote, and a cosine of weights above `alike`.
+
+    In the order of their shares of the margin, each that has no leader yet leads all others like it: no chains.
+    """
+    U, owner = unit_rows(neurons.W), neurons.owner
+    leader = torch.full((len(U),), -1)
+    for j in margin.argsort(descending=True).tolist():
+        if leader[j] < 0:
+            like = (U @ U[j] > alike) & (owner == owner[j]) & (leader < 0)
+            like[j] = True
+            leader[like] = j
+    return leader
 
 
 def rivals_of(of: Subject) -> Int[Tensor, " n"]:

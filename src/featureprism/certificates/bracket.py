@@ -15,13 +15,16 @@ from featureprism.attacks.gradient import in_double, margin_gradient
 from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
+from featureprism.certificates.deep import as_layers
+from featureprism.certificates.ellipsoids import box_certificate
+from featureprism.certificates.margins import proven_margins
 from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import prove, prove_box
 from featureprism.checker.certificate import Certificate
-from featureprism.geometry import check_domain, unit_rows
-from featureprism.networks import BayesClassifier, BinaryReadout, TwoLayerNet
+from featureprism.geometry import check_domain, row_norms, unit_rows
+from featureprism.networks import MLP, BayesClassifier, BinaryReadout, TwoLayerNet
 from featureprism.networks.protocols import HasExactRadius
 from featureprism.networks.symmetric import SymmetricNet, unsmoothed
 from featureprism.records import Progress, RadiusBracket, check_points, silent
@@ -29,7 +32,10 @@ from featureprism.seeds import generator_for
 
 BATCH = 32  # points that are proven together
 JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
+NEAR_KINKS = 1e-3  # points nearer to the origin than this share of the farthest kink are attacked as if they were there
 FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
+HAIR = 1 + 1e-6  # more than asked, so that rounding in the checker does not reopen a bracket
+BEYOND = 1.001  # times a radius in question: how far proofs about it look
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
 SHARES = (
     1 - 1e-9,
@@ -53,6 +59,7 @@ def margin_radius(
     upper: float | None = None,
     lipschitz: float | None = None,
     domain: tuple[float, float] | None = None,
+    at: float | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Per point a proven lower and a witnessed upper bound of min{‖δ‖ : y f(x + δ) ≤ 0}.
@@ -60,20 +67,19 @@ def margin_radius(
     Closed forms where the classifier has one. Two-layer ReLU, pReLU and polynomial networks (any real p ≥ 1, biases or not): the
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); a symmetric network without smoothing
-    is one of them. The two-class read-out of a grouped network: the attack, a Lipschitz bound and boxes of class scores. Every
-    certificate has passed the checker. Other modules: the attack, and
+    is one of them. The two-class read-out of a grouped network: the attack, a Lipschitz bound and boxes of class scores. An `MLP` of
+    several ReLU layers: the attack, norms, lines and quadratic proofs, at most max_cells of them. Every certificate has passed the
+    checker. Other modules: the attack, and
     y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
-    radius 0. With a `domain` (lo, hi) every coordinate of x + δ stays between the two. An interrupt keeps what is proven so far;
-    points it left untried have the method "interrupted".
+    radius 0. With a `domain` (lo, hi) every coordinate of x + δ stays between the two. With `at` only that radius is in question: a
+    point is finished once it is proven beyond it or flipped within it, and `attacked` is infinite where nothing within flips. An
+    interrupt keeps what is proven so far; points it left untried have the method "interrupted".
     """
     check_points(x, y, at_least=1)
     check_request(norm, gap, seconds_per_point)
-    for name, value in (("upper", upper), ("lipschitz", lipschitz)):
-        if value is not None and not 0 < value < inf:
-            raise ValueError(
-                f"{name} must be positive and finite, got {value}; leave it out where it is not known."
-            )
+    for name, value in (("upper", upper), ("lipschitz", lipschitz), ("at", at)):
+        check_radius(name, value)
     if isinstance(net, TwoLayerNet) and net.W.shape[-1] != x.shape[1]:
         raise ValueError(f"The network takes points of dimension {net.W.shape[-1]}, got {x.shape[1]}.")
     began = time.perf_counter()
@@ -81,7 +87,7 @@ def margin_radius(
     net, x, y = in_double(plain), x.double(), y.double()
     bracket = _closed_form(net, x, y) if norm == 2 else None
     if bracket is None or domain is not None:
-        effort, limits = (seconds_per_point, max_cells), (upper, domain)
+        effort, limits = (seconds_per_point, max_cells), (upper, domain, at)
         searched = _searched(net, x, y, norm, gap, effort, starts, limits, lipschitz, progress)
         bracket = searched if bracket is None else _within_domain(bracket, searched)
     progress(1.0)
@@ -96,6 +102,14 @@ def check_request(norm: float, gap: float, seconds_per_point: float) -> None:
         raise ValueError(f"norm must be 2 or math.inf, got {norm}.")
     if not seconds_per_point >= 0:
         raise ValueError(f"The proof time per point (--seconds) must be 0 or more, got {seconds_per_point}.")
+
+
+def check_radius(name: str, value: float | None) -> None:
+    """Refuse radii that are none; None is one that was left out."""
+    if value is not None and not 0 < value < inf:
+        raise ValueError(
+            f"{name} must be positive and finite, got {value}; leave it out where it is not known."
+        )
 
 
 def _closed_form(net: Any, x: Tensor, y: Tensor) -> RadiusBracket | None:
@@ -143,6 +157,18 @@ def default_starts(net: nn.Module, dim: int) -> tuple[Start, ...]:
     return (*structured_starts(net), *everywhere)
 
 
+def default_reach(net: nn.Module, x: Float[Tensor, "n d"], norm: float) -> float:
+    """Four times the longest point, and not much less than where the neurons have their kinks."""
+    longest = float(torch.linalg.vector_norm(x, ord=norm, dim=1).max())
+    W, b = getattr(net, "W", None), getattr(net, "b", None)
+    kinks = 1.0  # of networks that do not show theirs
+    if isinstance(W, Tensor) and W.ndim == 2:
+        norms = row_norms(W.detach().double())
+        offsets = torch.zeros_like(norms) if b is None else b.detach().double().abs()
+        kinks = float(torch.where(norms > 0, offsets / norms, torch.zeros_like(norms)).max())
+    return 4 * (max(longest, NEAR_KINKS * kinks) or 1.0)
+
+
 def _searched(
     net: Any,
     x: Tensor,
@@ -151,11 +177,11 @@ def _searched(
     gap: float,
     effort: tuple[float, int],
     starts: Sequence[Start] | None,
-    limits: tuple[float | None, tuple[float, float] | None],
+    limits: tuple[float | None, tuple[float, float] | None, float | None],
     lipschitz: float | None,
     progress: Progress,
 ) -> RadiusBracket:
-    upper, domain = limits
+    upper, domain, at = limits
     if domain is not None:
         check_domain(x, domain)
     with torch.no_grad():
@@ -165,14 +191,23 @@ def _searched(
             f"The network gives NaN or infinite values on {wild} of {len(x)} points; scale its weights or the points down."
         )
     starts = default_starts(net, x.shape[1]) if starts is None else starts
-    reach = upper or 4 * float(torch.linalg.vector_norm(x, ord=norm, dim=1).max().clamp_min(1e-3))
+    reach = at or upper or default_reach(net, x, norm)
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm, domain=domain)
+    asked, gap = (attacked, gap) if at is None else _asked_at(attacked, at)
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     shares = attacked.zero_gradient_share, attacked.blind_share
     if isinstance(net, BinaryReadout) and norm == 2:
-        proofs, untried = proven_readouts(net, x, y, attacked, gap, effort, progress)
+        proofs, untried = proven_readouts(net, x, y, asked, gap, effort, progress)
         certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
         names = ["lipschitz" if c.kind == "readout" else c.kind for c in proofs]
+        for i in untried:
+            names[i] = INTERRUPTED
+        return RadiusBracket(certified, attacked.radius, tuple(names), attacked.delta, tuple(proofs), *shares)
+    layers = as_layers(net) if isinstance(net, MLP) and lipschitz is None else None
+    if layers is not None:
+        proofs, untried = proven_margins(layers, x, y, asked, (norm, gap, domain), effort, progress)
+        certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
+        names = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, proofs, strict=True)]
         for i in untried:
             names[i] = INTERRUPTED
         return RadiusBracket(certified, attacked.radius, tuple(names), attacked.delta, tuple(proofs), *shares)
@@ -180,9 +215,9 @@ def _searched(
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"
         return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
-    certificates = _rungs(form, x, y, margin, norm, attacked.radius)
+    certificates = _rungs(form, x, y, margin, norm, asked.radius)
     assert isinstance(net, TwoLayerNet)
-    untried = _close(net, form, x, y, attacked, certificates, gap, (norm, domain, *effort), progress)
+    untried = _close(net, form, x, y, asked, certificates, gap, (norm, domain, *effort), progress)
     certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
     method = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True)]
     for i in untried:
@@ -190,6 +225,12 @@ def _searched(
     return RadiusBracket(
         certified, attacked.radius, tuple(method), attacked.delta, tuple(certificates), *shares
     )
+
+
+def _asked_at(attacked: AttackedRadius, at: float) -> tuple[AttackedRadius, float]:
+    """What proofs are asked where only one radius is in question, and up to which gap: nothing of points that are flipped within."""
+    radius = torch.where(attacked.radius > at, attacked.radius.clamp_max(BEYOND * at), 0.0)
+    return replace(attacked, radius=radius), 1 - HAIR / BEYOND
 
 
 def _rungs(
@@ -232,6 +273,8 @@ def _close(
     claim = Certificate(0.0, "cells") if effort[0] == 2 else lines_claim(effort[1])
     goal = (1 - gap) * attacked.radius
     witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
+    if effort[0] != 2 and form.p == 1:
+        _ellipsoids(net, form, x, y, attacked, certificates, goal, effort)
     is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
     left = [i for i, still in enumerate(is_open) if still]
     done = len(x) - len(left)
@@ -252,6 +295,30 @@ def _close(
     return []
 
 
+def _ellipsoids(
+    net: TwoLayerNet,
+    form: PowerForm,
+    x: Tensor,
+    y: Tensor,
+    attacked: AttackedRadius,
+    certificates: list[Certificate],
+    goal: Tensor,
+    effort: tuple[float, tuple[float, float] | None, float, int],
+) -> None:
+    """ℓ∞ of ReLUs: one ellipsoid for each open point; certificates are replaced where it proves more."""
+    _, force = margin_gradient(net, x + JUST_BEFORE * attacked.delta, y)
+    problem = box_problem(form, x, y.unsqueeze(1) * form.weight, HAIR * goal, effort[1])
+    deadline = time.perf_counter() + effort[2] * len(x)
+    for i in range(len(x)):
+        wanted = float(goal[i])
+        if not certificates[i].radius < wanted < inf or time.perf_counter() > deadline:
+            continue
+        one = problem.rows(torch.tensor([i]))
+        found = box_certificate(form, one, force[i], x[i], float(y[i]), lines_claim(effort[1]))
+        if found.radius > certificates[i].radius:
+            certificates[i] = found
+
+
 def _trees(
     net: TwoLayerNet,
     form: PowerForm,
@@ -269,14 +336,12 @@ def _trees(
     }
     radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
     at_witness = (x + delta) @ form.W.T + form.b
-    goal = goal * (
-        1 + 1e-6
-    )  # a hair more than asked, so that rounding in the checker does not reopen the bracket
+    goal = HAIR * goal
     if norm != 2:
         problem = box_problem(form, x, y.unsqueeze(1) * form.weight, radius, domain)
         return prove_box(problem, at_witness, goal, **limits)
     _, gradient = margin_gradient(net, x + delta, y)
     own = y.unsqueeze(1) * form.weight > 0
     problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)
-    tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
+    tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-300)
     return prove(problem, at_witness, tau, goal, **limits), radius

@@ -1,9 +1,9 @@
 """Proving a radius cell by cell: the relaxed problem of one cell, solved for many cells at once.
 
-A cell is a set of perturbations given by bounds on pre-activations t_j = c_j + ⟨w_j, δ⟩. With y f = P - N (both convex), lines
-below P and quadratics above N, every δ of the cell that flips satisfies, for all multipliers τ, ν ≥ 0,
+A cell is a set of perturbations given by bounds on pre-activations t_j = c_j + ⟨w_j, δ⟩. With y f = P - N (both convex) and quadratics
+below P and above N, every δ of the cell that flips satisfies, for all multipliers τ, ν ≥ 0,
 
-    ½‖δ‖² ≥ D = min_δ ½‖δ‖² + Σ_j γ_j t_j - ½ Σ_j e_j t_j² + const        (Lagrange dual; e_j = τ A_j q2_j on N)
+    ½‖δ‖² ≥ D = min_δ ½‖δ‖² + Σ_j γ_j t_j - ½ Σ_j e_j t_j² + const        (Lagrange dual; e_j = ±τ A_j q2_j, + on N)
 
 as long as I - Σ_j e_j w_j w_jᵀ is positive definite. At a local minimum δ* of the true problem with multiplier τ, tangents at t(δ*)
 make D = ½‖δ*‖² exactly: then a single cell proves the attack optimal. The gradient of D in each multiplier is the violation of
@@ -18,9 +18,9 @@ from torch import Tensor
 
 from featureprism.certificates.envelopes import (
     Quadratic,
-    conjugate,
     end_curvature,
     end_quadratic,
+    quadratic_below,
     slope_of,
     tangent_quadratic,
 )
@@ -79,8 +79,10 @@ class Proof:
     """Multipliers and envelopes of a cell, row by row; `bound` is √(2D), what they prove."""
 
     tau: Float[Tensor, " m"]
-    slope: Float[Tensor, "m h"]  # of the lines below P
-    centre: Float[Tensor, "m h"]  # of the quadratics above N, NaN where `kappa` gives one through both ends
+    slope: Float[Tensor, "m h"]  # of the tangents below P
+    centre: Float[
+        Tensor, "m h"
+    ]  # where those above N are tangent, NaN where `kappa` gives one through both ends
     kappa: Float[Tensor, "m h"]
     nu_floor: Float[Tensor, "m h"]
     nu_ceiling: Float[Tensor, "m h"]
@@ -147,44 +149,75 @@ def restricted(problem: Problem, cells: Cells, neuron: Tensor, value: Tensor, ab
     return Cells(floor, ceiling, low, torch.maximum(high, low))
 
 
-def envelope(problem: Problem, cells: Cells, centre: Tensor, kappa: Tensor) -> Quadratic:
-    """The quadratics above N, zero on P."""
-    tangent = tangent_quadratic(centre.nan_to_num(1.0), cells.low, cells.high, problem.p)
-    ends = end_quadratic(kappa, cells.low, cells.high, problem.p)
-    by_ends = torch.isnan(centre)
-    zero = torch.zeros_like(centre)
+def envelope(problem: Problem, cells: Cells, proof: Proof) -> Quadratic:
+    """The quadratics below P and above N."""
+    below = quadratic_below(proof.slope, cells.low, cells.high, problem.p)
+    tangent = tangent_quadratic(proof.centre.nan_to_num(1.0), cells.low, cells.high, problem.p)
+    bend = torch.minimum(proof.kappa, end_curvature(cells.low, cells.high, problem.p))
+    ends = end_quadratic(bend, cells.low, cells.high, problem.p)
+    by_ends = torch.isnan(proof.centre)
     return Quadratic(
         *(
-            torch.where(problem.own, zero, torch.where(by_ends, e, t))
-            for t, e in zip(tangent, ends, strict=True)
+            torch.where(problem.own, b, torch.where(by_ends, e, t))
+            for b, t, e in zip(below, tangent, ends, strict=True)
         )
     )
 
 
 def evaluate(problem: Problem, cells: Cells, proof: Proof) -> Proof:
     """The same multipliers with the bound they prove (NOTHING where the quadratic form is not positive) and the minimising t."""
-    q = envelope(problem, cells, proof.centre, proof.kappa)
-    tau, size = proof.tau.unsqueeze(1), problem.size
-    e = tau * size * q.q2
-    lines = torch.where(problem.own, proof.slope, torch.zeros_like(proof.slope))
-    gamma = tau * size * (lines - q.q1) - proof.nu_floor + proof.nu_ceiling
+    q = envelope(problem, cells, proof)
+    weight = proof.tau.unsqueeze(1) * torch.where(problem.own, problem.size, -problem.size)
+    e = -weight * q.q2
+    gamma = weight * q.q1 - proof.nu_floor + proof.nu_ceiling
     K = problem.gram
     right = problem.t0 - gamma @ K
-    # only the curved neurons enter the system: t = (I - K e)⁻¹ right
-    curved = e.argsort(dim=1, descending=True)[:, : int((e > 0).sum(dim=1).max())]
-    root = e.gather(1, curved).sqrt()
-    inner = K[curved.unsqueeze(2), curved.unsqueeze(1)] * root.unsqueeze(2) * root.unsqueeze(1)
-    factor, failed = torch.linalg.cholesky_ex(torch.eye(curved.shape[1], dtype=K.dtype) - inner)
-    solved = torch.cholesky_solve((root * right.gather(1, curved)).unsqueeze(2), factor).squeeze(2)
-    t = right + torch.zeros_like(e).scatter(1, curved, root * solved) @ K
-    eta = gamma - e * t
-    offset = torch.where(problem.own, conjugate(proof.slope, problem.p), q.q0)
-    constant = -(tau * size * offset).sum(dim=1)
+    bent, positive = _bent(K, e, right)
+    t = right + bent @ K
+    eta = gamma - bent
+    constant = (weight * q.q0).sum(dim=1)
     constant = constant + product(proof.nu_floor, cells.floor) - product(proof.nu_ceiling, cells.ceiling)
     value = ((eta @ K) * eta).sum(dim=1) / 2 - (e * t**2).sum(dim=1) / 2 + (gamma * t).sum(dim=1) + constant
-    good = (failed == 0) & torch.isfinite(value)
+    good = positive & torch.isfinite(value)
     bound = torch.where(good, (2 * value.clamp_min(0)).sqrt(), torch.full_like(value, NOTHING))
     return replace(proof, bound=bound, t=torch.where(good.unsqueeze(1), t, proof.t))
+
+
+def _bent(K: Tensor, e: Tensor, right: Tensor) -> tuple[Float[Tensor, "m h"], Bool[Tensor, " m"]]:
+    """e∘t for the t of t = right + K(e∘t), and whether I - Σ e_j w_j w_jᵀ is positive.
+
+    Only the neurons with e ≠ 0 enter the system. With r = √e and s = √-e on the two kinds, a = r t and b = -s t:
+    (I + sKs) b = Y a - s·right and S a = r·right + ..., S = I - rKr + Yᵀ(I + sKs)⁻¹Y, Y = sKr.
+    """
+    falling, rising = _strongest(e), _strongest(-e)
+    r, s = e.gather(1, falling).clamp_min(0).sqrt(), (-e).gather(1, rising).clamp_min(0).sqrt()
+    S = torch.eye(r.shape[1], dtype=K.dtype) - _among(K, r, falling, r, falling)
+    a = r * right.gather(1, falling)
+    if not rising.shape[1]:
+        factor, failed = torch.linalg.cholesky_ex(S)
+        solved = torch.cholesky_solve(a.unsqueeze(2), factor).squeeze(2)
+        return torch.zeros_like(e).scatter(1, falling, r * solved), failed == 0
+    inner = torch.linalg.cholesky_ex(torch.eye(s.shape[1], dtype=K.dtype) + _among(K, s, rising, s, rising))[
+        0
+    ]
+    across = torch.cat([_among(K, s, rising, r, falling), (s * right.gather(1, rising)).unsqueeze(2)], dim=2)
+    half = torch.linalg.solve_triangular(inner, across, upper=False)
+    Y, z = half[:, :, :-1], half[:, :, -1:]
+    factor, failed = torch.linalg.cholesky_ex(S + Y.mT @ Y)
+    solved = torch.cholesky_solve(a.unsqueeze(2) - Y.mT @ z, factor)
+    b = torch.linalg.solve_triangular(inner.mT, Y @ solved + z, upper=True).squeeze(2)
+    bent = torch.zeros_like(e).scatter(1, falling, r * solved.squeeze(2))
+    return bent.scatter_add(1, rising, -s * b), failed == 0
+
+
+def _strongest(e: Float[Tensor, "m h"]) -> Tensor:
+    """The neurons with the largest e, as many as some row has positive ones."""
+    return e.argsort(dim=1, descending=True)[:, : int((e > 0).sum(dim=1).max())]
+
+
+def _among(K: Tensor, left: Tensor, rows: Tensor, right: Tensor, columns: Tensor) -> Tensor:
+    """left_i K_ij right_j for the given neurons of every cell."""
+    return K[rows.unsqueeze(2), columns.unsqueeze(1)] * left.unsqueeze(2) * right.unsqueeze(1)
 
 
 def product(nu: Tensor, bound: Tensor) -> Tensor:
@@ -194,9 +227,8 @@ def product(nu: Tensor, bound: Tensor) -> Tensor:
 
 def relaxed_margin(problem: Problem, cells: Cells, proof: Proof) -> Tensor:
     """The lower bound of y f at the minimising t: the gradient of D in τ."""
-    q = envelope(problem, cells, proof.centre, proof.kappa)
-    line = proof.slope * proof.t - conjugate(proof.slope, problem.p)
-    return (problem.size * torch.where(problem.own, line, -q.at(proof.t))).sum(dim=1)
+    at = envelope(problem, cells, proof).at(proof.t)
+    return (problem.size * torch.where(problem.own, at, -at)).sum(dim=1)
 
 
 def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof:
@@ -331,7 +363,7 @@ def between(slope: Tensor, t: Tensor, p: float) -> Tensor:
 
 def overestimate(problem: Problem, cells: Cells, proof: Proof) -> Float[Tensor, "m h"]:
     """A_j (q_j - φ)(t_j) on N at the relaxed minimum: what a cut at neuron j could gain; -1 for all other neurons."""
-    q = envelope(problem, cells, proof.centre, proof.kappa)
+    q = envelope(problem, cells, proof)
     gap = problem.size * (q.at(proof.t) - relu_power(proof.t, problem.p))
     has_say = ~problem.own & (problem.size > 0)
     return torch.where(has_say, gap.clamp_min(0), torch.full_like(gap, -1.0))

@@ -14,13 +14,22 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Along, Start, minimal_radius
-from featureprism.attacks.gradient import margin_gradient
+from featureprism.attacks.boundary import shortened
+from featureprism.attacks.gradient import descend, margin_gradient
 from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
 from featureprism.attacks.starts import FAN, fan
-from featureprism.certificates.bracket import INTERRUPTED, check_request
+from featureprism.certificates.bracket import (
+    BEYOND,
+    HAIR,
+    INTERRUPTED,
+    check_radius,
+    check_request,
+    default_reach,
+)
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.deep import Asked, as_layers, farthest_proofs
+from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, proofs_at
+from featureprism.certificates.ellipsoids import box_certificate
 from featureprism.certificates.quadratics import nearest_flips
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius
@@ -29,7 +38,7 @@ from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import granted
 from featureprism.checker.models import Scores
-from featureprism.geometry import check_domain
+from featureprism.geometry import Box, LpBall, check_domain
 from featureprism.networks import LinearScores, QuadraticScores, ScoreNet, Tanh
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
@@ -37,7 +46,7 @@ from featureprism.threads import one_thread
 BATCH = 32  # points that are attacked and proven together
 QUADRATIC_BATCH = 2048  # the same where each pair of classes needs its eigenvectors
 TRIED = 3  # rivals of each point that are attacked before anything is proven: those nearest by a first-order estimate
-MOST_INPUTS = 4096  # of deep networks that are proven; larger ones have the product of norms
+STEPS = 40  # of descent at a radius in question
 KNOWN = 1000  # points that may serve as targets of rays
 JUST_BEFORE = 0.999  # share of the witness at which tangents are taken
 ROUNDING = 1e-9  # relative, taken off bounds before the checker sees them, and off closed forms
@@ -54,13 +63,22 @@ class Effort:
     max_cells: int = 500
     upper: float | None = None
     domain: tuple[float, float] | None = None  # of every coordinate of a perturbed point
+    at: float | None = None  # the one radius in question; None: how far each point holds
 
     def __post_init__(self) -> None:
         check_request(self.norm, self.gap, self.seconds_per_point)
-        if self.upper is not None and not 0 < self.upper < inf:
-            raise ValueError(
-                f"upper must be positive and finite, got {self.upper}; leave it out where it is not known."
-            )
+        check_radius("upper", self.upper)
+        check_radius("at", self.at)
+
+    def goal(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """What has to be proven of each point: `attacked` up to the gap, or a hair more than `at`; 0 where nothing is left to ask."""
+        if self.at is None:
+            return torch.where(torch.isfinite(attacked), (1 - self.gap) * attacked, 0.0)
+        return torch.where(attacked > self.at, HAIR * self.at, torch.zeros_like(attacked))
+
+    def reach(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """How far proofs look: up to the witness, and hardly beyond the radius in question."""
+        return attacked if self.at is None else attacked.clamp_max(BEYOND * self.at)
 
 
 @dataclass
@@ -72,8 +90,8 @@ class _Pairs:
     own: Int[Tensor, " n"]
     point: Int[Tensor, " m"]
     rival: Int[Tensor, " m"]
-    delta: Float[Tensor, "m d"]  # the shortest flip of each pair, 0 where none is known
-    length: Float[Tensor, " m"]  # its norm, inf where none is known
+    delta: Float[Tensor, "m d"]  # the shortest flip of each pair, or what came near; 0 where nothing is known
+    length: Float[Tensor, " m"]  # the norm of a flip, inf where none is known
     certificates: list[Certificate]
 
     @classmethod
@@ -171,7 +189,9 @@ class _Result:
         bounds = pairs.bounds().reshape(len(index), -1)
         least, weakest = bounds.min(dim=1)
         self.certified[index], self.attacked[index] = torch.minimum(least, attacked), attacked
-        self.witness[index], self.rival[index] = pairs.delta[best], pairs.rival[best]
+        found = torch.isfinite(attacked)
+        self.witness[index[found]] = pairs.delta[best[found]]
+        self.rival[index[found]] = pairs.rival[best[found]]
         for row, i in enumerate(index.tolist()):
             of_point = range(row * bounds.shape[1], (row + 1) * bounds.shape[1])
             self.certificates[i] = {int(pairs.rival[j]): pairs.certificates[j] for j in of_point}
@@ -206,9 +226,12 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         return _secular_forms(pairs)
     estimate = _first_order(pairs, effort.norm).reshape(len(x), -1)
     rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
-    _attack(pairs, torch.nonzero(rank < TRIED)[:, 0], effort, known, rounds=0)
-    _, best = pairs.shortest()
-    _attack(pairs, best, effort, known, rounds=8)
+    nearest = torch.nonzero(rank < TRIED)[:, 0]
+    if effort.at is not None:
+        _flip_within(pairs, nearest, effort, known)
+    else:
+        _attack(pairs, nearest, effort, known, rounds=0)
+        _attack(pairs, pairs.shortest()[1], effort, known, rounds=8)
     if isinstance(net, QuadraticScores):  # ‖δ‖_∞ ≥ ‖δ‖₂/√d, and within a domain everything is farther
         _secular_forms(pairs, attacked=True)
         return pairs
@@ -217,12 +240,18 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         if not isinstance(net, LinearScores):
             _norm_products(pairs, effort.norm)
             _layers(pairs, effort)
+        if effort.at is not None:
+            _attack(pairs, _still_open(pairs, effort), effort, known, rounds=8)
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
-    _crown(pairs, form, effort.norm)
+    _crown(pairs, form, effort)
     _cells(pairs, form, effort, deadline)
-    untried = _still_open(pairs, effort.gap)[rank[_still_open(pairs, effort.gap)] >= TRIED]
-    if len(untried):  # a proof that fails may do so because there is a shorter witness
+    left = _still_open(pairs, effort)
+    if effort.at is not None:
+        _attack(pairs, left, effort, known, rounds=8)
+    elif len(
+        untried := left[rank[left] >= TRIED]
+    ):  # a proof that fails may do so because there is a shorter witness
         before, _ = pairs.shortest()
         _attack(pairs, untried, effort, known, rounds=0)
         if bool((pairs.shortest()[0] < before).any()):
@@ -237,6 +266,24 @@ def _first_order(pairs: _Pairs, norm: float) -> Float[Tensor, " m"]:
         pairs.margins(every), pairs.x[pairs.point], torch.ones(len(every)).double()
     )
     return margin / torch.linalg.vector_norm(gradient, ord=2 if norm == 2 else 1, dim=1).clamp_min(1e-300)
+
+
+def _flip_within(pairs: _Pairs, rows: Tensor, effort: Effort, known: tuple[Tensor, Tensor]) -> None:
+    """Projected descent at the radius in question; what flips is shortened to the boundary."""
+    net, x = pairs.margins(rows), pairs.x[pairs.point[rows]]
+    assert effort.at is not None
+    ball = LpBall(effort.norm, effort.at, Box.around(x, effort.domain))
+    ones = torch.ones(len(x)).double()
+    delta, margin, _ = descend(net, x, ones, ball, [towards_rivals(x, pairs.rival[rows], *known)], STEPS)
+    flipped = torch.nonzero(margin <= 0)[:, 0]
+    if len(flipped):
+        few = pairs.margins(rows[flipped])
+        delta[flipped] = shortened(few, x[flipped], ones[flipped], delta[flipped])
+    length = torch.linalg.vector_norm(delta, ord=effort.norm, dim=1)
+    pairs.delta[rows], pairs.length[rows] = (
+        delta,
+        torch.where(margin <= 0, length, torch.full_like(length, inf)),
+    )
 
 
 def _attack(
@@ -258,9 +305,7 @@ def _attack(
         own_starts.append(AlongEach(net.strong_directions()))
     if x.shape[1] in FAN:
         own_starts.append(Along(fan(x.shape[1])))
-    reach = effort.upper or 4 * float(
-        torch.linalg.vector_norm(x, ord=effort.norm, dim=1).max().clamp_min(1e-3)
-    )
+    reach = effort.at or effort.upper or default_reach(pairs.net, x, effort.norm)
     found = minimal_radius(
         net,
         x,
@@ -292,9 +337,9 @@ def _votes(pairs: _Pairs, rows: Tensor) -> Float[Tensor, "m h"]:
     return votes.votes
 
 
-def _crown(pairs: _Pairs, form: PowerForm, norm: float) -> None:
+def _crown(pairs: _Pairs, form: PowerForm, effort: Effort) -> None:
     """CROWN for every pair, as the checker grants it, no farther than the shortest flip of the point."""
-    attacked = pairs.shortest()[0][pairs.point]
+    norm, attacked = effort.norm, effort.reach(pairs.shortest()[0])[pairs.point]
     reach = torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
     every = torch.arange(len(pairs.point))
     t = pairs.x[pairs.point] @ form.W.T + form.b
@@ -308,21 +353,25 @@ def _crown(pairs: _Pairs, form: PowerForm, norm: float) -> None:
                 break
 
 
-def _still_open(pairs: _Pairs, gap: float) -> Int[Tensor, " o"]:
-    """The pairs that are not proven to be as far as the shortest flip of their point, up to the gap."""
-    attacked = pairs.shortest()[0]
-    goal = ((1 - gap) * attacked)[pairs.point]
-    return torch.nonzero((pairs.bounds() < goal) & torch.isfinite(goal))[:, 0]
+def _still_open(pairs: _Pairs, effort: Effort) -> Int[Tensor, " o"]:
+    """The pairs that are not proven as far as is asked of their point."""
+    goal = effort.goal(pairs.shortest()[0])[pairs.point]
+    return torch.nonzero(pairs.bounds() < goal)[:, 0]
 
 
 def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> None:
     """Branch and bound on every open pair, about perturbations up to the shortest flip of its point."""
-    rows = _still_open(pairs, effort.gap)
+    rows = _still_open(pairs, effort)
     if not len(rows):
         return
-    reach = pairs.shortest()[0][pairs.point[rows]]
-    # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
-    goal = (1 - effort.gap) * reach * (1 + 1e-6)
+    attacked = pairs.shortest()[0][pairs.point[rows]]
+    reach, goal = effort.reach(attacked), HAIR * effort.goal(attacked)
+    if effort.norm != 2 and form.p == 1:
+        _ellipsoids(pairs, form, rows, goal, effort, deadline)
+        closed = pairs.bounds()[rows] >= effort.goal(attacked)
+        rows, reach, goal = rows[~closed], reach[~closed], goal[~closed]
+        if not len(rows):
+            return
     limits = {"max_cells": effort.max_cells, "deadline": deadline}
     search = _cells_trees if effort.norm == 2 else _lines_trees
     trees, reach = search(pairs, form, rows, reach, goal, effort, limits)
@@ -334,10 +383,27 @@ def _cells(pairs: _Pairs, form: PowerForm, effort: Effort, deadline: float) -> N
             pairs.certificates[j] = found
 
 
+def _ellipsoids(
+    pairs: _Pairs, form: PowerForm, rows: Tensor, goal: Tensor, effort: Effort, deadline: float
+) -> None:
+    """ℓ∞: one ellipsoid for each pair, at the radius asked for or a little below."""
+    x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, goal, inf)
+    _, force = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
+    problem = box_problem(form, x, _votes(pairs, rows), goal, effort.domain)
+    for k, j in enumerate(rows.tolist()):
+        if time.perf_counter() > deadline:
+            break
+        pair = form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j]))
+        one = problem.rows(torch.tensor([k]))
+        found = box_certificate(pair, one, force[k], x[k], 1.0, lines_claim(effort.domain))
+        if found.radius > pairs.certificates[j].radius:
+            pairs.certificates[j] = found
+
+
 def _near_witness(pairs: _Pairs, rows: Tensor, reach: Tensor, norm: float) -> Float[Tensor, "m d"]:
-    """A little before the flip of each pair, or where it has none before that of its point; no farther than `reach`."""
+    """A little before the best try at each pair, or where it has none before that of its point; no farther than `reach`."""
     _, best = pairs.shortest()
-    of_pair = torch.isfinite(pairs.length[rows]).unsqueeze(1)
+    of_pair = pairs.delta[rows].any(dim=1, keepdim=True)
     delta = torch.where(of_pair, pairs.delta[rows], pairs.delta[best][pairs.point[rows]])
     length = torch.linalg.vector_norm(delta, ord=norm, dim=1)
     return JUST_BEFORE * delta * (reach / length).clamp_max(1).unsqueeze(1)
@@ -348,7 +414,7 @@ def _cells_trees(
 ) -> tuple[list[Node], Tensor]:
     x, votes, delta = pairs.x[pairs.point[rows]], _votes(pairs, rows), _near_witness(pairs, rows, reach, 2)
     _, gradient = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
-    tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-12)
+    tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-300)
     problem = Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
     return prove(problem, (x + delta) @ form.W.T + form.b, tau, goal, **limits), reach
 
@@ -413,10 +479,10 @@ def _layers(pairs: _Pairs, effort: Effort) -> None:
     if model is None or model.activation != "relu" or pairs.x.shape[1] > MOST_INPUTS:
         return
     attacked, best = pairs.shortest()
-    bounds = pairs.bounds().reshape(len(pairs.x), -1)
+    bounds, goal = pairs.bounds().reshape(len(pairs.x), -1), effort.goal(attacked)
     for i in range(len(pairs.x)):
         known = float(bounds[i].min())
-        if known >= (1 - effort.gap) * float(attacked[i]):
+        if known >= (float(goal[i]) if effort.at else (1 - effort.gap) * float(attacked[i])):
             continue
         asked = Asked(
             model,
@@ -427,7 +493,10 @@ def _layers(pairs: _Pairs, effort: Effort) -> None:
             effort.domain,
         )
         limits = time.perf_counter() + effort.seconds_per_point, effort.max_cells
-        found = farthest_proofs(asked, float(attacked[i]), effort.gap, limits, known)
+        if effort.at is None:
+            found = farthest_proofs(asked, float(attacked[i]), effort.gap, limits, known)
+        else:
+            found = proofs_at(asked, float(goal[i])) or {}
         for j in torch.nonzero(pairs.point == i)[:, 0].tolist():
             better = found.get(int(pairs.rival[j]))
             if better is not None and better.radius > pairs.certificates[j].radius:

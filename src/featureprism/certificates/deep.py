@@ -12,14 +12,18 @@ from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import Relaxation, proves, relaxation
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
-from featureprism.networks import LayeredScores, ScoreNet, Tanh
+from featureprism.networks import MLP, LayeredScores, ScoreNet, Tanh
 
 HALVINGS = 6  # of the radius that lines alone prove
+MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
 TRIALS = 5  # radii at which a quadratic proof is looked for
 FARTHER = 16  # than what norms prove, where no witness says how far to look
 EVERYWHERE = (-np.inf, np.inf)
-ELLIPSOIDS = 3  # that are tried, each from the force that the one before found
-FLOOR = 1e-2  # of the mean weight: no direction of an ellipsoid is free
+ELLIPSOIDS = 3  # that are tried, each from the moments that the one before found
+FLOOR, LEAST = 0.5, 1e-3  # of the mean weight, first and later: no direction of an ellipsoid is free
+CAUTION = 0.1  # by how much nearer, in its share, with every failure after the first
+LARGEST = 1000  # of the matrix of a quadratic proof; beyond, lines alone
+RESOLUTION = 0.01  # relative, of radii: below it no further trial
 
 
 def as_layers(net: Any) -> Layers | None:
@@ -32,6 +36,10 @@ def as_layers(net: Any) -> Layers | None:
     if isinstance(net, ScoreNet) and isinstance(net.activation, Tanh):
         W, V, b, c = (t.detach().double().numpy() for t in (net.W, net.V.T, net.b, net.c))
         return Layers((W.copy(), np.ascontiguousarray(V)), (b.copy(), c.copy()), "tanh")
+    if isinstance(net, MLP) and len(net.weights) > 1:  # of its output f the two scores 0 and f
+        *hidden, last = (W.detach().double().numpy().copy() for W in net.weights)
+        weights = (*hidden, np.concatenate([np.zeros_like(last), last]))
+        return Layers(weights, tuple(np.zeros(len(W)) for W in weights), "relu")
     return None
 
 
@@ -82,22 +90,23 @@ def side_of(region: Region, force: np.ndarray) -> np.ndarray:
 
 def quadratic_proof(
     around: Around, own: int, rival: int, force: np.ndarray, scale: float
-) -> dict[str, Any] | None:
-    """A tree that the checker grants, or None."""
+) -> dict[str, Any] | float:
+    """A tree that the checker grants, or how far below 0 the proven margin stays, as a share of `scale`."""
+    short_by, side = np.inf, side_of(around.region, force)
     for _ in range(1 if around.region.is_ball else ELLIPSOIDS):
-        side = side_of(around.region, force)
         relaxed = relaxation(around.model, around.x, (own, rival), around.region, around.known, {}, side)
-        if relaxed is None:
-            return None
+        if relaxed is None or len(relaxed.margin.mid) > LARGEST:
+            break
         solved = solve(relaxed, scale)
+        short_by = min(short_by, max(-solved.likely / scale, 0.0))
         if solved.bound > 0:
             tree = {"multipliers": _flat(solved, relaxed, around, side)}
             if proves(tree, around.model, around.x, own, rival, around.region):
                 return tree
-        force = _force(solved, around, side)
-        if not np.isfinite(force).all():
+        side = following(solved, around, side)
+        if not np.isfinite(side).all():
             break
-    return None
+    return short_by
 
 
 def _flat(solved: Solved, relaxed: Relaxation, around: Around, side: np.ndarray) -> np.ndarray:
@@ -107,17 +116,29 @@ def _flat(solved: Solved, relaxed: Relaxation, around: Around, side: np.ndarray)
     return np.concatenate([[solved.ball], side, table.flatten()])
 
 
-def _force(solved: Solved, around: Around, side: np.ndarray) -> np.ndarray:
-    """(d,) The gradient in δ of all that pulls against the ellipsoid, where the bound is attained: D(δ - c) = -force."""
-    used = np.flatnonzero(around.known[0].high > 0)
-    W = around.model.weights[0][used]
-    D = side[0] + side[1:]
-    c = side[1:] * (around.region.low + around.region.high) / (2 * D)
-    z = solved.mean[1 : 1 + len(used)]
-    centre = W @ (around.x + c) + around.model.biases[0][used]
+def following(solved: Solved, around: Around, side: np.ndarray) -> np.ndarray:
+    """(1 + d,) A better ellipsoid, from the moments of δ where the bound is attained.
+
+    With D(δ - c) = -force the mean says which sides of the box hold δ back. ℓ∞: a coordinate that strays farther than its interval
+    needs more weight, E(δ_i - mid_i)² = (width_i/2)² where it has any in the best ellipsoid of all.
+    """
+    region, used = around.region, np.flatnonzero(around.known[0].high > 0)
+    W, D = around.model.weights[0][used], side[0] + side[1:]
+    mid = 0.5 * (region.low + region.high)
+    c = side[1:] * mid / D
     G = (W / D) @ W.T
     ridge = 1e-10 * np.trace(G) / max(1, len(used)) * np.eye(len(used))
-    return -W.T @ np.linalg.solve(G + ridge, z - centre)
+    back = np.linalg.inv(G + ridge) @ W  # D(δ - c) = backᵀ(z - centre)
+    centre = W @ (around.x + c) + around.model.biases[0][used]
+    mean = solved.moments[0, 1 : 1 + len(used)] - centre
+    if region.norm == 2:
+        return side_of(region, -mean @ back)
+    second = solved.moments[1 : 1 + len(used), 1 : 1 + len(used)]
+    spread = second + np.outer(mean, mean) - np.outer(centre + mean, centre + mean)
+    off, variance = c - mid, ((spread @ back) * back).sum(axis=0) / D**2
+    away = np.sqrt(np.maximum(variance + 2 * off * (mean @ back) / D + off**2, 0))
+    s = side[1:] * away / np.maximum(0.5 * (region.high - region.low), 1e-12)
+    return np.concatenate([[0.0], s / max(s.mean(), 1e-300) + LEAST])
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,8 +166,21 @@ class Asked:
         return (W[self.own] - W) @ h + b[self.own] - b, (W[self.own] - W) @ slopes
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Certificates of all rivals at one radius, or by what share of its margin the first that has none stays below 0."""
+
+    proofs: dict[int, Certificate] | None
+    short_by: float = np.inf
+
+
 def proofs_at(asked: Asked, radius: float, linear_only: bool = False) -> dict[int, Certificate] | None:
     """For every rival a certificate at this radius, or None as soon as one has none."""
+    return tried_at(asked, radius, linear_only=linear_only).proofs
+
+
+def tried_at(asked: Asked, radius: float, deadline: float = np.inf, *, linear_only: bool = False) -> Trial:
+    """By lines, then by quadratic proofs, the rival that is likely the nearest first."""
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         try:
             around = asked.around(radius)
@@ -156,20 +190,21 @@ def proofs_at(asked: Asked, radius: float, linear_only: bool = False) -> dict[in
                 for r in np.flatnonzero(bounds > 0).tolist()
                 if r != asked.own
             }
-            rest = sorted(
-                set(range(len(bounds))) - {asked.own, *proofs}, key=lambda r: (r != asked.first, bounds[r])
-            )
+            rest = set(range(len(bounds))) - {asked.own, *proofs}
             if linear_only and rest:
-                return None
+                return Trial(None)
             values, gradients = asked.margins()
-            for r in rest:
-                tree = quadratic_proof(around, asked.own, r, gradients[r], float(values[r]))
-                if tree is None:
-                    return None
-                proofs[r] = _certificate(asked, radius, "deep", tree)
+            for r in sorted(rest, key=lambda r: (r != asked.first, bounds[r])):
+                late = time.perf_counter() > deadline
+                found = (
+                    None if late else quadratic_proof(around, asked.own, r, gradients[r], float(values[r]))
+                )
+                if not isinstance(found, dict):
+                    return Trial(None, found or np.inf)
+                proofs[r] = _certificate(asked, radius, "deep", found)
         except (ValueError, np.linalg.LinAlgError):  # numbers that no computation survives prove nothing
-            return None
-    return proofs
+            return Trial(None)
+    return Trial(proofs)
 
 
 def _certificate(asked: Asked, radius: float, kind: str, tree: dict[str, Any] | None = None) -> Certificate:
@@ -179,19 +214,30 @@ def _certificate(asked: Asked, radius: float, kind: str, tree: dict[str, Any] | 
 def farthest_proofs(
     asked: Asked, attacked: float, gap: float, limits: tuple[float, int], known: float = 0.0
 ) -> dict[int, Certificate]:
-    """Certificates at the largest radius found between `known` and the witness: by lines alone, then by quadratic proofs.
+    """Certificates at the largest radius found between `known` and the witness: quadratic ones, or lines alone where there are none.
 
-    `limits`: the clock's reading at which to stop, and the most trials. Without a witness radii up to FARTHER times `known` are tried.
+    The first trial is at the radius that closes the bracket. Where one fails the margin falls about in a line from the point to there,
+    or faster later on: the next trial is where that line is 0, and nearer after every further failure. `limits`: the clock's reading
+    at which to stop, and the most trials. Without a witness radii up to FARTHER times `known` are tried.
     """
     deadline, trials = limits
-    low, proofs = known, {}
-    high = attacked if np.isfinite(attacked) else FARTHER * known
-    for linear_only, most in ((True, HALVINGS), (False, min(TRIALS, trials))):
-        top = high
-        for _ in range(most):
-            if low >= (1 - gap) * top or (time.perf_counter() > deadline and not linear_only):
-                break
-            radius = 0.5 * (low + top)
-            found = proofs_at(asked, radius, linear_only)
-            low, top, proofs = (radius, top, found) if found is not None else (low, radius, proofs)
+    top = attacked if np.isfinite(attacked) else FARTHER * known
+    low, proofs, radius, goal = known, {}, (1 - gap) * top * (1 + 1e-9), (1 - gap) * attacked
+    caution = 1.0
+    for _ in range(min(TRIALS, trials)):
+        if low >= goal or top - low < RESOLUTION * top or time.perf_counter() > deadline:
+            break
+        trial = tried_at(asked, radius, deadline)
+        if trial.proofs is not None:
+            low, proofs, radius = radius, trial.proofs, 0.5 * (radius + top)
+        else:
+            top, line = radius, min(radius / (1 + trial.short_by), caution * radius)
+            caution -= CAUTION
+            radius = line if line > low + RESOLUTION * top else 0.5 * (low + top)
+    for _ in range(0 if proofs else HALVINGS):
+        if low >= (1 - gap) * top:
+            break
+        radius = 0.5 * (low + top)
+        found = proofs_at(asked, radius, linear_only=True)
+        low, top, proofs = (radius, top, found) if found is not None else (low, radius, proofs)
     return proofs

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Start
+from featureprism.certificates import margins as deep_margins
 from featureprism.certificates.bracket import check_request, margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import Effort, class_radius
@@ -23,6 +24,7 @@ from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
 from featureprism.files import read_arrays
 from featureprism.networks import (
+    MLP,
     BayesClassifier,
     BinaryReadout,
     LinearScores,
@@ -53,6 +55,7 @@ def robust_radius(
     upper: float | None = None,
     lipschitz: float | None = None,
     domain: tuple[float, float] | None = None,
+    at: float | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Per point a proven lower and a witnessed upper bound of the distance to the next point that the model takes for another class.
@@ -66,7 +69,11 @@ def robust_radius(
     models and Gaussian classes: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of
     tanh: the attack and what norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed
     points keep every coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks
-    with one output; `upper` limits the attack (default 4 max‖x‖). An interrupt keeps what is finished; points it left have the method
+    with one output; `upper` limits the attack (default 4 max‖x‖).
+
+    `at=eps` asks the cheaper question of robust accuracy, whether each point holds at that one radius: it is finished once it is
+    proven beyond eps or flipped within, `attacked` is infinite where nothing within eps flips, and `bracket.accuracy([eps])` is the
+    proven and the attacked share. An interrupt keeps what is finished; points it left have the method
     "interrupted".
 
     >>> from sklearn.datasets import load_iris
@@ -81,7 +88,7 @@ def robust_radius(
     check_request(norm, gap, seconds_per_point)
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
-    effort = Effort(norm, gap, seconds_per_point, max_cells, upper, domain)
+    effort = Effort(norm, gap, seconds_per_point, max_cells, upper, domain, at)
     own = read.indices(y, len(x))
     return bracket_classifier(read, x, own, effort, starts=starts, lipschitz=lipschitz, progress=progress)
 
@@ -117,7 +124,8 @@ def bracket_classifier(
     """The same for a model that was read, points as rows, and labels as positions among its classes; `targets`: see `class_radius`."""
     began = time.perf_counter()
     if isinstance(model.net, ONE_OUTPUT) or lipschitz is not None:
-        options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz, "domain": effort.domain}
+        options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz}
+        options |= {"domain": effort.domain, "at": effort.at}
         limits = {
             "gap": effort.gap,
             "seconds_per_point": effort.seconds_per_point,
@@ -164,6 +172,9 @@ def check(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) ->
     if isinstance(net, TwoLayerNet | BinaryReadout):
         every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
         return bool(every) and all(check_margin(one, net, x, y) for one in every)
+    if isinstance(net, MLP) and not isinstance(certificate, dict):
+        model = as_layers(net)
+        return model is not None and deep_margins.check_margin(certificate, model, x, y)
     if not isinstance(certificate, dict):
         raise ValueError(
             "A network with many scores needs a certificate for each rival, as its brackets hold them."

@@ -62,16 +62,25 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
 
 
 def cells_certificate(
-    node: Node, form: PowerForm, reach: float, x: Tensor, y: float, claim: Certificate | None = None
+    node: Node,
+    form: PowerForm,
+    reach: float,
+    x: Tensor,
+    y: float,
+    claim: Certificate | None = None,
+    more: dict[str, Any] | None = None,
 ) -> Certificate:
-    """The certificate of a tree, claiming exactly what the checker grants it; `claim` says of which kind, default ℓ2 cells."""
+    """The certificate of a tree, claiming exactly what the checker grants it; `claim` says of which kind, default ℓ2 cells.
+
+    `more`: what that kind keeps beside the tree.
+    """
     claim = replace(claim or Certificate(0.0, "cells"), radius=0.0, reach=reach)
     try:
         with np.errstate(all="ignore"):
             tree = tree_of(node, form, posed(form.network, x.detach().double().numpy(), y, reach))
     except (ValueError, ArithmeticError):  # numbers that no scale brings together
         return claim
-    claim = replace(claim, radius=reach, tree=tree)
+    claim = replace(claim, radius=reach, tree=tree | (more or {}))
     return replace(claim, radius=proven(claim, form, x, y))
 
 

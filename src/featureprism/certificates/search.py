@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.certificates import lines
+from featureprism.certificates import hinges, lines, newton
 from featureprism.certificates.cells import (
     Cells,
     Problem,
@@ -20,9 +20,12 @@ from featureprism.certificates.cells import (
     restricted,
     whole_space,
 )
+from featureprism.certificates.interior import Space, solve
+from featureprism.certificates.units import Units
 from featureprism.threads import one_thread
 
-ROOT_STEPS, CHILD_STEPS = 30, 25
+ROOT_STEPS, CHILD_STEPS = 30, 16
+NEWTON_STEPS = 25  # where all neurons are ReLUs
 LINE_STEPS, CHILD_LINE_STEPS = 30, 6  # of ascent for ℓ∞
 NEARER = (
     0.98,
@@ -34,6 +37,7 @@ NEARER = (
     0.75,
     0.7,
 )  # shares of the reach at which an open ℓ∞ tree is looked at again
+FEW_NEURONS = 64  # up to here Newton's method is worth its matrices
 INSIDE = 0.1  # a cut stays this share of the interval away from its ends
 AT_ONCE = 8  # leaves of one tree that are cut together: all of them have to be, if the tree is to close
 
@@ -60,6 +64,16 @@ class Node:
         """The radius this part of the tree proves."""
         return min(float(leaf.proof.bound) for leaf in self.leaves())
 
+    def prune(self) -> float:
+        """Take back the cuts that prove no more than the cell did without them: more cells never prove less. Returns the bound."""
+        own = float(self.proof.bound)
+        if self.below is None or self.above is None:
+            return own
+        best = min(self.below.prune(), self.above.prune())
+        if best <= own:
+            self.below = self.above = None
+        return max(own, best)
+
 
 @one_thread()
 def prove(
@@ -75,9 +89,54 @@ def prove(
 
     `t`, `tau`: pre-activations and multiplier at the attack's witness. All points advance together, each cutting its worst cells.
     """
+    units = Units.of(problem)
+    problem, t, goal = units.scaled(problem), t / units.t, goal / units.reach
+    solver = Solver.of(problem)
     cells = whole_space(problem)
-    proof = improve(problem, cells, first_proof(problem, cells, t, tau), goal, ROOT_STEPS)
-    return _grown(cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut(problem, leaves, i, goal))
+    start = first_proof(problem, cells, t, tau * units.height / units.reach**2) if problem.p > 1 else None
+    proof = solver.best(problem, cells, start, goal, ROOT_STEPS)
+    trees = _grown(
+        cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut(problem, leaves, i, goal, solver)
+    )
+    for row, tree in enumerate(trees):
+        _unscale(tree, units, row, problem.p)
+    return trees
+
+
+@dataclass(frozen=True)
+class Solver:
+    """How the multipliers of cells are found: by Newton's method for ReLUs and for few neurons of any power, else by ascent."""
+
+    space: Space | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> "Solver":
+        """The one for a problem."""
+        few = problem.p > 1 and len(problem.gram) <= FEW_NEURONS
+        return cls(Space.of(problem.gram) if few else None)
+
+    def best(self, problem: Problem, cells: Cells, start: Proof | None, goal: Tensor, steps: int) -> Proof:
+        """The best proof that is found from a start; ReLUs need none."""
+        if problem.p == 1:
+            return newton.improve(problem, cells, start, goal, NEWTON_STEPS)
+        assert start is not None
+        if self.space is None:
+            return improve(problem, cells, start, goal, steps)
+        return solve(problem, cells, start, goal, self.space, steps)
+
+
+def _unscale(tree: Node, units: Units, row: int, p: float) -> None:
+    """All nodes of a tree as they are without units."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        node.cells, node.proof = (
+            units.unscaled_cells(node.cells, row),
+            units.unscaled_proof(node.proof, row, p),
+        )
+        if node.below is not None and node.above is not None:
+            node.value *= float(units.t[row, node.neuron])
+            waiting += [node.below, node.above]
 
 
 @one_thread()
@@ -150,6 +209,8 @@ def _grown(
             assert leaf.above is not None
             open_leaves[i].remove(leaf)
             open_leaves[i] += [leaf.below, leaf.above]
+    for root in roots:
+        root.prune()
     return roots
 
 
@@ -186,11 +247,12 @@ def _split(leaves: list[Node], neuron: Tensor, value: Tensor, both: Cells, prove
         leaf.below, leaf.above = _node(both, proven, k), _node(both, proven, k + len(leaves))
 
 
-def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor) -> None:
+def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor, solver: Solver) -> None:
     """Cut each leaf at its worst neuron and prove the two halves, at least as well as the whole was."""
     part = problem.rows(index)
     cells, proof = _stacked(leaves)
-    neuron = overestimate(part, cells, proof).argmax(dim=1)
+    doubts = hinges.overestimate if problem.p == 1 else overestimate
+    neuron = doubts(part, cells, proof).argmax(dim=1)
     rows = torch.arange(len(leaves))
     low, high = cells.low[rows, neuron], cells.high[rows, neuron]
     value = _cut_value(low, high, proof.t[rows, neuron], problem.p)
@@ -198,9 +260,12 @@ def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor) -> N
     both = Cells(*(torch.cat([getattr(h, n) for h in halves]) for n in Cells.__dataclass_fields__))
     twice = torch.cat([rows, rows])
     doubled = part.rows(twice)
-    start = first_proof(doubled, both, proof.t[twice], proof.tau[twice])
-    start = start.better_of(evaluate(doubled, both, proof.rows(twice)))
-    proven = improve(doubled, both, start, goal[index][twice], CHILD_STEPS)
+    start = proof.rows(twice)
+    if problem.p > 1:
+        start = evaluate(doubled, both, start)
+        if solver.space is None:
+            start = start.better_of(first_proof(doubled, both, proof.t[twice], proof.tau[twice]))
+    proven = solver.best(doubled, both, start, goal[index][twice], CHILD_STEPS)
     _split(leaves, neuron, value, both, proven)
 
 

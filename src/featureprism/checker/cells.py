@@ -1,13 +1,13 @@
 """The proof checker: believes nothing of the search that found a certificate, and shares no code with it.
 
 Below y f lies g = Σ_j vote_j φ(t_j), φ(t) = [t]₊^p, t = c + Wδ (see scaled.py). A proof is a tree of cuts t_j ≤ value, t_j ≥ value. On
-the cell of each leaf lines σt - φ*(σ) lie below φ and quadratics q(t) above it, so that g ≥ Σ_own A (σt - φ*) - Σ_other A q(t). For
+the cell of each leaf quadratics lie below φ (l, tangent with a given slope) and above it (q): g ≥ Σ_own A l(t) - Σ_other A q(t). For
 multipliers τ, ν ≥ 0 every δ of the cell with g ≤ 0 then has
 
     ½‖δ‖² ≥ ½‖δ‖² + τ g + Σ ν_floor (floor - t) + Σ ν_ceiling (t - ceiling) ≥ F(δ) = ½‖δ‖² + Σ γ_j t_j - ½ Σ e_j t_j² + constant,
 
 because what was added is not positive. The least value of F bounds ½‖δ‖² for all that flip. All parameters are free: a bad choice
-proves little, never something false. Lines and quadratics are those of power_bounds.py; every number is enclosed with its rounding
+proves little, never something false. The quadratics are those of power_bounds.py; every number is enclosed with its rounding
 (see enclosed.py).
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up, where
-from featureprism.checker.power_bounds import line_below, quadratic_above
+from featureprism.checker.power_bounds import quadratic_above, quadratic_below
 from featureprism.checker.scaled import Problem, is_array, refuse_unless
 
 PARAMETERS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
@@ -43,7 +43,9 @@ def proven_radius(tree: Tree, problem: Problem) -> float:
     Who flips beyond problem.radius is no concern of the tree; who flips within it lies in the cell of some leaf.
     """
     refuse_malformed(tree, problem)
-    radii = [_leaf_radius(leaf, cell, problem) for leaf, cell in _leaves(tree, problem)]
+    span = up(problem.network.norm * problem.radius)  # |t - c| ≤ ‖w‖‖δ‖
+    whole = between(down(problem.c.low - span), up(problem.c.high + span))
+    radii = [leaf_radius(leaf, cell, problem) for leaf, cell in leaves(tree, problem, whole)]
     return min([problem.radius, *radii])
 
 
@@ -65,21 +67,24 @@ def refuse_malformed(tree: Tree, problem: Problem) -> None:
 
 
 def _refuse_malformed_leaf(leaf: Tree, problem: Problem) -> None:
-    """Parameters must be there, finite, and not negative; for p = 1 only slopes up to 1 lie below φ."""
+    """Parameters must be there, finite, and but for centres not negative; for p = 1 only slopes up to 1 lie below φ."""
     tau, shape = leaf.get("tau"), problem.vote.shape
     refuse_unless(isinstance(tau, float) and 0 <= tau < np.inf, f"a finite tau ≥ 0, not {tau}")
     for name in PARAMETERS:
-        good = is_array(leaf.get(name), shape) and bool((leaf[name] >= 0).all())
-        refuse_unless(good, f"{name} as a finite float64 array {shape} without negative numbers")
+        refuse_unless(is_array(leaf.get(name), shape), f"{name} as a finite float64 array {shape}")
+        refuse_unless(name == "centre" or bool((leaf[name] >= 0).all()), f"{name} without negative numbers")
     refuse_unless(problem.network.p > 1 or bool((leaf["slope"] <= 1).all()), "slopes up to 1 for p = 1")
 
 
-def _leaves(tree: Tree, problem: Problem) -> Iterator[tuple[Tree, Cell]]:
+def between(low: np.ndarray, high: np.ndarray) -> Cell:
+    """The cell without cuts."""
+    free = np.full(len(low), np.inf)
+    return Cell(low, high, -free, free)
+
+
+def leaves(tree: Tree, problem: Problem, whole: Cell) -> Iterator[tuple[Tree, Cell]]:
     """All leaves whose cells are not empty, each with its cell."""
-    free, span = np.full(len(problem.vote), np.inf), up(problem.network.norm * problem.radius)
-    waiting = [
-        (tree, Cell(down(problem.c.low - span), up(problem.c.high + span), -free, free))
-    ]  # |t - c| ≤ ‖w‖‖δ‖
+    waiting = [(tree, whole)]
     while waiting:
         node, cell = waiting.pop()
         if (cell.low > cell.high).any():
@@ -129,24 +134,25 @@ def _multiplier(problem: Problem, j: int, value: float, side: float, sign: float
     return np.where(np.isfinite(best), np.maximum(best, 0), 0.0)
 
 
-def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem) -> float:
+def leaf_radius(leaf: Tree, cell: Cell, problem: Problem) -> float:
     """√(2 min F), rounded down; 0 where F is not proven convex.
 
     F is quadratic with curvature I - Σ e_j w_j w_jᵀ ≥ μ, so min F ≥ F(δ) - ‖∇F(δ)‖²/(2μ) at any δ = -Wᵀη, where t = c - Kη,
     K = WWᵀ, ‖δ‖² = ηᵀKη and ∇F = Wᵀ(γ - e∘t - η).
     """
     own, size, tau, c, p = problem.own, np.abs(problem.vote), leaf["tau"], problem.c, problem.network.p
-    slope, touched = line_below(leaf["slope"], p)
+    l0, l1, l2 = quadratic_below(leaf["slope"], cell.low, cell.high, p)
     q0, q1, q2 = quadratic_above(leaf["centre"], leaf["kappa"], cell.low, cell.high, p)
     has_floor, has_ceiling = np.isfinite(cell.floor), np.isfinite(cell.ceiling)
     nu_floor = np.where(has_floor, leaf["nu_floor"], 0)
     nu_ceiling = np.where(has_ceiling, leaf["nu_ceiling"], 0)
     weight = enclosed(tau) * size
-    gamma = weight * where(own, slope, -q1) - nu_floor + nu_ceiling
-    constant = -(weight * where(own, touched, q0)).sum()
+    gamma = weight * where(own, l1, -q1) - nu_floor + nu_ceiling
+    constant = (weight * where(own, l0, -q0)).sum()
     constant += (enclosed(nu_floor) * np.where(has_floor, cell.floor, 0)).sum()
     constant -= (enclosed(nu_ceiling) * np.where(has_ceiling, cell.ceiling, 0)).sum()
-    e = np.where(own | (q2 == 0), 0, (weight * q2).high)  # rounded up: -½ e t² only falls
+    # rounded up: -½ e t² only falls
+    e = np.where(own, np.minimum(-(weight * l2).low, 0), np.where(q2 == 0, 0, (weight * q2).high))
     eta, mu = _minimiser(gamma.mid - e * c.mid, e, problem)
     gram_eta = problem.network.gram @ eta
     t = c - gram_eta
@@ -158,21 +164,41 @@ def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem) -> float:
 
 
 def _minimiser(g: np.ndarray, e: np.ndarray, problem: Problem) -> tuple[np.ndarray, float]:
-    """(η, μ): nearly the η of the minimum, η = g + e∘Kη, and a number below every eigenvalue of I - Σ e_j w_j w_jᵀ, or 0.
-
-    With r = √e the other eigenvalues of that matrix than 1 are those of S = I - r K r, the matrix of the curved neurons alone.
-    """
+    """(η, μ): nearly the η of the minimum, η = g + e∘Kη, and a number below every eigenvalue of I - Σ e_j w_j w_jᵀ, or 0."""
     curved = np.flatnonzero(e)
-    gram, root = problem.network.gram, up(np.sqrt(e[curved]))  # rounded up: the curvature only falls
-    S = np.eye(len(curved)) - enclosed(root[:, None]) * gram[np.ix_(curved, curved)] * root
-    eta = g.copy()
-    if not np.isfinite(S.rad).all() or not np.isfinite(g).all():
+    gram, eta = problem.network.gram, g.copy()
+    if not np.isfinite(e).all() or not np.isfinite(g).all():
         return eta, 0.0
     try:
-        eta[curved] += root * np.linalg.solve(S.mid, root * (gram.mid[curved] @ g))
-        return eta, least_eigenvalue(S)
+        system = np.eye(len(curved)) - e[curved, None] * gram.mid[np.ix_(curved, curved)]
+        eta[curved] += np.linalg.solve(system, e[curved] * (gram.mid[curved] @ g))
+        return eta, _least_curvature(e, gram)
     except np.linalg.LinAlgError:
         return eta, 0.0
+
+
+def _least_curvature(e: np.ndarray, gram: Enclosed) -> float:
+    """A number below 1 and every eigenvalue of I - Σ e_j w_j w_jᵀ, at most 0 if none is found.
+
+    With r = √e of the neurons with e > 0 and s = √-e of those with e < 0, B = I + Σ s² w wᵀ, these are at least the eigenvalues of
+    S = I - r W B⁻¹ Wᵀ r, if positive, as B ≥ I. And vᵀB⁻¹v = min_z ‖v - Wᵀ(s z)‖² + ‖z‖²: any z = Yu for v = Wᵀ(r u) gives a matrix
+    below S.
+    """
+    down_bent, up_bent = np.flatnonzero(e > 0), np.flatnonzero(e < 0)
+    r, s = up(np.sqrt(e[down_bent])), down(np.sqrt(-e[up_bent]))  # the curvature only falls
+    identity = np.eye(len(r))
+    K = enclosed(r[:, None]) * gram[np.ix_(down_bent, down_bent)] * r
+    if not np.isfinite(K.rad).all():
+        return 0.0
+    if not len(s) or not len(r):
+        return least_eigenvalue(identity - K)
+    across = enclosed(s[:, None]) * gram[np.ix_(up_bent, down_bent)] * r
+    inner = np.eye(len(s)) + enclosed(s[:, None]) * gram[np.ix_(up_bent, up_bent)] * s
+    if not np.isfinite(inner.rad).all() or not np.isfinite(across.rad).all():
+        return least_eigenvalue(identity - K)
+    Y = np.linalg.solve(inner.mid, across.mid)
+    half = enclosed(Y.T) @ (across - 0.5 * (inner @ Y))
+    return least_eigenvalue(identity - K + half + Enclosed(half.mid.T, half.rad.T))
 
 
 def least_eigenvalue(S: Enclosed) -> float:

@@ -93,8 +93,12 @@ class Enclosed:
     def __matmul__(self, other: Any) -> "Enclosed":
         """Products of matrices and vectors: γ_n |A||B| for the rounding, |A| rad B + rad A (|B| + rad B) for what is not known."""
         a, b = (Enclosed(v.mid, np.broadcast_to(v.rad, np.shape(v.mid))) for v in (self, enclosed(other)))
-        n, size = np.shape(a.mid)[-1], np.abs(b.mid)
-        radius = np.abs(a.mid) @ (gamma(n) * size + b.rad) + a.rad @ (size + b.rad)
+        n, left, right = np.shape(a.mid)[-1], np.abs(a.mid), np.abs(b.mid)
+        radius = gamma(n) * (left @ right)
+        if np.any(b.rad):
+            radius = radius + left @ b.rad
+        if np.any(a.rad):
+            radius = radius + a.rad @ (right + b.rad)
         return Enclosed(a.mid @ b.mid, outward(radius, n))
 
     def sum(self) -> "Enclosed":

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.checker.cells import Cell, Tree, refuse_malformed
+from featureprism.checker.cells import Cell, Tree, between, refuse_malformed
 from featureprism.checker.enclosed import Enclosed, down, enclosed, gamma, outward, up, where
 from featureprism.checker.power_bounds import line_above, line_below
 from featureprism.checker.scaled import Problem, is_array, refuse_unless, scaled_by
@@ -60,7 +60,7 @@ class Room:
 def proven_box_radius(tree: Tree, problem: Problem, room: Room) -> float:
     """The ℓ∞ radius below which no perturbation flips the label, as far as the tree proves it (0: nothing). Scaled, like the tree."""
     refuse_malformed(tree, problem)
-    found = [_line(leaf, cell, problem) for leaf, cell in _leaves(tree, problem, room)]
+    found = [_line(leaf, cell, problem) for leaf, cell in _leaves(tree, whole_box(problem, room))]
     if not found:  # the cuts leave nothing of the ball
         return problem.radius
     along = Enclosed(*(np.array([getattr(line, side) for line, _ in found]) for side in ("mid", "rad")))
@@ -70,14 +70,18 @@ def proven_box_radius(tree: Tree, problem: Problem, room: Room) -> float:
     return _least_radius(np.array([h for _, h in found]), v, problem.radius, room)
 
 
-def _leaves(tree: Tree, problem: Problem, room: Room) -> Iterator[tuple[Tree, Cell]]:
-    """All leaves whose cells are not empty, each with its cell."""
+def whole_box(problem: Problem, room: Room) -> Cell:
+    """Where t may be for perturbations up to problem.radius."""
     W, (below, above) = problem.network.neurons, room.within(problem.radius)
     rising, falling, n = np.maximum(W, 0), np.maximum(-W, 0), W.shape[1] * 2
     least = outward(rising @ below + falling @ above, n)
     most = outward(rising @ above + falling @ below, n)
-    free = np.full(len(problem.vote), np.inf)
-    waiting = [(tree, Cell(down(problem.c.low - least), up(problem.c.high + most), -free, free))]
+    return between(down(problem.c.low - least), up(problem.c.high + most))
+
+
+def _leaves(tree: Tree, whole: Cell) -> Iterator[tuple[Tree, Cell]]:
+    """All leaves whose cells are not empty, each with its cell."""
+    waiting = [(tree, whole)]
     while waiting:
         node, cell = waiting.pop()
         if (cell.low > cell.high).any():

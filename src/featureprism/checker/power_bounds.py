@@ -13,21 +13,52 @@ def line_below(slope: np.ndarray, p: float) -> tuple[Enclosed, Enclosed]:
     return p * power(t, p - 1), enclosed(p - 1) * power(t, p)
 
 
+def quadratic_below(
+    slope: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
+) -> tuple[Enclosed, Enclosed, np.ndarray]:
+    """(q0, q1, q2) of q0 + q1 t + ½ q2 t² ≤ φ on [low, high]: the tangent of that slope, bent as far as both ends allow.
+
+    Tangent at c: φ(c) + φ'(c)(t - c) + ½k(t - c)² with k ≤ Q(t) of `tangent_curvature`. Q rises with t for p ≥ 2, and rises and then
+    falls for p < 2: it is least at an end.
+    """
+    line, touched = line_below(slope, p)
+    if p == 1:
+        return -touched, line, np.zeros_like(slope)
+    c = (slope / p) ** (1 / (p - 1))
+    k = _least_quotient(low, c, p) if p >= 2 else np.minimum(*(_least_quotient(t, c, p) for t in (low, high)))
+    k = np.where(np.isfinite(k), np.maximum(k, 0.0), 0.0)
+    return 0.5 * (k * enclosed(c) * c) - touched, line - enclosed(k) * c, k
+
+
+def _least_quotient(t: np.ndarray, c: np.ndarray, p: float) -> np.ndarray:
+    """A float below Q(t), which is a mean of φ'' between c and t: no less than φ'' at the end where that is least."""
+    gap = t - enclosed(c)
+    square = (gap * gap).high
+    mean = down(2 * _rise(t, c, p).low / np.where(square > 0, square, np.inf))
+    end = np.minimum(t, c) if p >= 2 else np.maximum(t, c)
+    positive = np.minimum(t, c) > 0
+    return np.maximum(mean, np.where(positive, _second_derivative(np.where(positive, end, 1.0), p).low, 0.0))
+
+
 def quadratic_above(
     centre: np.ndarray, kappa: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
 ) -> tuple[Enclosed, Enclosed, np.ndarray]:
     """(q0, q1, q2) of q0 + q1 t + ½ q2 t² ≥ φ on [low, high]: tangent at `centre`, or where that is 0 through both ends.
 
-    For high ≤ 0 it is 0, like φ.
+    A tangent at c < 0 is ½k(t - c)². For high ≤ 0 the quadratic is 0, like φ.
     """
     dead, by_ends = high <= 0, centre == 0
     low, high = np.where(dead, 0.0, low), np.where(dead, 1.0, high)
     # tangent at c: φ(c) + φ'(c)(t - c) + ½k(t - c)², where φ(c) - φ'(c) c = (1 - p) φ(c)
     c = np.where(by_ends, high, np.minimum(centre, high))
-    k = tangent_curvature(c, low, high, p)
+    active = np.where(c > 0, c, high)
+    k = np.where(
+        c > 0, tangent_curvature(active, low, high, p), resting_curvature(np.where(c > 0, -high, c), high, p)
+    )
+    offset, slope = enclosed(p - 1) * power(active, p), p * power(active, p - 1)
     tangent = (
-        0.5 * (k * enclosed(c) * c) - enclosed(p - 1) * power(c, p),
-        p * power(c, p - 1) - enclosed(k) * c,
+        0.5 * (k * enclosed(c) * c) - where(c > 0, offset, 0.0),
+        where(c > 0, slope, 0.0) - enclosed(k) * c,
     )
     # through both ends: a line above both, less ½κ(t - low)(high - t)
     bend = np.minimum(kappa, end_curvature(low, high, p))
@@ -62,6 +93,20 @@ def tangent_curvature(c: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
     within = np.minimum(_quotient(low, c, p), _second_derivative(first, p).high)  # φ'' falls for t > 0
     k = np.where(beyond, np.where(low > 0, within, at_low), peak)
     return np.where((low >= 0) & (p == 1), 0.0, k)
+
+
+def resting_curvature(c: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
+    """k ≥ 2φ(t)/(t - c)² for t ≤ high, where c < 0 < high.
+
+    That rises for p ≥ 2; for p < 2 it rises up to t = -cp/(2 - p), and is p² t^(p-2)/2 there, which falls with t.
+    """
+    gap = high - enclosed(c)
+    at_high = _ratio(2 * power(high, p), gap * gap)
+    if p >= 2:
+        return at_high
+    summit = (Enclosed(p / (2 - p), 8 * U * p / (2 - p)) * -c).low  # p and 2 - p are floats: two roundings
+    peak = _ratio(enclosed(p) * p * power(np.maximum(summit, 0.0), p), 2 * (enclosed(summit) * summit))
+    return np.where(high <= summit, at_high, peak)
 
 
 def _second_derivative(t: np.ndarray, p: float) -> Enclosed:

@@ -25,8 +25,9 @@ OF_PROOF = {
     "root": int,
     "lo": float,
     "hi": float,
+    "axes": int,
 }
-LATER = {"lo": -np.inf, "hi": np.inf}  # columns that older files lack, and what is meant there
+LATER = {"lo": -np.inf, "hi": np.inf, "axes": 0}  # columns that older files lack, and what is meant there
 OF_NODE = {"cut": int, "value": float, "below": int, "above": int, "tau": float, "first": int, "width": int}
 
 
@@ -45,19 +46,23 @@ def as_arrays(proofs: Iterable[Proof]) -> dict[str, np.ndarray]:
     records: list[dict[str, Any]] = []
     nodes: list[dict[str, Any]] = []
     parameters: dict[str, list[np.ndarray]] = {name: [] for name in (*PARAMETERS, "multipliers")}
+    ellipsoids: list[np.ndarray] = []  # the weights of each, one after the other
     for proof in proofs:
         c = proof.certificate
+        weights = c.tree.get("weights", np.empty(0))
+        ellipsoids.append(weights)
         root = _lay_out(c.tree, nodes, parameters) if c.tree else NO_NODE
         records.append(
             {"point": proof.point, "own": proof.own, "rival": proof.rival, "kind": c.kind, "norm": c.norm}
             | {"radius": c.radius, "reach": c.reach, "root": root, "lo": c.domain[0], "hi": c.domain[1]}
+            | {"axes": len(weights)}
         )
     arrays = {
         n: np.array([r[n] for r in records], dtype=t if t is not str else "<U16") for n, t in OF_PROOF.items()
     }
     arrays |= {f"node_{n}": np.array([r[n] for r in nodes], dtype=t) for n, t in OF_NODE.items()}
     arrays |= {name: np.concatenate([np.empty(0), *parts]) for name, parts in parameters.items()}
-    return arrays | {"format": np.array(FORMAT)}
+    return arrays | {"ellipsoids": np.concatenate([np.empty(0), *ellipsoids]), "format": np.array(FORMAT)}
 
 
 def _lay_out(
@@ -91,14 +96,16 @@ def _of_leaf(kind: str) -> tuple[str, ...]:
 def from_arrays(arrays: dict[str, np.ndarray]) -> list[Proof]:
     """The proofs of such arrays; a ValueError where they do not fit together."""
     filled = {name: np.full(np.shape(arrays.get("norm", ())), value) for name, value in LATER.items()}
-    arrays = {**filled, "multipliers": np.empty(0), **arrays}
+    arrays = {**filled, "multipliers": np.empty(0), "ellipsoids": np.empty(0), **arrays}
     _refuse_malformed(arrays)
-    proofs = []
+    proofs, ends = [], np.cumsum(arrays["axes"])
     for i, kind in enumerate(arrays["kind"].tolist()):
         point, own, rival, root = (int(arrays[name][i]) for name in ("point", "own", "rival", "root"))
         norm, radius, reach = (float(arrays[name][i]) for name in ("norm", "radius", "reach"))
         domain = (float(arrays["lo"][i]), float(arrays["hi"][i]))
         tree = _tree(root, arrays, kind) if root != NO_NODE else {}
+        if arrays["axes"][i] > 0:
+            tree["weights"] = arrays["ellipsoids"][ends[i] - arrays["axes"][i] : ends[i]]
         proofs.append(Proof(point, own, rival, Certificate(radius, kind, norm, reach, tree, domain)))
     return proofs
 

@@ -87,6 +87,9 @@ class Network:
     p: float
     normalised: bool
     shared: Neurons | None = None  # of W, where other networks use the same
+    weights: np.ndarray | None = (
+        None  # (d,) s > 0, where lengths are √(Σ s_i δ_i²): gram, squares and norm are those of w/√s
+    )
 
     def __post_init__(self) -> None:
         refuse_unless(isinstance(self.W, np.ndarray) and self.W.ndim == 2, "weights W (h, d)")
@@ -112,21 +115,31 @@ class Network:
     @cached_property
     def neurons(self) -> np.ndarray:
         """(h, d) The useful neurons with their largest entry in [½, 1)."""
-        return self._all.scaled[self.useful]
+        return self._all.scaled if self.useful.all() else self._all.scaled[self.useful]
 
     @cached_property
     def squares(self) -> Enclosed:
         """(h,) ‖w_j‖²."""
+        if self.weights is not None:
+            every = np.arange(len(self.row))
+            return self.gram[every, every]
         return self._all.squares[self.useful]
 
     @cached_property
     def norm(self) -> np.ndarray:
         """(h,) Floats above ‖w_j‖."""
+        if self.weights is not None:
+            return up(np.sqrt(np.maximum(self.squares.high, 0)))
         return self._all.norm[self.useful]
 
     @cached_property
     def gram(self) -> Enclosed:
         """(h, h) ⟨w_i, w_j⟩."""
+        if self.weights is not None:
+            inverse = 1 / self.weights
+            return (enclosed(self.neurons) * Enclosed(inverse, outward(2 * U * inverse))) @ self.neurons.T
+        if self.useful.all():  # no copy of what all margins of a wide network share
+            return self._all.gram
         return self._all.gram[np.ix_(self.useful, self.useful)]
 
     @cached_property

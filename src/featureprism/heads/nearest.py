@@ -7,7 +7,7 @@ classifiers: a primal-dual perspective".
 """
 
 import numpy as np
-from numpy.typing import NDArray
+from jaxtyping import Float
 
 FEASIBLE = 1e-9  # relative to the squared distances: a violation below this is rounding
 INSIDE = 1e-7  # share of the way to the stranger that a witness goes beyond the edge of its cell
@@ -16,8 +16,8 @@ CUTS = 60  # half-spaces added one by one before a programme is given up and its
 
 
 def nearest_neighbour_radius(
-    train: NDArray[np.float64], labels: NDArray, x: NDArray[np.float64], y: object
-) -> tuple[float, NDArray[np.float64] | None]:
+    train: Float[np.ndarray, "n d"], labels: np.ndarray, x: Float[np.ndarray, " d"], y: object
+) -> tuple[float, Float[np.ndarray, " d"] | None]:
     """A lower bound of the radius of one point, and the shortest perturbation found that flips it, None where there is none.
 
     Their lengths agree to INSIDE unless CUTS runs out; both are 0 where misclassified.
@@ -45,8 +45,12 @@ def nearest_neighbour_radius(
 
 
 def _to_cell(
-    own: NDArray[np.float64], own_square: NDArray, stranger: NDArray, strange_square: float, best: float
-) -> tuple[NDArray | None, float]:
+    own: Float[np.ndarray, "n d"],
+    own_square: Float[np.ndarray, " n"],
+    stranger: Float[np.ndarray, " d"],
+    strange_square: float,
+    best: float,
+) -> tuple[Float[np.ndarray, " d"] | None, float]:
     """The argument (None where not found) and a lower bound of min ‖δ‖ s.t. Aδ ≥ c, with one row for each own point.
 
     A_i = 2(x_j - x_i), c_i = ‖x_j - x‖² - ‖x_i - x‖²; the worst cut joins in turn.

@@ -81,7 +81,7 @@ def _rows(found: RadiusBracket, first: int, names: list[str]) -> list[Row]:
 
 
 def cards(own: Own) -> list[Row]:
-    """The cards of `explain` for the neurons with the largest shares of the margin; empty for models without one hidden layer.
+    """The cards of `explain` for the neurons or groups with the largest shares of the margin; none for models without one hidden layer.
 
     Each has the names of the sub-classes that its cosines are with: the class, and a number where a class has several.
     """

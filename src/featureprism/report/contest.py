@@ -6,6 +6,7 @@ import numpy as np
 
 from featureprism.experiment import Rows
 from featureprism.experiment.verdict import mean_interval
+from featureprism.papers.beyond.contest import FIELDS
 
 COLUMNS = (
     ("accuracy", 100, 1),
@@ -24,16 +25,17 @@ This page is written by
 
     featureprism reproduce beyond/contest --seeds 5 --seed 1000
 
-as `page.md`. Every head but the neighbour comes in two strengths of one knob of its own; the stronger one plays unless it costs more than
-a point of validation accuracy. All networks have as many neurons for each class, gradient steps and points in a batch (`DecoupledHead`:
-one neuron for each sub-class that it finds). A seed is a split; numbers are means over splits with 95 % intervals. Radii are medians over
-test points, in the units of the data, misclassified points counting as 0: what is *proven* and what an attack reaches (*attacked*). Fit
-is CPU time of the head that plays, in seconds.
+as `page.md`. Every head but the neighbour comes in two strengths of one knob of its own; the stronger one plays unless it costs
+more than a point of validation accuracy. All networks have as many neurons for each class, gradient steps and points in a batch
+(`DecoupledHead`: one neuron for each sub-class that it finds). A seed is a split; numbers are means over splits with 95 %
+intervals. Radii are medians over test points, in the units of the data, misclassified points counting as 0: what is *proven* and
+what an attack reaches (*attacked*). Fit is CPU time of the head that plays, in seconds.
 """
 ORDER = (
-    "Accurate heads are those within 2 points and a standard error of the best accuracy on validation points, split by split. The lead of"
-    " our largest proven radius a over that of the others b is (a - b)/(a + b): -1 where none of ours is accurate enough, 1 where none of"
-    " the others is. Heads are named with the number of splits in which they were first of their side."
+    "Accurate heads are those within 2 points and a standard error of the best accuracy on validation points, split by split. The lead"
+    " of our largest proven radius a over that of the others b is (a - b)/(a + b): -1 where none of ours is accurate enough, 1 where"
+    " none of the others is. Heads are named with the number of splits in which they were first of their side: the best of four of ours"
+    " and of five others by the radii of the test points themselves, so that both sides look a little better than one head would."
 )
 
 
@@ -46,7 +48,7 @@ def contest_page(rows: Rows) -> str:
             f"## {data}, {classes} classes",
             "",
             f"{own.rows[0]['train_points']} points to train on, {own.rows[0]['test_points']} test points with radii"
-            f" (fewer where there are not as many), {len(own.seeds)} splits. {_first(own)}",
+            f" (fewer where there are not as many), {len(own.distinct('seed'))} splits. {_first(own)}",
             "",
             "| head | accuracy, % | proven | attacked | fit, s |",
             "|---|---|---|---|---|",
@@ -54,8 +56,8 @@ def contest_page(rows: Rows) -> str:
         for name, part in own.groups("head").items():
             lines.append(f"| {name} | {' | '.join(_cell(part, *column) for column in COLUMNS)} |")
         lines.append("")
-    if missing := rows.of("missing"):
-        lines.append(f"Not measured: {', '.join(sorted(set(missing.distinct('why'))))}.")
+    if missing := [f"{data} ({classes})" for data, classes in FIELDS if (data, classes) not in fields]:
+        lines.append(f"Not measured: {', '.join(missing)}.")
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -22,6 +22,7 @@ from featureprism.report.page import CSS
 from featureprism.report.style import SETTINGS
 
 CARDS = 40  # shown on the page; explanation.json has them all
+SHOWN = 6  # neurons of a group that are named
 ROWS = 80  # neurons in the figure of cosines
 
 
@@ -46,7 +47,7 @@ def cosine_figure(found: Explanation) -> Figure:
     """Cosines of the strongest neurons with the sub-class means, neurons of a class side by side."""
     neurons, of = found.subject.neurons, found.subject
     assert neurons is not None
-    chosen = [card.neuron for card in found.cards[:ROWS]]
+    chosen = [j for card in found.cards for j in card.members][:ROWS]
     chosen.sort(key=lambda j: (int(neurons.owner[j]), int(cosines(neurons.W[j : j + 1], of.mu)[0].argmax())))
     table = cosines(neurons.W[chosen], of.mu).numpy()
     figure, axis = plt.subplots(
@@ -127,45 +128,46 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def _cards(found: Explanation) -> str:
+    """One line for each card; weights and points as pictures where they are some, the universal direction of two classes."""
     side = _side(found.subject.x.shape[1])
-    heads = (
-        "neuron",
-        "votes for",
-        "nearest sub-class",
-        "purity",
-        "share of the margin",
-        "of the universal direction",
-        "active on",
-        "excited by",
+    cards = [_card(found, card, side) for card in found.cards[:CARDS]]
+    lines = "".join(
+        "<tr>" + "".join(f"<td>{cell}</td>" for cell in card.values()) + "</tr>" for card in cards
     )
-    lines = "".join(_card(found, card, side) for card in found.cards[:CARDS])
     more = len(found.cards) - CARDS
     note = f'<p class="soft">and {more} more in explanation.json</p>' if more > 0 else ""
-    return f'<div class="scroll"><table><tr>{"".join(f"<th>{h}</th>" for h in heads)}</tr>{lines}</table></div>{note}'
+    heads = "".join(f"<th>{h}</th>" for h in cards[0])
+    return f'<div class="scroll"><table><tr>{heads}</tr>{lines}</table></div>{note}'
 
 
-def _card(found: Explanation, card: NeuronCard, side: int | None) -> str:
+def _card(found: Explanation, card: NeuronCard, side: int | None) -> dict[str, str]:
+    """What each column says."""
     of = found.subject
-    nearest = (
-        f"{card.nearest} of {of.names[int(of.parent[card.nearest])]}, cosine {card.cosines[card.nearest]:.2f}"
-    )
+    cells = {
+        "neurons": str(card.neuron) if card.size == 1 else f"{card.size} alike: {_few(card.members)}",
+        "votes for": escape(card.votes_for),
+        "nearest sub-class": escape(
+            f"{of.names[int(of.parent[card.nearest])]} (no. {card.nearest}), cosine {card.cosines[card.nearest]:.2f}"
+        ),
+        "purity": f"{card.purity:.2f}",
+        "share of the margin": f"{card.margin_share:.1%}",
+    }
+    if of.num_classes == 2:
+        cells["of the universal direction"] = f"{card.universal_share:.1%}"
+    cells["active on"] = f"{card.active_share:.0%}"
     if side is None:
-        excited = ", ".join(map(str, card.exciting))
-    else:
-        assert of.neurons is not None
-        images = [of.neurons.W[card.neuron], *(of.x[i] for i in card.exciting)]
-        excited = "".join(thumbnail(image, side) for image in images)
-    cells = [
-        card.neuron,
-        escape(card.votes_for),
-        escape(nearest),
-        f"{card.purity:.2f}",
-        f"{card.margin_share:.1%}",
-        f"{card.universal_share:.1%}",
-        f"{card.active_share:.0%}",
-        excited,
-    ]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+        return cells | {"excited by": ", ".join(map(str, card.exciting))}
+    assert of.neurons is not None
+    points = "".join(thumbnail(of.x[i], side) for i in card.exciting)
+    return cells | {
+        "weights": thumbnail(of.neurons.W[list(card.members)].mean(dim=0), side),
+        "excited by": f'<span style="white-space:nowrap">{points}</span>',
+    }
+
+
+def _few(members: tuple[int, ...]) -> str:
+    """The first of many numbers."""
+    return ", ".join(map(str, members[:SHOWN])) + (", …" if len(members) > SHOWN else "")
 
 
 def _side(dim: int) -> int | None:

@@ -1,5 +1,6 @@
-"""Progress of work in stages of different length: a bar in a terminal, plain lines elsewhere, and the time that is left."""
+"""Progress of work in stages of different length: a bar in a terminal, one line in a notebook, plain lines elsewhere; the time left."""
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 EVERY = 15.0  # seconds between two plain lines
+OFTEN = 0.5  # the same for a line that is written over
 SURE = 0.02  # share of the work after which the time left is told
 Show = Callable[[float, str], None]
 
@@ -25,7 +27,8 @@ def stage_progress(title: str, *, console: Console | None = None) -> Iterator[Sh
     """A function that is told the share of the work that is done, and what is being done."""
     console, began = console or Console(stderr=True), time.monotonic()
     if not console.is_terminal:
-        yield _Lines(title, console)
+        with plain_lines(title, console) as lines:
+            yield lines
         return
     bars = Progress(
         TextColumn("{task.description}"),
@@ -45,18 +48,45 @@ def stage_progress(title: str, *, console: Console | None = None) -> Iterator[Sh
         yield show
 
 
-class _Lines:
-    """A line when a stage ends, and now and then."""
+@contextmanager
+def plain_lines(title: str, console: Console) -> Iterator["Lines"]:
+    """Progress without a bar: a notebook has no cursor to move, and what rich draws there needs widgets."""
+    lines = Lines(title, console)
+    try:
+        yield lines
+    finally:
+        lines.end()
+
+
+class Lines:
+    """A line when a stage ends, and now and then; in a notebook one line that is written over."""
 
     def __init__(self, title: str, console: Console) -> None:
         self.title, self.console = title, console
-        self.began, self.last, self.ended = time.monotonic(), 0.0, ""
+        self.began, self.last, self.ended, self.width = time.monotonic(), 0.0, "", 0
 
     def __call__(self, share: float, words: str) -> None:
-        now, ended = time.monotonic(), words.partition(";")[0]
-        if ended == self.ended and now - self.last < EVERY:
+        """Words before the first semicolon name what has ended: where they change, a line is due."""
+        ended = words.partition(";")[0]
+        self.tell(share, words, is_due=ended != self.ended)
+        self.ended = ended
+
+    def tell(self, share: float, words: str, *, is_due: bool = False) -> None:
+        """Write a line if one is due, or it is long since the last."""
+        now = time.monotonic()
+        if not is_due and now - self.last < (OFTEN if self.console.is_jupyter else EVERY):
             return
-        self.last, self.ended = now, ended
+        self.last = now
         left = time_left(share, now - self.began)
         line = f"{self.title}: {share:.0%}, {words}" + (f"; {left}" if left else "")
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        if self.console.is_jupyter:
+            sys.stderr.write(f"\r{line.ljust(self.width)}")
+            sys.stderr.flush()
+            self.width = len(line)
+        else:
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def end(self) -> None:
+        """Leave the line that is written over."""
+        if self.width:
+            sys.stderr.write("\n")

@@ -30,6 +30,7 @@ from featureprism.report.claims import (
     show,
     verdict,
 )
+from featureprism.report.stages import Lines, plain_lines
 
 
 @runtime_checkable
@@ -55,19 +56,42 @@ class _Track:
         self.bars.update(self.task, description=f"{self.title} {text}")
 
 
+class _LineTrack:
+    """A tracker that writes lines now and then, none of a run that is over before the first is due."""
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines, self.remark = lines, ""
+        lines.last = lines.began
+
+    def __call__(self, index: int, total: int, note: str = "") -> Tick:
+        def tick(done: float) -> None:
+            words = f"{index} of {total} {note or self.remark}".rstrip()
+            self.lines.tell((index + done) / max(total, 1), words)
+
+        return tick
+
+    def say(self, text: str) -> None:
+        self.remark = text
+
+
 @contextmanager
 def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Tracker]:
-    """A bar on stderr over the units of a run, moving within a unit too.
+    """A bar on stderr over the units of a run, moving within a unit too; lines where there is no terminal.
 
     One long call: `with progress_bar("training") as track: gradient_descent(..., progress=track(0, 1))`.
     """
+    console = console or Console(stderr=True)
+    if not console.is_terminal:
+        with plain_lines(title, console) as lines:
+            yield _LineTrack(lines)
+        return
     bars = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=console or Console(stderr=True),
+        console=console,
     )
     with bars:
         yield _Track(bars, title)

@@ -77,18 +77,19 @@ def fixed_segments(
         if not bool(torch.isfinite(following).all()):
             raise StepLimitError(f"The state is no longer finite at step size {h:g}.")
         next_slope = field(following)
-        t = start + index * h
-        yield Segment(t, t + h, _hermite(t, h, state, following, slope, next_slope))
+        # the last step ends at `end` itself, not a rounding error before it: what is due then is recorded
+        t, until = start + index * h, end if index == num_steps - 1 else start + (index + 1) * h
+        yield Segment(t, until, _hermite((t, until), h, state, following, slope, next_slope))
         state, slope = following, next_slope
 
 
 def _hermite(
-    t0: float, h: float, y0: Tensor, y1: Tensor, s0: Tensor, s1: Tensor
+    times: tuple[float, float], h: float, y0: Tensor, y1: Tensor, s0: Tensor, s1: Tensor
 ) -> Callable[[float], Tensor]:
     def at(t: float) -> Tensor:
-        if t >= t0 + h:
+        if t >= times[1]:
             return y1
-        q = (t - t0) / h
+        q = (t - times[0]) / h
         return (
             (1 + 2 * q) * (1 - q) ** 2 * y0
             + q * (1 - q) ** 2 * h * s0

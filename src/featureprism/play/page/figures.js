@@ -118,7 +118,7 @@ const Figures = (() => {
     const bar = (v, i, words) => `<div class="bar"><span>${escape(words[i])}</span><i class="${v >= 0 ? "plus" : "minus"}-fill" style="width:${(Math.abs(v) * 50).toFixed(1)}%;${v >= 0 ? "left:50%" : "right:50%"}"></i></div>`;
     const strongest = c.cosines.map((v, i) => [v, i]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 10).sort((a, b) => a[1] - b[1]);
     const percent = v => `${(100 * v).toFixed(0)} %`;
-    return `<article class="card"><h3>neuron ${c.neuron} <small>for ${escape(c.votes_for)}, ${percent(c.margin_share)} of the margin</small></h3>
+    return `<article class="card"><h3>${c.size > 1 ? `${c.size} neurons alike` : `neuron ${c.neuron}`} <small>for ${escape(c.votes_for)}, ${percent(c.margin_share)} of the margin</small></h3>
       <h4>cosine with the mean of each class or cluster</h4>${strongest.map(([v, i]) => bar(v, i, c.names)).join("")}
       <p>purity ${c.purity.toFixed(2)} · fires on ${percent(c.active_share)} of the points, most on ${c.exciting.slice(0, 3).join(", ") || "none"}</p></article>`;
   }

@@ -1,0 +1,111 @@
+"""The table of main findings, from the last published results: never written by hand."""
+
+from pathlib import Path
+from typing import Any
+
+from featureprism.report.published import read_published
+
+MARK = "% main findings"
+# what is told, the claims that measure it (item:name), what theory says
+FINDINGS = (
+    (
+        "50 % radius of a trained pReLU network (p = 3)",
+        ["gmm-flow/figure-2:prelu"],
+        "√2/2 = 0.707, the best possible",
+    ),
+    (
+        "the same for ReLU / Tanh / a deep MLP / logistic regression",
+        [f"gmm-flow/figure-2:{kind}" for kind in ("relu", "tanh", "mlp", "logistic")],
+        "1/√20 = 0.224",
+    ),
+    (
+        "distance to F^(p) falls as α^… with N ∝ α⁻² / at fixed N",
+        ["gmm-flow/theorem-1:exponent", "gmm-flow/theorem-1:exponent-fixed-n"],
+        "2 / 1",
+    ),
+    ("50 % radius ÷ √(d/k) with two labels", ["feature-averaging/figure-3:two-class"], "1"),
+    (
+        "50 % radius ÷ √(d/2) with a label for each cluster",
+        ["feature-averaging/figure-3:ten-class"],
+        "1, the best possible",
+    ),
+    (
+        "worst accuracy ÷ that of the pure network, after clean / adversarial training",
+        [
+            "feature-purification/purification:clean-robust",
+            "feature-purification/purification:adversarial-robust",
+        ],
+        "low / high",
+    ),
+    (
+        "correlation with a cluster before / after one step, as a power of d",
+        [
+            "feature-amplification/amplification:order-before",
+            "feature-amplification/amplification:order-after",
+        ],
+        "-1/2 / 0",
+    ),
+    (
+        "residual of the exact KKT point / cosine of trained networks with it",
+        ["double-edged/kkt:stationarity", "double-edged/kkt:trained-cosine"],
+        "0 / 1",
+    ),
+    (
+        "norm of one perturbation that flips half of all points ÷ √(d/k) / its exponent in k",
+        ["double-edged/theorem-4-2:critical", "double-edged/scaling:exponent"],
+        "1 / -1/2",
+    ),
+    (
+        "median attacked / proven radius ÷ √d of the robust network of the same size",
+        ["double-edged/theorem-4-1:radius", "double-edged/theorem-4-1:certified"],
+        "½ (promised: ⅛)",
+    ),
+    (
+        "CIFAR-10 embeddings: gain in median radius of a head within 1 point of accuracy / with sub-classes found, within 3 points",
+        ["beyond/robust-heads:free-gain", "beyond/robust-heads:discovered-gain"],
+        "> 1",
+    ),
+    (
+        "robust accuracy that foolbox PGD claims for a pReLU network of which every point can be flipped",
+        ["beyond/blind-attacks:prelu-pgd"],
+        "0 is the truth",
+    ),
+)
+
+
+def findings_table(results: Path) -> str:
+    """One row for each finding whose claims were published at the quick scale: mean ± half of the 95 % interval, and the verdict."""
+    items = read_published(results).get("quick", {})
+    claims = {
+        f"{id}:{claim['id'].partition('.')[2]}": claim
+        for id, item in items.items()
+        for claim in item["claims"]
+    }
+    lines = ["| paper | finding | measured | verdict | theory |", "|---|---|---|---|---|"]
+    for words, names, theory in FINDINGS:
+        if all(name in claims for name in names):
+            found = [claims[name] for name in names]
+            told = " / ".join(map(_measured, found)), " / ".join(claim["verdict"] for claim in found)
+            lines.append(f"| {names[0].partition('/')[0]} | {words} | {told[0]} | {told[1]} | {theory} |")
+    used = [items[name.partition(":")[0]] for _, names, _ in FINDINGS for name in names if name in claims]
+    seeds = {str(seed) for item in used for seed in item["seeds"]}
+    versions = ", ".join(sorted({item["featureprism"] for item in used}))
+    return f"Seeds {', '.join(sorted(seeds))}, version {versions}.\n\n" + "\n".join(lines)
+
+
+def _measured(claim: dict[str, Any]) -> str:
+    low, high = claim["interval"]
+    if low is None or high is None or high - low < 1e-3 * abs(claim["measured"]):
+        return f"{claim['measured']:.3g}"
+    return f"{claim['measured']:.3g} ± {(high - low) / 2:.1g}"
+
+
+def _read(app: Any, name: str, source: list[str]) -> None:
+    if name == "findings":
+        source[0] = source[0].replace(MARK, findings_table(Path(app.srcdir) / "results"))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", _read)
+    app.connect("env-get-outdated", lambda *_: ["findings"])  # results change without a change of the page
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

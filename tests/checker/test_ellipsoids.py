@@ -1,0 +1,83 @@
+"""Ellipsoids around ℓ∞ boxes: what they prove holds on random points of the box, damaged ones prove nothing false."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from featureprism.certificates.classes import Effort, class_radius
+from featureprism.checker.certificate import granted
+from featureprism.checker.models import Scores
+from featureprism.checker.proofs import as_arrays, from_arrays
+from featureprism.checker.verify import verified_radii
+from featureprism.networks import ReLU, ScoreNet
+
+DOMAIN = (-0.9, 1.1)
+
+
+@pytest.fixture(scope="module", params=[None, DOMAIN])
+def case(request):
+    """A network of three classes, its points, and brackets of which some are proven by ellipsoids."""
+    rng = np.random.default_rng(4)
+    arrays = rng.normal(size=(8, 4)), rng.normal(size=(8, 3)), 0.5 * rng.normal(size=8), rng.normal(size=3)
+    net = ScoreNet(*(torch.from_numpy(a) for a in arrays), activation=ReLU())
+    x = torch.from_numpy(rng.uniform(*DOMAIN, size=(10, 4)))
+    with torch.no_grad():
+        own = net(x).argmax(dim=1)
+    effort = Effort(math.inf, seconds_per_point=math.inf, max_cells=1, domain=request.param)
+    bracket = class_radius(net, x, own, effort)
+    W, V, b, c = arrays
+    return Scores(W, b, V, c, 1.0), x.numpy(), own.numpy(), bracket
+
+
+def by_ellipsoid(bracket):
+    return [p for p in bracket.proofs() if p.certificate.kind == "ellipsoid"]
+
+
+def test_nothing_in_the_proven_boxes_flips(case):
+    model, x, own, bracket = case
+    assert by_ellipsoid(bracket)
+    rng = np.random.default_rng(5)
+    for i, radius in enumerate(bracket.certified.tolist()):
+        corners = rng.choice([-1.0, 1.0], size=(1000, 4))
+        delta = radius * np.concatenate([corners, rng.uniform(-1, 1, size=(1000, 4))])
+        z = x[i] + delta
+        if bracket.certificates[i][int(bracket.rival[i])].domain == DOMAIN:
+            z = np.clip(z, *DOMAIN)
+        scores = np.maximum(z @ model.W.T + model.b, 0) @ model.V + model.c
+        assert (scores.argmax(axis=1) == own[i]).all()
+
+
+def test_proofs_survive_a_file_and_are_granted(case):
+    model, x, own, bracket = case
+    again = from_arrays(as_arrays(bracket.proofs()))
+    granted = verified_radii(model, x, own, again, math.inf)
+    assert (granted >= bracket.certified.numpy()).all()
+
+
+@pytest.mark.parametrize("weights", [np.zeros(4), -np.ones(4), np.ones(3), np.full(4, np.nan), "1111", None])
+def test_weights_that_are_none_are_refused(case, weights):
+    model, x, own, bracket = case
+    proof = by_ellipsoid(bracket)[0]
+    broken = replace(proof.certificate, tree=proof.certificate.tree | {"weights": weights})
+    assert verified_radii(model, x, own, [replace(proof, certificate=broken)], math.inf).max() == 0
+
+
+def test_other_weights_and_larger_claims_prove_nothing_false(case):
+    """Any positive weights are sound: what they are granted stays below every witness."""
+    model, x, _, bracket = case
+    rng = np.random.default_rng(6)
+    network_of = {(p.own, p.rival): model.margin(p.own, p.rival)[0] for p in by_ellipsoid(bracket)}
+    for proof in by_ellipsoid(bracket):
+        c, attacked = proof.certificate, float(bracket.attacked[proof.point])
+        for stretch in (1.0, 1.05, 1.5):
+            weights = c.tree["weights"] * rng.exponential(size=4)
+            claim = replace(
+                c, radius=stretch * c.radius, reach=stretch * c.reach, tree=c.tree | {"weights": weights}
+            )
+            given = granted(claim, network_of[proof.own, proof.rival], x[proof.point], 1.0)
+            if proof.rival == int(bracket.rival[proof.point]):
+                assert given <= attacked
+            assert given in (0.0, claim.reach)
