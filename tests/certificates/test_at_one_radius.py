@@ -9,7 +9,8 @@ from activation_patterns import true_radius
 from torch import nn
 
 from featureprism.certificates import check, robust_radius
-from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.classes import class_radius
+from featureprism.certificates.pairs import Effort
 from featureprism.checker.models import Scores
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet

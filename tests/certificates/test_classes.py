@@ -8,7 +8,8 @@ import torch
 from activation_patterns import true_radius
 
 from featureprism.certificates import robust_radius
-from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.classes import class_radius
+from featureprism.certificates.pairs import Effort
 from featureprism.checker.models import Scores
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import LinearScores, PowerReLU, ReLU, ScoreNet

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 import featureprism as fp
-from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.classes import class_radius
+from featureprism.certificates.pairs import Effort
 from featureprism.networks import ReLU, ScoreNet
 
 CELLS = {"seconds_per_point": math.inf, "max_cells": 40}

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.classes import class_radius
+from featureprism.certificates.pairs import Effort
 from featureprism.checker.certificate import granted
 from featureprism.checker.models import Scores
 from featureprism.checker.proofs import as_arrays, from_arrays

@@ -49,6 +49,11 @@ def command(*arguments, **options):
     return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
 
+def hear_interrupts():
+    """In the child: a shell that started the tests in the background may have told everybody to ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def finished(folder):
     if not (folder / "units.sqlite").exists():
         return 0
@@ -121,7 +126,9 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
     out = tmp_path / "out"
     spec, gate = write_gated_spec(tmp_path, sizes=5, free=1)
     with closed(gate):
-        process = command("sweep", spec, "--out", out, "--workers", 1, start_new_session=True)
+        process = command(
+            "sweep", spec, "--out", out, "--workers", 1, start_new_session=True, preexec_fn=hear_interrupts
+        )
         wait_for(lambda: finished(out) == 4, process)
         while process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)  # as the terminal does, to the whole group

@@ -18,7 +18,7 @@ from featureprism.audit.cards import NeuronCard, cards_of, linear_direction
 from featureprism.audit.pictures import NONE, Fit, Measures, measures, named, ranked
 from featureprism.audit.stages import premises
 from featureprism.certificates import bracket_classifier
-from featureprism.certificates.classes import Effort
+from featureprism.certificates.pairs import Effort
 from featureprism.context import part
 from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses

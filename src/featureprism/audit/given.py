@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.audit.read import Embeddings
-from featureprism.certificates.classes import Effort
 from featureprism.certificates.front import bracket_classifier, opened
+from featureprism.certificates.pairs import Effort
 from featureprism.files import read_arrays
 from featureprism.heads import load_head
 from featureprism.networks import ScoreNet, TwoLayerNet

@@ -36,6 +36,7 @@ NEAR_KINKS = 1e-3  # points nearer to the origin than this share of the farthest
 FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
 HAIR = 1 + 1e-6  # more than asked, so that rounding in the checker does not reopen a bracket
 BEYOND = 1.001  # times a radius in question: how far proofs about it look
+METHODS = {"readout": "lipschitz"}  # kinds of certificates that users know by another name
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
 SHARES = (
     1 - 1e-9,
@@ -195,36 +196,34 @@ def _searched(
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm, domain=domain)
     asked, gap = (attacked, gap) if at is None else _asked_at(attacked, at)
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
-    shares = attacked.zero_gradient_share, attacked.blind_share
+    layers = as_layers(net) if isinstance(net, MLP) and lipschitz is None else None
     if isinstance(net, BinaryReadout) and norm == 2:
         proofs, untried = proven_readouts(net, x, y, asked, gap, effort, progress)
-        certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
-        names = ["lipschitz" if c.kind == "readout" else c.kind for c in proofs]
-        for i in untried:
-            names[i] = INTERRUPTED
-        return RadiusBracket(certified, attacked.radius, tuple(names), attacked.delta, tuple(proofs), *shares)
-    layers = as_layers(net) if isinstance(net, MLP) and lipschitz is None else None
-    if layers is not None:
+    elif layers is not None:
         proofs, untried = proven_margins(layers, x, y, asked, (norm, gap, domain), effort, progress)
-        certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
-        names = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, proofs, strict=True)]
-        for i in untried:
-            names[i] = INTERRUPTED
-        return RadiusBracket(certified, attacked.radius, tuple(names), attacked.delta, tuple(proofs), *shares)
-    if form is None:
+    elif isinstance(net, TwoLayerNet) and form is not None:
+        proofs = _rungs(form, x, y, margin, norm, asked.radius)
+        untried = _close(net, form, x, y, asked, proofs, gap, (norm, domain, *effort), progress)
+    else:
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"
-        return RadiusBracket(constant, attacked.radius, (name,) * len(x), attacked.delta, (), *shares)
-    certificates = _rungs(form, x, y, margin, norm, asked.radius)
-    assert isinstance(net, TwoLayerNet)
-    untried = _close(net, form, x, y, asked, certificates, gap, (norm, domain, *effort), progress)
-    certified = torch.tensor([c.radius for c in certificates], dtype=torch.float64)
-    method = ["misclassified" if m <= 0 else c.kind for m, c in zip(margin, certificates, strict=True)]
+        return _with_witnesses(attacked, constant, [name] * len(x), [])
+    certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
+    names = [
+        "misclassified" if m <= 0 else METHODS.get(c.kind, c.kind)
+        for m, c in zip(margin, proofs, strict=True)
+    ]
     for i in untried:
-        method[i] = INTERRUPTED
-    return RadiusBracket(
-        certified, attacked.radius, tuple(method), attacked.delta, tuple(certificates), *shares
-    )
+        names[i] = INTERRUPTED
+    return _with_witnesses(attacked, certified, names, proofs)
+
+
+def _with_witnesses(
+    attacked: AttackedRadius, certified: Tensor, names: Sequence[str], proofs: Sequence[Certificate]
+) -> RadiusBracket:
+    """The bracket of an attack and what was proven."""
+    shares = attacked.zero_gradient_share, attacked.blind_share
+    return RadiusBracket(certified, attacked.radius, tuple(names), attacked.delta, tuple(proofs), *shares)
 
 
 def _asked_at(attacked: AttackedRadius, at: float) -> tuple[AttackedRadius, float]:

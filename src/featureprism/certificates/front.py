@@ -15,8 +15,9 @@ from featureprism.attacks import Start
 from featureprism.certificates import margins as deep_margins
 from featureprism.certificates.bracket import check_request, margin_radius
 from featureprism.certificates.canonical import power_form
-from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.classes import class_radius
 from featureprism.certificates.deep import as_layers
+from featureprism.certificates.pairs import Effort
 from featureprism.certificates.record import check as check_margin
 from featureprism.checker import linear, quadratic
 from featureprism.checker.models import Model, Scores, TwoClasses

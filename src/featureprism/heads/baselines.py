@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
 from featureprism.certificates import margin_radius
-from featureprism.certificates.classes import Effort, class_radius
+from featureprism.certificates.classes import class_radius
+from featureprism.certificates.pairs import Effort
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead

@@ -6,7 +6,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.certificates import bracket_classifier
-from featureprism.certificates.classes import Effort
+from featureprism.certificates.pairs import Effort
 from featureprism.heads.network import HeadNet
 from featureprism.networks import LinearScores, QuadraticScores
 from featureprism.networks.reading import Classifier

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from featureprism.certificates.classes import Effort
+from featureprism.certificates.pairs import Effort
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.networks.reading import as_points, read_model
 from featureprism.play.answers import brackets, nearest_of

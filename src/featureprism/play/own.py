@@ -10,7 +10,7 @@ from torch import Tensor
 from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
 from featureprism.certificates import bracket_classifier, opened
-from featureprism.certificates.classes import Effort
+from featureprism.certificates.pairs import Effort
 from featureprism.networks.reading import Classifier, as_points, input_dim
 from featureprism.points import read_points
 from featureprism.records import RadiusBracket, Row

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from featureprism.certificates import INTERRUPTED, bracket_classifier
 from featureprism.certificates.bracket import check_request
-from featureprism.certificates.classes import Effort
+from featureprism.certificates.pairs import Effort
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
 from featureprism.context import Context
