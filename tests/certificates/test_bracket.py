@@ -289,3 +289,27 @@ def test_bad_requests_are_refused(generator):
         margin_radius(net, x, y, norm=1)
     with pytest.raises(ValueError, match="Labels"):
         margin_radius(net, x, 0 * y)
+
+
+@pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificate")])
+def test_an_interrupt_keeps_what_is_proven(monkeypatch, norm, proof):
+    """Whichever proof it falls into: a bracket is widened, not lost."""
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    chance = generator_for("interrupted", 0)
+    W, a = torch.randn(12, 5, generator=chance).double(), torch.randn(12, generator=chance).double()
+    net, x = (
+        TwoLayerNet(W, a, activation=ReLU()),
+        torch.randn(6, 5, generator=chance, dtype=torch.float64),
+    )
+    with torch.no_grad():
+        y = net(x).sign()
+    whole = margin_radius(net, x, y, norm=norm, max_cells=8)
+    monkeypatch.setattr(f"featureprism.certificates.bracket.{proof}", interrupted)
+    part = margin_radius(net, x, y, norm=norm, max_cells=8)
+    assert "interrupted" in part.method
+    assert bool((part.certified <= whole.certified + 1e-12).all())
+    assert bool((part.certified > 0).any())
+    assert torch.equal(part.attacked, whole.attacked)

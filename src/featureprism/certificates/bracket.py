@@ -272,8 +272,6 @@ def _close(
     claim = Certificate(0.0, "cells") if effort[0] == 2 else lines_claim(effort[1])
     goal = (1 - gap) * attacked.radius
     witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
-    if effort[0] != 2 and form.p == 1:
-        _ellipsoids(net, form, x, y, attacked, certificates, goal, effort)
     is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
     left = [i for i, still in enumerate(is_open) if still]
     done = len(x) - len(left)
@@ -281,14 +279,19 @@ def _close(
     first = 0
     try:
         for first in range(0, len(left), BATCH):
-            index = torch.tensor(left[first : first + BATCH])
-            trees, reach = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
-            for i, tree, limit in zip(index.tolist(), trees, reach.tolist(), strict=True):
-                found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
-                if found.radius > certificates[i].radius:
-                    certificates[i] = found
-                done += 1
-                progress(done / len(x))
+            batch = left[first : first + BATCH]
+            if effort[0] != 2 and form.p == 1:
+                _ellipsoids(net, form, x, y, attacked, certificates, goal, batch, effort)
+            open_still = [i for i in batch if certificates[i].radius < float(goal[i])]
+            if open_still:
+                index = torch.tensor(open_still)
+                trees, reach = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
+                for i, tree, limit in zip(open_still, trees, reach.tolist(), strict=True):
+                    found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
+                    if found.radius > certificates[i].radius:
+                        certificates[i] = found
+            done += len(batch)
+            progress(done / len(x))
     except KeyboardInterrupt:
         return left[first:]
     return []
@@ -302,18 +305,20 @@ def _ellipsoids(
     attacked: AttackedRadius,
     certificates: list[Certificate],
     goal: Tensor,
+    batch: list[int],
     effort: tuple[float, tuple[float, float] | None, float, int],
 ) -> None:
-    """ℓ∞ of ReLUs: one ellipsoid for each open point; certificates are replaced where it proves more."""
-    _, force = margin_gradient(net, x + JUST_BEFORE * attacked.delta, y)
-    problem = box_problem(form, x, y.unsqueeze(1) * form.weight, HAIR * goal, effort[1])
-    deadline = time.perf_counter() + effort[2] * len(x)
-    for i in range(len(x)):
-        wanted = float(goal[i])
-        if not certificates[i].radius < wanted < inf or time.perf_counter() > deadline:
-            continue
-        one = problem.rows(torch.tensor([i]))
-        found = box_certificate(form, one, force[i], x[i], float(y[i]), lines_claim(effort[1]))
+    """ℓ∞ of ReLUs: one ellipsoid for each open point of a batch; certificates are replaced where it proves more."""
+    index = torch.tensor(batch)
+    _, force = margin_gradient(net, (x + JUST_BEFORE * attacked.delta)[index], y[index])
+    votes = y[index].unsqueeze(1) * form.weight
+    problem = box_problem(form, x[index], votes, HAIR * goal[index], effort[1])
+    deadline = time.perf_counter() + effort[2] * len(batch)
+    for row, i in enumerate(batch):
+        if time.perf_counter() > deadline:
+            return
+        one = problem.rows(torch.tensor([row]))
+        found = box_certificate(form, one, force[row], x[i], float(y[i]), lines_claim(effort[1]))
         if found.radius > certificates[i].radius:
             certificates[i] = found
 

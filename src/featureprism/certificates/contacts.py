@@ -1,0 +1,71 @@
+"""Where the lowest quadratic of a given curvature above φ(t) = [t]₊^p on an interval meets φ, and how that moves."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from featureprism.certificates.envelopes import quotient, second_derivative
+from featureprism.networks.activations import relu_power
+
+BISECTIONS = 30
+TINY = 1e-12  # of the scale of the search: what counts as 0 there
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """Where the lowest quadratic of a given curvature meets φ, and how that moves with the curvature."""
+
+    first: Tensor
+    second: Tensor
+    first_rate: Tensor
+    second_rate: Tensor
+
+
+def contacts(kappa: Tensor, low: Tensor, high: Tensor, p: float) -> Contacts:
+    """x₁ ≤ x₂ and their derivatives by κ, for high > 0.
+
+    p ≥ 2: x₂ = high, x₁ the point of tangency, or `low`. p < 2: x₁ < 0 < x₂ both tangent where neither leaves the interval; else one
+    of them is an end, or both are.
+    """
+    zero = torch.zeros_like(kappa)
+    # tangent at x < 0 and through `high`
+    resting = high - (2 * relu_power(high, p) / kappa).sqrt()
+    resting_rate = (high - resting) / (2 * kappa)
+    if p >= 2:
+        inner = _tangency(kappa, high, low.clamp_min(0), high, p, rising=True)
+        first = torch.where(resting <= 0, resting, inner)
+        rate = torch.where(resting <= 0, resting_rate, _rate(first, high, p))
+        at_low = kappa <= quotient(high, low, p)
+        return Contacts(torch.where(at_low, low, first), high, torch.where(at_low, zero, rate), zero)
+    summit = (2 * kappa / p**2) ** (-1 / (2 - p))  # tangent at both
+    foot, summit_rate = (1 - 2 / p) * summit, -summit / ((2 - p) * kappa)
+    first = torch.where(summit <= high, foot, resting)
+    first_rate = torch.where(summit <= high, (1 - 2 / p) * summit_rate, resting_rate)
+    second = torch.minimum(summit, high)
+    second_rate = torch.where(summit <= high, summit_rate, zero)
+    at_low = first <= low
+    inner = _tangency(kappa, low, low.clamp_min(0), high, p, rising=False)
+    inside = kappa > quotient(low, high, p)
+    inner = torch.where(inside, inner, high)
+    return Contacts(
+        torch.where(at_low, low, first),
+        torch.where(at_low, inner, second),
+        torch.where(at_low, zero, first_rate),
+        torch.where(at_low, torch.where(inside, _rate(inner, low, p), zero), second_rate),
+    )
+
+
+def _tangency(kappa: Tensor, end: Tensor, low: Tensor, high: Tensor, p: float, *, rising: bool) -> Tensor:
+    """The c in [low, high] whose tangent quadratic through (end, φ(end)) has curvature κ, which rises or falls with c."""
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        beyond = (quotient(end, middle, p) > kappa) == rising
+        low, high = torch.where(beyond, low, middle), torch.where(beyond, middle, high)
+    return (low + high) / 2
+
+
+def _rate(c: Tensor, end: Tensor, p: float) -> Tensor:
+    """dc/dκ of that."""
+    by_c = 2 * (quotient(end, c, p) - second_derivative(c, p)) / (end - c + TINY)
+    return torch.where(by_c.abs() > TINY, 1 / by_c, torch.zeros_like(by_c))
