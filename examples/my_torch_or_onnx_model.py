@@ -48,8 +48,8 @@ assert bracket.witness is not None
 assert bracket.rival is not None
 figure, axes = plt.subplots(1, 6, figsize=(8, 1.7), layout="constrained")
 for i, (left, right) in enumerate(zip(axes[::2], axes[1::2], strict=True)):
-    left.imshow(x[1500 + i].reshape(8, 8), cmap="gray_r")
-    right.imshow((x[1500 + i] + bracket.witness[i]).reshape(8, 8), cmap="gray_r")
+    left.imshow(x[1500 + i].reshape(8, 8).numpy(), cmap="gray_r")
+    right.imshow((x[1500 + i] + bracket.witness[i]).reshape(8, 8).numpy(), cmap="gray_r")
     left.set_title(f"{int(labels[1500 + i])}")
     right.set_title(f"taken for {int(bracket.rival[i])}")
 for ax in axes:

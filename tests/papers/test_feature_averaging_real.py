@@ -196,4 +196,4 @@ def test_the_claims_on_embeddings_at_quick(experiment, names, data_folder):
     )
     for name in names.split():
         own = claim(experiment, name)
-        assert own.bound.holds(own.value(rows).mean()), name
+        assert own.bound.holds(float(own.value(rows).mean())), name
