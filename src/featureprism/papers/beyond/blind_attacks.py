@@ -51,7 +51,7 @@ class Mixture(Averaging):
         return mixture_network(activation, 1e-3, 0.5, self.dim, self.per_cluster, self.test_points, seed)
 
 
-def measure(s: Averaging, seed: int, context: Context) -> list[Row]:
+def measure(s: Averaging | Mixture, seed: int, context: Context) -> list[Row]:
     """Bracket the network, ask every tool, and put their words beside the truth."""
     net, clusters, test = s.trained(seed)
     context.progress(0.2)
