@@ -1,9 +1,11 @@
 """Shapes in annotations are checked while the tests run: by beartype, with an int being good enough for a float.
 
-A check costs more than most calls, and loops call with the same shapes over and over: each function is checked the first few times that
-a test calls it. Functions inside functions are not checked: they are made anew, and would be compiled anew, on every call.
+A check costs more than most calls, and loops call with the same shapes over and over: each function, and each dataclass, is checked the
+first few times that a test calls it. Functions inside functions are not checked: they are made anew, and would be compiled anew, on
+every call.
 """
 
+from dataclasses import is_dataclass
 from functools import wraps
 from types import FunctionType
 
@@ -25,6 +27,11 @@ def sparing(decorator):
     """The decorator for the first few calls of a function in a test, the function itself from then on."""
 
     def decorate(function):
+        if isinstance(function, type):
+            own = vars(function).get("__init__")
+            if is_dataclass(function) and own is not None and not hasattr(own, "__wrapped__"):
+                function.__init__ = decorate(own)
+            return function
         if not isinstance(function, FunctionType):
             return decorator(function)
         if "<locals>" in function.__qualname__:

@@ -7,6 +7,7 @@ from jaxtyping import TypeCheckError
 import shape_checks
 from featureprism.geometry import unit_rows
 from featureprism.networks import LinearClassifier
+from featureprism.records import RadiusBracket
 
 
 def test_a_wrong_shape_is_refused():
@@ -22,6 +23,18 @@ def test_a_loop_is_checked_only_at_its_beginning():
     shape_checks.begin_test()
     with pytest.raises(TypeCheckError):
         net(x[0])
+
+
+def test_so_is_a_dataclass_of_which_many_are_made():
+    good, bad = torch.ones(2), torch.ones(2, 1)  # one radius for each point, and a table of them
+    with pytest.raises(TypeCheckError):
+        RadiusBracket(bad, bad)
+    for _ in range(shape_checks.MOST):
+        RadiusBracket(good, good)
+    RadiusBracket(bad, bad)
+    shape_checks.begin_test()
+    with pytest.raises(TypeCheckError):
+        RadiusBracket(bad, bad)
 
 
 def test_functions_keep_their_names():

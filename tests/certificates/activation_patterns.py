@@ -3,7 +3,16 @@
 from itertools import product
 
 import numpy as np
+import torch
 from scipy.optimize import nnls
+from torch import Tensor
+
+from featureprism.checker.models import Scores
+from featureprism.checker.verify import verified_radii
+from featureprism.networks import ScoreNet
+from featureprism.records import RadiusBracket
+
+SURE = 1e-7  # of the least-distance problem, relative
 
 
 def least_distance(G: np.ndarray, g: np.ndarray) -> float:
@@ -37,3 +46,21 @@ def true_radius(W: np.ndarray, b: np.ndarray, V: np.ndarray, c: np.ndarray, x: n
                 margin = v @ t + c[own] - c[rival]
                 best = min(best, least_distance(np.vstack([inside, -v @ W]), np.append(side, margin)))
     return best
+
+
+def classified(net: ScoreNet, num_points: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Random points, and the classes that a network takes them for."""
+    x = torch.from_numpy(rng.normal(size=(num_points, net.W.shape[1])))
+    with torch.no_grad():
+        return x, net(x).argmax(dim=1)
+
+
+def truths_held(bracket: RadiusBracket, net: ScoreNet, x: Tensor, own: Tensor) -> list[float]:
+    """The true radii of a ReLU network, after asserting that they lie in the bracket and that the checker grants its proofs."""
+    weights = [t.detach().numpy() for t in (net.W, net.b, net.V, net.c)]
+    truths = [true_radius(*weights, point.numpy(), int(label)) for point, label in zip(x, own, strict=True)]
+    assert (bracket.certified.numpy() <= np.array(truths) * (1 + SURE)).all()
+    assert (bracket.attacked.numpy() >= np.array(truths) * (1 - SURE)).all()
+    granted = verified_radii(Scores(*weights, 1.0), x.numpy(), own.numpy(), bracket.proofs(), 2)
+    assert (granted >= bracket.certified.numpy()).all()
+    return truths

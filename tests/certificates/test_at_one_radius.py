@@ -5,18 +5,15 @@ import math
 import numpy as np
 import pytest
 import torch
-from activation_patterns import true_radius
+from activation_patterns import classified, truths_held
 from torch import nn
 
 from featureprism.certificates import check, robust_radius
 from featureprism.certificates.classes import class_radius
 from featureprism.certificates.pairs import Effort
-from featureprism.checker.models import Scores
-from featureprism.checker.verify import verified_radii
 from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
 
 EPS = 0.3
-SURE = 1e-7  # of the least-distance problem, relative
 
 
 def random_net(rng: np.random.Generator) -> ScoreNet:
@@ -31,17 +28,9 @@ def decided_share(seeds: range) -> float:
     for seed in seeds:
         rng = np.random.default_rng(seed)
         net = random_net(rng)
-        x = torch.from_numpy(rng.normal(size=(12, net.W.shape[1])))
-        with torch.no_grad():
-            own = net(x).argmax(dim=1)
+        x, own = classified(net, 12, rng)
         bracket = class_radius(net, x, own, Effort(seconds_per_point=math.inf, max_cells=16, at=EPS))
-        weights = [t.detach().numpy() for t in (net.W, net.b, net.V, net.c)]
-        for i in range(len(x)):
-            truth = true_radius(*weights, x[i].numpy(), int(own[i]))
-            assert float(bracket.certified[i]) <= truth * (1 + SURE), (seed, i)
-            assert float(bracket.attacked[i]) >= truth * (1 - SURE), (seed, i)
-        granted = verified_radii(Scores(*weights, 1.0), x.numpy(), own.numpy(), bracket.proofs(), 2)
-        assert (granted >= bracket.certified.numpy()).all()
+        truths_held(bracket, net, x, own)
         decided += ((bracket.certified > EPS) | (bracket.attacked <= EPS)).tolist()
         assert bool((torch.isinf(bracket.attacked) | (bracket.attacked <= EPS)).all())
     return float(np.mean(decided))

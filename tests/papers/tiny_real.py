@@ -1,10 +1,13 @@
 """Tiny settings of the items on real data, for scikit-learn's digits: enough for every claim to have a value."""
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
+from featureprism.attacks import minimal_radius
 from featureprism.certificates import margin_radius
+from featureprism.certificates.interior import LOOK
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS
@@ -77,7 +80,14 @@ def quick_bracket(net, x, y, **effort) -> RadiusBracket:
 
 
 def quicken(monkeypatch) -> None:
-    """Brackets of few cells; short trainings of heads and no brackets in "embeddings", which would be all its time."""
+    """Brackets of little effort, which go through the same code; short trainings of heads and no brackets in "embeddings"."""
+    for module in ("certificates.bracket", "papers.gmm_flow.propositions"):
+        monkeypatch.setattr(
+            f"featureprism.{module}.minimal_radius", partial(minimal_radius, rounds=1, steps=4)
+        )
+    monkeypatch.setattr("featureprism.attacks.boundary.SLIDES", 2)
+    for steps in ("ROOT_STEPS", "CHILD_STEPS", "NEWTON_STEPS"):
+        monkeypatch.setattr(f"featureprism.certificates.search.{steps}", LOOK + 2)
     for module in (
         "feature_averaging.setting",
         "double_edged.many_clusters",

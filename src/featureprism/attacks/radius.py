@@ -96,36 +96,51 @@ def minimal_radius(
     # a box has no meaning in a span
     in_span = norm == 2 and domain is None
     small, z, basis = to_span(net, x) if in_span else (in_double(net), x.double(), None)
-    box = Box.around(z, domain)
-    signs = y.double()
+    signs, ball = y.double(), LpBall(norm, upper, Box.around(z, domain))
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]
-    lengths, rays = _first_flips(small, z, signs, local, LpBall(norm, upper, box))
+    lengths, rays = _first_flips(small, z, signs, local, ball)
+    radius, delta, share = _bisected(small, z, signs, lengths, rays, ball, rounds, steps)
+    delta = _drawn_in(small, z, signs, delta, rays, ball)
+    found = torch.isfinite(radius)
+    blind = _blind_share(small, z, signs, replace(ball, eps=1.1 * ball.norm(delta)), found)
+    full = delta if basis is None else delta @ basis.T
+    return _checked(net, x, y, full, found, share, blind, norm)
+
+
+def _bisected(
+    net: Any, z: Tensor, y: Tensor, lengths: Tensor, rays: Tensor, ball: LpBall, rounds: int, steps: int
+) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], float]:
+    """Rounds of PGD between the radii that held and those that did not: the shortest norm, its flip, the share of zero gradients."""
     radius, shortest = lengths.min(dim=0)
     delta = rays[shortest, torch.arange(len(z))]
+    upper = float(ball.eps)
     low, share = 0.5 * radius.clamp_max(upper), 0.0
     for _ in range(rounds):
-        ball = LpBall(norm, (low + radius.clamp_max(upper)) / 2, box)
-        known = [_Given(rays), _Given(delta.unsqueeze(0))]
-        found, margin, zero = descend(small, z, signs, ball, known, steps)
+        middle = replace(ball, eps=(low + radius.clamp_max(upper)) / 2)
+        found, margin, zero = descend(net, z, y, middle, [_Given(rays), _Given(delta.unsqueeze(0))], steps)
         share = max(share, zero)
-        shorter = shortened(small, z, signs, found)
+        shorter = shortened(net, z, y, found)
         length = ball.norm(shorter)
         better = (margin <= 0) & (length < radius)
         radius = torch.where(better, length, radius)
         delta = torch.where(better.unsqueeze(1), shorter, delta)
         # a failure raises the floor; a success may open new room below it
-        low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(ball.eps))
-    if norm == 2:
-        delta = _best_of(small, z, signs, torch.cat([delta.unsqueeze(0), rays[:RIVALS]]), box)
-    delta = slide(small, z, signs, delta, box, norm)
-    if norm == 2:
-        delta = convex_concave(small, z, signs, delta, box=box)
-    if _can_turn(norm, z.shape[1], box):
-        delta = _shortest_turned(small, z, signs, torch.cat([delta.unsqueeze(0), rays]))
-    edge = LpBall(norm, 1.1 * LpBall(norm, 0.0).norm(delta), box)
-    blind = _blind_share(small, z, signs, edge, torch.isfinite(radius))
-    full = delta if basis is None else delta @ basis.T
-    return _checked(net, x, y, full, torch.isfinite(radius), share, blind, norm)
+        low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(middle.eps))
+    return radius, delta, share
+
+
+def _drawn_in(
+    net: Any, z: Tensor, y: Tensor, delta: Tensor, rays: Tensor, ball: LpBall
+) -> Float[Tensor, "n d"]:
+    """Witnesses moved along the boundary towards their points."""
+    if ball.p == 2:
+        delta = _best_of(net, z, y, torch.cat([delta.unsqueeze(0), rays[:RIVALS]]), ball.box)
+    delta = slide(net, z, y, delta, ball.box, ball.p)
+    if ball.p == 2:
+        delta = convex_concave(net, z, y, delta, box=ball.box)
+    if _can_turn(ball.p, z.shape[1], ball.box):
+        delta = _shortest_turned(net, z, y, torch.cat([delta.unsqueeze(0), rays]))
+    return delta
 
 
 def _best_of(
@@ -135,10 +150,7 @@ def _best_of(
     s, n, d = witnesses.shape
     wide = None if box is None else Box(box.low.repeat(s, 1), box.high.repeat(s, 1))
     flat = convex_concave(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d), steps=2, box=wide)
-    flips = (y.repeat(s) * net(z.repeat(s, 1) + flat) <= 0).reshape(s, n)
-    length = torch.linalg.vector_norm(flat, dim=1).reshape(s, n)
-    winner = torch.where(flips, length, torch.full_like(length, torch.inf)).argmin(dim=0)
-    return flat.reshape(s, n, d)[winner, torch.arange(n)]
+    return _shortest_flip(net, z, y, flat.reshape(s, n, d))
 
 
 def _shortest_turned(
@@ -147,11 +159,16 @@ def _shortest_turned(
     """The shortest of several witnesses of every point, after each was turned."""
     s, n, d = witnesses.shape
     flat = turned(net, z.repeat(s, 1), y.repeat(s), witnesses.reshape(s * n, d))
-    flat = (1 + BEYOND_ROUNDING) * flat
-    flips = (y.repeat(s) * net(z.repeat(s, 1) + flat) <= 0).reshape(s, n)
-    length = torch.linalg.vector_norm(flat, dim=1).reshape(s, n)
+    return _shortest_flip(net, z, y, (1 + BEYOND_ROUNDING) * flat.reshape(s, n, d))
+
+
+def _shortest_flip(net: Any, z: Tensor, y: Tensor, witnesses: Float[Tensor, "s n d"]) -> Float[Tensor, "n d"]:
+    """The shortest perturbation of every point that flips it; the first where none does."""
+    s, n, d = witnesses.shape
+    flips = (y.repeat(s) * net(z.repeat(s, 1) + witnesses.reshape(s * n, d)) <= 0).reshape(s, n)
+    length = torch.linalg.vector_norm(witnesses, dim=2)
     winner = torch.where(flips, length, torch.full_like(length, torch.inf)).argmin(dim=0)
-    return flat.reshape(s, n, d)[winner, torch.arange(n)]
+    return witnesses[winner, torch.arange(n)]
 
 
 def _checked(

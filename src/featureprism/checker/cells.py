@@ -11,8 +11,9 @@ proves little, never something false. The quadratics are those of power_bounds.p
 (see enclosed.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,9 @@ def proven_radius(tree: Tree, problem: Problem) -> float:
     refuse_malformed(tree, problem)
     span = up(problem.network.norm * problem.radius)  # |t - c| ≤ ‖w‖‖δ‖
     whole = between(down(problem.c.low - span), up(problem.c.high + span))
-    radii = [leaf_radius(leaf, cell, problem) for leaf, cell in leaves(tree, problem, whole)]
+    radii = [
+        leaf_radius(leaf, cell, problem) for leaf, cell in leaves(tree, whole, partial(tightened, problem))
+    ]
     return min([problem.radius, *radii])
 
 
@@ -82,8 +85,10 @@ def between(low: np.ndarray, high: np.ndarray) -> Cell:
     return Cell(low, high, -free, free)
 
 
-def leaves(tree: Tree, problem: Problem, whole: Cell) -> Iterator[tuple[Tree, Cell]]:
-    """All leaves whose cells are not empty, each with its cell."""
+def leaves(
+    tree: Tree, whole: Cell, part: Callable[[Cell, int, float, float], Cell]
+) -> Iterator[tuple[Tree, Cell]]:
+    """All leaves whose cells are not empty, each with its cell; part(cell, j, value, side) is where side·(t_j - value) ≥ 0."""
     waiting = [(tree, whole)]
     while waiting:
         node, cell = waiting.pop()
@@ -93,12 +98,21 @@ def leaves(tree: Tree, problem: Problem, whole: Cell) -> Iterator[tuple[Tree, Ce
             yield node, cell
             continue
         for side, child in ((-1.0, "below"), (1.0, "above")):
-            part = _restricted(cell, problem, node["cut"], node["value"], side)
-            waiting.append((node[child], part))
+            waiting.append((node[child], part(cell, node["cut"], node["value"], side)))
 
 
-def _restricted(cell: Cell, problem: Problem, j: int, value: float, side: float) -> Cell:
-    """The part of a cell where side·(t_j - value) ≥ 0, with the bounds of all neurons drawn tighter.
+def half(cell: Cell, j: int, value: float, side: float) -> Cell:
+    """The part of a cell where side·(t_j - value) ≥ 0."""
+    low, high, floor, ceiling = (v.copy() for v in (cell.low, cell.high, cell.floor, cell.ceiling))
+    if side > 0:
+        floor[j], low[j] = max(floor[j], value), max(low[j], value)
+    else:
+        ceiling[j], high[j] = min(ceiling[j], value), min(high[j], value)
+    return Cell(low, high, floor, ceiling)
+
+
+def tightened(problem: Problem, cell: Cell, j: int, value: float, side: float) -> Cell:
+    """The same part in the ball of problem.radius, with the bounds of all neurons drawn tighter.
 
     For all λ ≥ 0, ±t_i ≤ ±t_i + λ side (t_j - value) ≤ ±c_i + λ side (c_j - value) + radius·‖±w_i + λ side w_j‖.
     """
@@ -108,12 +122,7 @@ def _restricted(cell: Cell, problem: Problem, j: int, value: float, side: float)
         farthest = enclosed(problem.radius) * _lengths(problem, j, sign * lean)
         bounds.append(sign * c + lean * (c[j] - value) + farthest)
     low, high = np.maximum(cell.low, -bounds[0].high), np.minimum(cell.high, bounds[1].high)
-    floor, ceiling = cell.floor.copy(), cell.ceiling.copy()
-    if side > 0:
-        floor[j], low[j] = max(floor[j], value), max(low[j], value)
-    else:
-        ceiling[j], high[j] = min(ceiling[j], value), min(high[j], value)
-    return Cell(low, high, floor, ceiling)
+    return half(Cell(low, high, cell.floor, cell.ceiling), j, value, side)
 
 
 def _lengths(problem: Problem, j: int, lean: np.ndarray) -> np.ndarray:

@@ -9,13 +9,11 @@ down_i and up_i the room of δ_i. Where that is positive nothing of the cell fli
 little, never something false.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from featureprism.checker.cells import Cell, Tree, between, refuse_malformed
+from featureprism.checker.cells import Cell, Tree, between, half, leaves, refuse_malformed
 from featureprism.checker.enclosed import Enclosed, down, enclosed, gamma, outward, up, where
 from featureprism.checker.power_bounds import line_above, line_below
 from featureprism.checker.scaled import Problem, is_array, refuse_unless, scaled_by
@@ -60,7 +58,7 @@ class Room:
 def proven_box_radius(tree: Tree, problem: Problem, room: Room) -> float:
     """The ℓ∞ radius below which no perturbation flips the label, as far as the tree proves it (0: nothing). Scaled, like the tree."""
     refuse_malformed(tree, problem)
-    found = [_line(leaf, cell, problem) for leaf, cell in _leaves(tree, whole_box(problem, room))]
+    found = [_line(leaf, cell, problem) for leaf, cell in leaves(tree, whole_box(problem, room), half)]
     if not found:  # the cuts leave nothing of the ball
         return problem.radius
     along = Enclosed(*(np.array([getattr(line, side) for line, _ in found]) for side in ("mid", "rad")))
@@ -77,28 +75,6 @@ def whole_box(problem: Problem, room: Room) -> Cell:
     least = outward(rising @ below + falling @ above, n)
     most = outward(rising @ above + falling @ below, n)
     return between(down(problem.c.low - least), up(problem.c.high + most))
-
-
-def _leaves(tree: Tree, whole: Cell) -> Iterator[tuple[Tree, Cell]]:
-    """All leaves whose cells are not empty, each with its cell."""
-    waiting = [(tree, whole)]
-    while waiting:
-        node, cell = waiting.pop()
-        if (cell.low > cell.high).any():
-            continue
-        if "cut" not in node:
-            yield node, cell
-            continue
-        waiting += [(node[child], _half(cell, node, child)) for child in ("below", "above")]
-
-
-def _half(cell: Cell, node: dict[str, Any], side: str) -> Cell:
-    """The part of a cell on one side of a cut."""
-    parts = [v.copy() for v in (cell.low, cell.high, cell.floor, cell.ceiling)]
-    j, value = node["cut"], node["value"]
-    for part in (parts[1], parts[3]) if side == "below" else (parts[0], parts[2]):
-        part[j] = min(part[j], value) if side == "below" else max(part[j], value)
-    return Cell(*parts)
 
 
 def _line(leaf: Tree, cell: Cell, problem: Problem) -> tuple[Enclosed, float]:

@@ -23,9 +23,9 @@ from torch import Tensor
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import PolynomialReLU, relu_power
 from featureprism.networks.balanced_weights import BalancedWeights
-from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.records import Ended, Progress, Trajectory, silent
 from featureprism.training.descent import Probes
-from featureprism.training.flow import Keeper, Segments, is_smooth, run_with
+from featureprism.training.flow import Keeper, Segments, check_flow, is_smooth, run_with
 from featureprism.training.integrators import Segment, StepLimitError
 from featureprism.training.losses import Loss
 from featureprism.training.span import span_coordinates
@@ -59,45 +59,47 @@ def balanced_flow(
     >>> from featureprism.networks import balanced, gaussian_shape
     >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
-    >>> signs = clusters.labels.repeat(3)
     >>> shape = gaussian_shape(6, 50, generator=fp.generator_for("shape", 0))
-    >>> start = balanced(shape, signs, log(1e-80))  # far below what a float32 weight can hold
+    >>> start = balanced(shape, clusters.labels.repeat(3), log(1e-80))  # far below what a float32 weight can hold
     >>> loss = fp.Loss("square", "per-cluster", num_clusters=2)
     >>> run = fp.balanced_flow(start, data.x, data.y, p=3.0, loss=loss, t_end=1.0)
     >>> run.ended.name
     'TIME_REACHED'
     """
-    check_points(x, y)
-    if not t_end > 0:
-        raise ValueError(f"t_end must be positive, got {t_end}.")
+    check_flow(x, y, t_end)
     smooth = is_smooth(PolynomialReLU(p))
     x, y = x.double(), y.double()
     coordinates = span_coordinates(x, start.directions.double())
     system = _System(coordinates.points, y, start.signs.double(), p, loss)
-    initial = torch.cat(
-        [coordinates.down(start.directions.double()), start.log_norms.double().unsqueeze(1)], dim=1
-    )
+    small = coordinates.down(start.directions.double())
+    initial = torch.cat([small, start.log_norms.double().unsqueeze(1)], dim=1)
 
     def snapshot(state: Tensor) -> BalancedWeights:
         return BalancedWeights(unit_rows(coordinates.up(state[:, :-1])), state[:, -1].clone(), start.signs)
 
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
-        system.work, ended, state = 0, Ended.TIME_REACHED, initial
-        keep = Keeper(record, t_end, snapshot, probes, progress)
-        try:
-            t, state = _while_negligible(system, initial, t_end, segments, keep)
-            if t < t_end:
-                for segment in segments(system.coupled, state.flatten(), t, t_end):
-                    keep(segment.end, _rows(segment, state.shape))
-                    state = segment.at(segment.end).reshape(state.shape)
-        except StepLimitError:
-            ended = Ended.STEP_LIMIT
-        return keep.recorder.trajectory(ended, system.work), state
+        return _followed(system, initial, segments, Keeper(record, t_end, snapshot, probes, progress))
 
     rtol = rtol or (1e-7 if smooth else 1e-3)
     return run_with(
         integrate, moved=_farthest, smooth=smooth, rtol=rtol, atol=rtol / 100, step_size=step_size
     )
+
+
+def _followed(
+    system: "_System", initial: Float[Tensor, "h q"], segments: Segments, keep: Keeper
+) -> tuple[Trajectory, Float[Tensor, "h q"]]:
+    """The flow from t = 0 to the end, or as far as the steps suffice: what was kept of it, and its last state."""
+    system.work, ended, state = 0, Ended.TIME_REACHED, initial
+    try:
+        t, state = _while_negligible(system, initial, keep.t_end, segments, keep)
+        if t < keep.t_end:
+            for segment in segments(system.coupled, state.flatten(), t, keep.t_end):
+                keep(segment.end, _rows(segment, state.shape))
+                state = segment.at(segment.end).reshape(state.shape)
+    except StepLimitError:
+        ended = Ended.STEP_LIMIT
+    return keep.recorder.trajectory(ended, system.work), state
 
 
 def _farthest(coarse: Tensor, fine: Tensor) -> float:

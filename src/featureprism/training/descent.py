@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.two_layer import TwoLayerNet, outputs, parameter_gradient
+from featureprism.networks.activations import Activation
+from featureprism.networks.two_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.losses import Loss
 
@@ -43,22 +44,14 @@ def gradient_descent(
     True
     """
     check_points(x, y)
-    if steps < 0 or not step_size > 0:
-        raise ValueError(f"Need steps ≥ 0 and step_size > 0, got {steps} and {step_size}.")
-    if unknown := set(fixed) - {"W", "a", "b"}:
-        raise ValueError(f"Only W, a and b can be fixed, got {sorted(unknown)}.")
+    _check_descent(step_size, steps, fixed)
     x, y = x.to(net.W.dtype), y.to(net.W.dtype)
     moving = [name not in fixed for name in ("W", "a", "b")]
     parameters = [p.detach().clone() for p in (net.W, net.a, *([] if net.b is None else [net.b]))]
     wanted, recorder = set(record) | {steps}, Recorder(probes)
     ended, step, before = Ended.TIME_REACHED, 0, parameters
     for step in range(steps + 1):
-        W, a, *rest = parameters
-        b = rest[0] if rest else None
-        if step == steps:
-            f, gradient = outputs(W, a, b, net.activation, x), None
-        else:
-            f, gradient = parameter_gradient(W, a, b, net.activation, x, lambda f: loss.residual(f, y))
+        f, gradient = _outputs(parameters, net.activation, x, y, loss, last=step == steps)
         if not bool(torch.isfinite(f.sum())):
             ended = Ended.DIVERGED
             recorder.add(max(0, step - 1), TwoLayerNet(*before, activation=net.activation))
@@ -74,6 +67,24 @@ def gradient_descent(
         ]
         progress((step + 1) / steps)
     return recorder.trajectory(ended, work=step)
+
+
+def _check_descent(step_size: float, steps: int, fixed: Collection[str]) -> None:
+    if steps < 0 or not step_size > 0:
+        raise ValueError(f"Need steps ≥ 0 and step_size > 0, got {steps} and {step_size}.")
+    if unknown := set(fixed) - {"W", "a", "b"}:
+        raise ValueError(f"Only W, a and b can be fixed, got {sorted(unknown)}.")
+
+
+def _outputs(
+    parameters: Sequence[Tensor], activation: Activation, x: Tensor, y: Tensor, loss: Loss, *, last: bool
+) -> tuple[Tensor, Gradient | None]:
+    """f(x), and the gradient of the loss unless no step follows."""
+    W, a, *rest = parameters
+    b = rest[0] if rest else None
+    if last:
+        return outputs(W, a, b, activation, x), None
+    return parameter_gradient(W, a, b, activation, x, lambda f: loss.residual(f, y))
 
 
 class Recorder:

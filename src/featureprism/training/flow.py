@@ -89,6 +89,32 @@ class Keeper:
         self.progress(min(1.0, until / self.t_end))
 
 
+def check_flow(x: Float[Tensor, "n d"], y: Float[Tensor, " n"], t_end: float) -> None:
+    """Refuse what no flow can start from."""
+    check_points(x, y)
+    if not t_end > 0:
+        raise ValueError(f"t_end must be positive, got {t_end}.")
+
+
+def _followed(velocity: Field, start: Tensor, segments: Segments, keep: Keeper) -> tuple[Trajectory, Tensor]:
+    """A field from t = 0 to the end, or as far as the steps suffice: what was kept of it, and its last state."""
+    work, ended, state = 0, Ended.TIME_REACHED, start
+
+    def counted(state: Tensor) -> Tensor:
+        nonlocal work
+        work += 1
+        return velocity(state)
+
+    keep(0.0, lambda _: start)
+    try:
+        for segment in segments(counted, start, 0.0, keep.t_end):
+            keep(segment.end, segment.at)
+            state = segment.at(segment.end)
+    except StepLimitError:
+        ended = Ended.STEP_LIMIT
+    return keep.recorder.trajectory(ended, work), state
+
+
 def _relative(coarse: Tensor, fine: Tensor) -> float:
     return float(torch.linalg.vector_norm(fine - coarse) / torch.linalg.vector_norm(coarse))
 
@@ -122,29 +148,15 @@ def gradient_flow(
     >>> run.times, run.ended.name
     ([2.0], 'TIME_REACHED')
     """
-    check_points(x, y)
-    if not t_end > 0:
-        raise ValueError(f"t_end must be positive, got {t_end}.")
+    check_flow(x, y, t_end)
     x, y = x.double(), y.double()
     packing, start = packed(net)
 
+    def velocity(state: Tensor) -> Tensor:
+        return -packing.gradient(state, x, lambda f: loss.residual(f, y))
+
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
-        work, ended, state = 0, Ended.TIME_REACHED, start
-        keep = Keeper(record, t_end, packing.net, probes, progress)
-
-        def velocity(state: Tensor) -> Tensor:
-            nonlocal work
-            work += 1
-            return -packing.gradient(state, x, lambda f: loss.residual(f, y))
-
-        keep(0.0, lambda _: start)
-        try:
-            for segment in segments(velocity, start, 0.0, t_end):
-                keep(segment.end, segment.at)
-                state = segment.at(segment.end)
-        except StepLimitError:
-            ended = Ended.STEP_LIMIT
-        return keep.recorder.trajectory(ended, work), state
+        return _followed(velocity, start, segments, Keeper(record, t_end, packing.net, probes, progress))
 
     smooth = is_smooth(net.activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)

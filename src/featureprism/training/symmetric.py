@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -54,6 +55,12 @@ class Phase:
     def step_at(self, bias: float) -> float:
         """η = min(step_size, step_per_bias·b)."""
         return min(self.step_size, self.step_per_bias * bias)
+
+    def bias_after(self, bias: float, rate: float, pull: float) -> float:
+        """The bias a step of size `rate` on; `pull` is the mean of -∂Loss/∂b_i."""
+        if bias < self.bias_cap:
+            bias = min(self.bias_cap, bias + rate * self.bias_growth)
+        return max(LEAST_BIAS, bias + rate * self.bias_descent * pull)
 
     def radius_at(self, step: int) -> float:
         """The share of the adversary's radius at a step of this phase."""
@@ -175,7 +182,7 @@ def train_symmetric(
     now = SymmetricNet(net.W, net.bias, net.smoothing)
     total, step = sum(p.steps for p in phases), 0
     wanted, recorder = {*record, total}, Recorder(probes)
-    scratch = None
+    move, scratch = partial(symmetric_step, penalty=penalty, noise=noise), None
     for phase in phases:
         now.smoothing = phase.smoothing * now.bias
         for inner in range(phase.steps):
@@ -188,20 +195,8 @@ def train_symmetric(
                 scratch = x.new_empty(4, len(x), now.width)
             rate = phase.step_at(now.bias)
             pull = mean_bias_pull(now, x, y) if phase.bias_descent else 0.0
-            symmetric_step(
-                now.W.data,
-                x,
-                y,
-                bias=now.bias,
-                smoothing=now.smoothing,
-                step_size=rate,
-                penalty=penalty,
-                noise=noise,
-                scratch=scratch,
-            )
-            if now.bias < phase.bias_cap:
-                now.bias = min(phase.bias_cap, now.bias + rate * phase.bias_growth)
-            now.bias = max(LEAST_BIAS, now.bias + rate * phase.bias_descent * pull)
+            move(now.W.data, x, y, bias=now.bias, smoothing=now.smoothing, step_size=rate, scratch=scratch)
+            now.bias = phase.bias_after(now.bias, rate, pull)
             now.smoothing = phase.smoothing * now.bias
             step += 1
             progress(step / total)

@@ -86,11 +86,7 @@ def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple
     Stage 3 ends after the epoch in which clean and robust accuracy on a few validation images, kept from training, reach those of
     stage 1; the controls go on from stage 2 for as many epochs. The strong attack comes once, at the end, on test images.
     """
-    num = len(data.x_train) - min(s.test_images, len(data.x_train) // 4)
-    part = replace(s, train_images=num)
-    held = ImageSet(
-        data.x_train[:num], data.y_train[:num], data.x_train[num:], data.y_train[num:], data.source
-    )
+    part, held = _with_validation(s, data)
     robust = trained(part, held, seed, RANDOM, context.within(0, 0.4))
     known_by = {
         "layer": s.layer,
@@ -133,6 +129,13 @@ def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple
     reached: Row = {name: accuracies(net, s, data, MAIN, seed)["robust"] for name, net in stages.items()}
     nets = {"start": anew(), CLEAN: clean, **controls, RANDOM: again}
     return nets, reached | {"stage_3_epochs": as_long}
+
+
+def _with_validation(s: Layer, data: ImageSet) -> tuple[Layer, ImageSet]:
+    """The training images with the last of them in place of the test images, and the setting for so many."""
+    num = len(data.x_train) - min(s.test_images, len(data.x_train) // 4)
+    x, y = data.x_train, data.y_train
+    return replace(s, train_images=num), ImageSet(x[:num], y[:num], x[num:], y[num:], data.source)
 
 
 def measure_2(s: Layer, seed: int, context: Context) -> list[Row]:
