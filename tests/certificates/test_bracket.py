@@ -85,14 +85,14 @@ def random_network(seed):
     return TwoLayerNet(W, a, bias, activation=activations[kind])
 
 
-def check_soundness(seeds):
+def check_soundness(seeds, max_cells=4):
     far = 0
     for seed in seeds:
         net = random_network(seed)
         x = 1.5 * torch.randn(2, 2, generator=generator_for("random points", seed)).double()
         with torch.no_grad():
             y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-        bracket = bracketed(net, x, y, max_cells=4, upper=6.0)
+        bracket = bracketed(net, x, y, max_cells=max_cells, upper=6.0)
         truth = brute_force(net, x, y)
         assert bool((bracket.certified <= truth + 1e-9).all()), f"certificate above the truth, seed {seed}"
         # truth ≤ attacked because a witness of that norm flips; rays can miss the tip of a cone that it found
@@ -105,7 +105,7 @@ def check_soundness(seeds):
 
 
 def test_brackets_hold_the_truth_of_random_networks():
-    check_soundness((0, 1, 2, 6, 7, 8, 9, 12))  # every kind of activation, and every degeneracy
+    check_soundness((0, 1, 2, 6, 7, 8, 9, 12), max_cells=2)  # every kind of activation, and every degeneracy
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ check_estimator({head}, on_skip=None)
 
 
 def test_scikit_learn_accepts_the_heads():
-    passed, words = accepted("PReLUHead(width=8)", steps=150)
+    passed, words = accepted("PReLUHead(width=8)", steps=60)
     assert passed, words
 
 
