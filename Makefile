@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# compiled modules are kept: tests start dozens of processes, each of which would compile all that it imports
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test test-slow test-thorough check bench results docs wheel test-oldest clean
 

@@ -12,7 +12,7 @@ from types import FunctionType
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
-MOST = 5  # checked calls of one function in one test
+MOST = 2  # checked calls of one function in one test
 
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 _checks: dict[FunctionType, int] = {}  # how often each function was checked in this test

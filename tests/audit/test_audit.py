@@ -33,7 +33,7 @@ def some_candidates(plan, task, seed):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 400)
-    monkeypatch.setattr("featureprism.heads.compare.CHOSEN_ON", 4)
+    monkeypatch.setattr("featureprism.heads.compare.CHOSEN_ON", 2)
     monkeypatch.setattr("featureprism.audit.stages.HALVINGS", 1)
     monkeypatch.setattr(run, "candidates", some_candidates)
     monkeypatch.setattr(run, "WIDTH", 3)

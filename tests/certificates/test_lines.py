@@ -90,7 +90,7 @@ def granted(certificate, net, x, y):
 @pytest.fixture(scope="module")
 def tree_case():
     """A certificate with a tree, in a box that matters."""
-    for seed in range(1, 200, 2):
+    for seed in range(11, 200, 2):  # there is one before long
         net, x, y = random_case(seed)
         bracket = margin_radius(
             net, x, y, norm=math.inf, seconds_per_point=math.inf, max_cells=16, upper=REACH, domain=DOMAIN

@@ -45,8 +45,18 @@ def random_net(seed: int, kind: str) -> tuple[BinaryReadout, torch.Tensor, torch
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_flips_below_a_proven_radius(kind):
+    check_soundness(kind, range(2))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_flips_below_many_proven_radii(kind):
+    check_soundness(kind, range(2, 30))
+
+
+def check_soundness(kind, seeds):
     shares = []
-    for seed in range(4):
+    for seed in seeds:
         net, x, y = random_net(seed, kind)
         x, y = x[:2], y[:2]
         found = margin_radius(net, x, y, gap=0.02, seconds_per_point=1e9, max_cells=12)

@@ -181,7 +181,7 @@ def check_planted(seeds) -> list[float]:
 
 
 def test_nothing_is_granted_beyond_an_exact_flip():
-    shares = check_planted(range(6))
+    shares = check_planted(range(4))
     assert PER_TREE * len(shares) >= 60
     assert np.median(shares) > 0.9  # proofs that prove little would test little
 

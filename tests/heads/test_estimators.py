@@ -28,20 +28,26 @@ def digits():
     return X[:300], y[:300]
 
 
-def accepted(head, steps):
+def accepted(*heads, steps):
     """Whether check_estimator passes, in a process without type checks: it hands over wrong types on purpose."""
     code = f"""
 from sklearn.utils.estimator_checks import check_estimator
-from featureprism.heads import DecoupledHead, PReLUHead, pace
+from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, pace
 pace.MOST_STEPS = {steps}
-check_estimator({head}, on_skip=None)
+for head in ({", ".join(heads)},):
+    check_estimator(head, on_skip=None)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     return done.returncode == 0, done.stderr
 
 
 def test_scikit_learn_accepts_the_heads():
-    passed, words = accepted("PReLUHead(width=8)", steps=150)
+    gaussian = (
+        "GaussianHead('shared')",
+        "GaussianHead('per_class')",
+        "GaussianHead('per_class', 'diagonal', 0.5, scaling='features')",
+    )
+    passed, words = accepted("PReLUHead(width=8)", *gaussian, steps=60)
     assert passed, words
 
 

@@ -67,7 +67,7 @@ def test_installed_it_is_listed_claimed_reproduced_reported_and_swept(installed,
     listed, claims, run, report, swept = commands(
         ["list"],
         ["claims", "xor-grokking", "--json"],
-        ["reproduce", "xor-grokking", "--seeds", 2, "--workers", 2, "--out", out, "--json"],
+        ["reproduce", "xor-grokking", "--seeds", 1, "--workers", 2, "--out", out, "--json"],
         ["report", out],
         ["sweep", spec, "--out", tmp_path / "sweep", "--workers", 1],
         env=installed,

@@ -22,10 +22,19 @@ FLAGS = (
 )
 
 
+FEW_POINTS = """
+import sys
+from featureprism.cli import main
+from featureprism.play import scene
+scene.TEST_POINTS = 6  # whose radii are all that the page waits for
+main(sys.argv[1:])
+"""
+
+
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """Where `featureprism play` listens."""
-    command = [sys.executable, "-m", "featureprism.cli", "play", "--no-browser", "--port", "0"]
+    command = [sys.executable, "-c", FEW_POINTS, "play", "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as server:
         assert server.stdout is not None
         said = server.stdout.readline()

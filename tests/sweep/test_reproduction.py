@@ -170,7 +170,7 @@ def test_a_kill_loses_nothing_that_was_finished(tmp_path):
     process.wait()
     assert _finished(tmp_path) == 2
     (tmp_path / "wait").unlink()
-    subprocess.run(line, check=True)
+    run(tmp_path)
     expected = run(tmp_path / "whole").folder / "claims.json"
     assert (tmp_path / "toy/item/claims.json").read_bytes() == expected.read_bytes()
 
