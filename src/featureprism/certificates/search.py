@@ -21,6 +21,7 @@ from featureprism.certificates.cells import (
     whole_space,
 )
 from featureprism.certificates.interior import Space, solve
+from featureprism.certificates.strong import Strong
 from featureprism.certificates.units import Units
 from featureprism.threads import one_thread
 
@@ -91,6 +92,9 @@ def prove(
     """
     units = Units.of(problem)
     problem, t, goal = units.scaled(problem), t / units.t, goal / units.reach
+    strong = _few_of(problem, t)
+    if strong is not None:
+        problem, t = strong.problem(), strong.taken(t)
     solver = Solver.of(problem)
     cells = whole_space(problem)
     start = first_proof(problem, cells, t, tau * units.height / units.reach**2) if problem.p > 1 else None
@@ -99,8 +103,18 @@ def prove(
         cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut(problem, leaves, i, goal, solver)
     )
     for row, tree in enumerate(trees):
+        if strong is not None:
+            _lift(tree, strong, row)
         _unscale(tree, units, row, problem.p)
     return trees
+
+
+def _few_of(problem: Problem, t: Float[Tensor, "m h"]) -> Strong | None:
+    """The neurons that decide, where only without the others Newton's method is worth its matrices."""
+    if problem.p == 1 or len(problem.gram) <= FEW_NEURONS:
+        return None
+    strong = Strong.of(problem, t)
+    return strong if len(strong.neuron) < FEW_NEURONS else None
 
 
 @dataclass(frozen=True)
@@ -123,6 +137,17 @@ class Solver:
         if self.space is None:
             return improve(problem, cells, start, goal, steps)
         return solve(problem, cells, start, goal, self.space, steps)
+
+
+def _lift(tree: Node, strong: Strong, row: int) -> None:
+    """All nodes of a tree among all neurons."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        node.cells, node.proof = strong.lifted_cells(node.cells, row), strong.lifted_proof(node.proof, row)
+        if node.below is not None and node.above is not None:
+            node.neuron = int(strong.neuron[node.neuron])
+            waiting += [node.below, node.above]
 
 
 def _unscale(tree: Node, units: Units, row: int, p: float) -> None:
