@@ -13,12 +13,13 @@ units.py), where lengths are shares of the reach.
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.certificates.cells import Cells, Problem, Proof, envelope, evaluate
 from featureprism.certificates.contacts import contacts
 from featureprism.certificates.envelopes import (
+    CLOSE,
     end_curvature,
     end_quadratic,
     quadratic_below,
@@ -37,6 +38,7 @@ SHARES = torch.linspace(
     0.02, 1.4, 70, dtype=torch.float64
 )  # of the way to a start, where the boundary is looked for
 LOOK = 5  # steps before the bound is worth its evaluation
+PATIENCE = 5  # steps whose mean gain has to reach the goal in those that are left
 TO_EDGE = 0.9  # of the way to where something would stop being positive
 FARTHEST = 0.5  # a step of δ, as a share of the reach
 TAU_GROWTH = 5.0  # at most, a step
@@ -101,7 +103,7 @@ def solve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, space: Spa
         best = best.better_of(found)
     prefer = (states[1] >= states[0]) & (whole.bound > 0)
     state = warm.where(prefer, cold)
-    going = torch.nonzero(best.bound < goal)[:, 0]
+    going, seen = torch.nonzero(best.bound < goal)[:, 0], []
     problem, cells, state = problem.rows(going), cells.rows(going), state.rows(going)
     for step in range(steps):
         if not len(going):
@@ -111,11 +113,20 @@ def solve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, space: Spa
             continue
         found = evaluate(problem, cells, _proof(problem, cells, state, space))
         best = best.with_rows(going, best.rows(going).better_of(found))
-        left = best.bound[going] < goal[going]
+        seen.append(torch.zeros_like(goal).index_copy(0, going, found.bound))
+        left = (best.bound[going] < goal[going]) & _hopeful(seen, goal, steps - 1 - step)[going]
         if not bool(left.all()):
             going, state = going[left], state.rows(left)
             problem, cells = problem.rows(left), cells.rows(left)
     return best
+
+
+def _hopeful(seen: list[Tensor], goal: Tensor, steps: int) -> Bool[Tensor, " m"]:
+    """Whether the bounds, if they go on rising as they did, reach the goal in so many steps; those that prove nothing yet may."""
+    if len(seen) <= PATIENCE:
+        return torch.ones_like(goal, dtype=torch.bool)
+    before, now = seen[-1 - PATIENCE], seen[-1]
+    return (before <= 0) | (now <= 0) | (now + (now - before) / PATIENCE * steps >= goal)
 
 
 def _start(problem: Problem, cells: Cells, proof: Proof, space: Space) -> Search:
@@ -384,6 +395,8 @@ def _proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Proof
     met = contacts(kappa.clamp_min(TINY), low, high, p)
     by_ends = (met.first <= low) & (met.second >= high)
     tangent = met.first if p >= 2 else torch.where(met.second < high, met.second, met.first)
+    # at 0 certificates mean both ends
+    tangent = torch.where(tangent.abs() < CLOSE * high, CLOSE * high, tangent)
     centre = torch.where(by_ends | ~alive, torch.full_like(t, torch.nan), tangent)
     exists = torch.isfinite(torch.cat([cells.floor, cells.ceiling], dim=1))
     nu = torch.where(exists, state.nu, torch.zeros_like(state.nu))
