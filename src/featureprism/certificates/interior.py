@@ -193,6 +193,9 @@ def _centred(
 ) -> Search:
     """A search from here, with slacks that belong to the first μ."""
     slack_nu = _room(cells, problem.t0 + delta @ space.R.T).clamp_min(0.05)
+    limit = _limit(problem, torch.ones_like(problem.own))
+    if limit is not None:
+        e = torch.minimum(e, 0.9 * limit * tau.unsqueeze(1))
     e = e.clamp_min(TINY)
     nu = torch.cat([nu_floor, nu_ceiling], dim=1) + FIRST / slack_nu
     return Search(delta, tau, e, nu, FIRST / tau, FIRST / e, slack_nu)
@@ -293,6 +296,10 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
         + _own_curvature(L.e_e, state, alive)
         + torch.diag_embed(slack / m)
     )
+    limit = _limit(problem, alive)
+    if limit is not None:
+        up, bend = _pushed_back(limit, state, alive, mu)
+        ascent, B = ascent + up, B + bend
     factor, _ = torch.linalg.cholesky_ex(H)
     solved = torch.cholesky_solve(
         torch.cat([J.mT, gradient.unsqueeze(2)], dim=2), factor
@@ -305,7 +312,22 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
     d_room = torch.cat([d_t, -d_t], dim=1)
     d_slack = torch.where(exists, room + d_room - state.slack_nu, none)
     step = (d_delta, d_m, pull - stiff * d_room, d_slack, (mu - m * slack - slack * d_m) / m)
-    return _moved(state, space, step, (k, alive))
+    return _moved(state, space, step, (k, alive, limit))
+
+
+def _limit(problem: Problem, alive: Tensor) -> Float[Tensor, "m h"] | None:
+    """The largest e/τ of each neuron for p = 2: more bent than φ itself no quadratic helps, and there L has a kink; other powers have none."""
+    return torch.where(alive, 2 * problem.size, torch.ones_like(problem.size)) if problem.p == 2 else None
+
+
+def _pushed_back(limit: Tensor, state: Search, alive: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+    """By (τ, e), the gradient of μ Σ log(limit τ - e), and minus its second derivatives."""
+    room = limit * state.tau.unsqueeze(1) - state.e
+    push = torch.where(alive, mu / room, torch.zeros_like(room))
+    bend = push / room
+    B = torch.diag_embed(torch.cat([(bend * limit**2).sum(dim=1, keepdim=True), bend], dim=1))
+    B[:, 0, 1:] = B[:, 1:, 0] = -bend * limit
+    return torch.cat([(push * limit).sum(dim=1, keepdim=True), -push], dim=1), B
 
 
 def _own_curvature(e_e: Tensor, state: Search, alive: Tensor) -> Float[Tensor, "m n n"]:
@@ -332,7 +354,9 @@ def _form(R: Tensor, weight: Tensor) -> Tensor:
     return torch.eye(R.shape[1], dtype=R.dtype) + R.T @ (weight.unsqueeze(2) * R)
 
 
-def _moved(state: Search, space: Space, step: tuple[Tensor, ...], form: tuple[Tensor, Tensor]) -> Search:
+def _moved(
+    state: Search, space: Space, step: tuple[Tensor, ...], form: tuple[Tensor, Tensor, Tensor | None]
+) -> Search:
     """As far along a step as everything stays positive."""
     d_delta, d_m, d_nu, d_slack, d_slack_m = (v.nan_to_num(0.0, 0.0, 0.0) for v in step)
     m = torch.cat([state.tau.unsqueeze(1), state.e], dim=1)
@@ -343,11 +367,15 @@ def _moved(state: Search, space: Space, step: tuple[Tensor, ...], form: tuple[Te
     ).unsqueeze(1)
     dual = torch.minimum(_to_edge(m, d_m), _to_edge(state.nu, d_nu))
     dual = torch.minimum(dual, (TAU_GROWTH - 1) * state.tau / d_m[:, 0].clamp_min(TINY * state.tau))
-    dual = _positive_share(space, m, d_m, dual, form)
+    k, alive, limit = form
+    if limit is not None:
+        room, d_room = limit * m[:, :1] - m[:, 1:], limit * d_m[:, :1] - d_m[:, 1:]
+        dual = torch.minimum(dual, _to_edge(torch.where(alive, room, torch.ones_like(room)), torch.where(alive, d_room, torch.zeros_like(room))))
+    dual = _positive_share(space, m, d_m, dual, (k, alive))
     both = torch.minimum(_to_edge(slack, d_slack_m), dual).unsqueeze(1)
     delta = state.delta + primal * d_delta
     beyond = torch.linalg.vector_norm(delta, dim=1, keepdim=True) / OUTSIDE
-    new, new_slack, alive = m + dual.unsqueeze(1) * d_m, slack + both * d_slack_m, form[1]
+    new, new_slack = m + dual.unsqueeze(1) * d_m, slack + both * d_slack_m
     return Search(
         delta / beyond.clamp_min(1),
         new[:, 0],
