@@ -119,13 +119,13 @@ def test_brackets_of_networks_hold_their_closed_forms(dim):
     clusters = orthonormal_clusters(dim, 3, 2, 0.1, generator=generator_for("centres", 0))
     points = sample(clusters, 3, generator=generator_for("points", 0))
     mu, labels = clusters.mu, clusters.labels
-    for p, max_cells, loosest in ((3.0, 16, 0.02), (4.2, 4, 0.5)):  # high powers are sound but loose
+    for p in (3.0, 4.2):
         net = TwoLayerNet(mu, labels, activation=PolynomialReLU(p))
         exact = PolynomialClassifier(mu, labels, p).exact_radius(points.x, points.y)
-        bracket = bracketed(net, points.x, points.y, max_cells=max_cells, upper=2.0)
+        bracket = bracketed(net, points.x, points.y, max_cells=16, upper=2.0)
         assert bool((bracket.certified <= exact + 1e-9).all())
         assert bool((bracket.attacked >= exact - 1e-9).all())
-        assert float(bracket.gap.median()) < loosest
+        assert float(bracket.gap.max()) <= 0.01
     # ⟨w, x⟩ as a ReLU network: [⟨w, x⟩]₊ - [-⟨w, x⟩]₊
     w = labels @ mu
     net = TwoLayerNet(torch.stack([w, -w]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())

@@ -98,7 +98,7 @@ def solve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, space: Spa
     cold, warm = _start(problem, cells, proof, space), _warm(problem, cells, proof, curvature, space)
     best, states = whole, []
     for state in (cold, warm):
-        found = evaluate(problem, cells, _proof(problem, cells, state, space))
+        found = evaluate(problem, cells, as_proof(problem, cells, state, space))
         states.append(found.bound)
         best = best.better_of(found)
     prefer = (states[1] >= states[0]) & (whole.bound > 0)
@@ -111,7 +111,7 @@ def solve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, space: Spa
         state = _advanced(problem, cells, state, space)
         if step < LOOK:
             continue
-        found = evaluate(problem, cells, _proof(problem, cells, state, space))
+        found = evaluate(problem, cells, as_proof(problem, cells, state, space))
         best = best.with_rows(going, best.rows(going).better_of(found))
         seen.append(torch.zeros_like(goal).index_copy(0, going, found.bound))
         left = (best.bound[going] < goal[going]) & _hopeful(seen, goal, steps - 1 - step)[going]
@@ -316,7 +316,7 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
 
 
 def _limit(problem: Problem, alive: Tensor) -> Float[Tensor, "m h"] | None:
-    """The largest e/τ of each neuron for p = 2: more bent than φ itself no quadratic helps, and there L has a kink; other powers have none."""
+    """p = 2: the largest e/τ of each neuron. No quadratic needs to be more bent than φ, and L has a kink there."""
     return torch.where(alive, 2 * problem.size, torch.ones_like(problem.size)) if problem.p == 2 else None
 
 
@@ -369,8 +369,8 @@ def _moved(
     dual = torch.minimum(dual, (TAU_GROWTH - 1) * state.tau / d_m[:, 0].clamp_min(TINY * state.tau))
     k, alive, limit = form
     if limit is not None:
-        room, d_room = limit * m[:, :1] - m[:, 1:], limit * d_m[:, :1] - d_m[:, 1:]
-        dual = torch.minimum(dual, _to_edge(torch.where(alive, room, torch.ones_like(room)), torch.where(alive, d_room, torch.zeros_like(room))))
+        room, d_room = (limit * v[:, :1] - v[:, 1:] for v in (m, d_m))
+        dual = torch.minimum(dual, _to_edge(room, torch.where(alive, d_room, torch.zeros_like(d_room))))
     dual = _positive_share(space, m, d_m, dual, (k, alive))
     both = torch.minimum(_to_edge(slack, d_slack_m), dual).unsqueeze(1)
     delta = state.delta + primal * d_delta
@@ -412,7 +412,7 @@ def _to_edge(value: Float[Tensor, "m n"], step: Float[Tensor, "m n"]) -> Float[T
     return share.amin(dim=1).clamp_max(1)
 
 
-def _proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Proof:
+def as_proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Proof:
     """The same as a proof: tangents of P at t, for N the quadratics of the curvatures e/(τA)."""
     h, p = len(space.R), problem.p
     t = problem.t0 + state.delta @ space.R.T

@@ -41,7 +41,9 @@ class Strong:
         q = _chords(whole)
         size = torch.where(whole.own, torch.zeros_like(whole.size), whole.size).index_fill(1, kept, 0.0)
         line = size * q.q1
-        most = (size * q.at(whole.t0)).sum(dim=1) + ((line @ whole.gram) * line).sum(dim=1).clamp_min(0).sqrt()
+        most = (size * q.at(whole.t0)).sum(dim=1) + ((line @ whole.gram) * line).sum(dim=1).clamp_min(
+            0
+        ).sqrt()
         gram = torch.zeros(len(kept) + 1, len(kept) + 1, dtype=line.dtype)
         gram[:-1, :-1] = whole.gram[kept][:, kept]
         return replace(

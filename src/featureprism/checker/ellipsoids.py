@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from featureprism.checker.cells import Tree, leaf_radius, leaves, refuse_malformed
+from featureprism.checker.cells import Tree, leaf_radii, leaves, refuse_malformed
 from featureprism.checker.enclosed import enclosed, outward, up
 from featureprism.checker.lines import Room, whole_box
 from featureprism.checker.scaled import Problem, is_array, refuse_unless
@@ -28,7 +28,5 @@ def proven_in_ellipsoid(tree: Tree, problem: Problem, room: Room) -> float:
     rho = float(up(np.sqrt(outward((weights * half * half).sum(), len(half)))))
     network = replace(problem.network, weights=weights)
     stretched = replace(problem, network=network, c=problem.c + enclosed(W) @ middle, radius=rho)
-    for leaf, cell in leaves(tree, stretched, whole_box(problem, room)):
-        if not leaf_radius(leaf, cell, stretched) >= rho:
-            return 0.0
-    return problem.radius
+    radii = leaf_radii(leaves(tree, stretched, whole_box(problem, room)), stretched)
+    return problem.radius if all(radius >= rho for radius in radii) else 0.0
