@@ -291,7 +291,7 @@ def test_bad_requests_are_refused(generator):
         margin_radius(net, x, 0 * y)
 
 
-@pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificate")])
+@pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificates")])
 def test_an_interrupt_keeps_what_is_proven(monkeypatch, norm, proof):
     """Whichever proof it falls into: a bracket is widened, not lost."""
 

@@ -129,6 +129,28 @@ def prove(
     return trees
 
 
+@one_thread()
+def prove_within(
+    problem: Problem,
+    cells: Cells,
+    proof: Proof,
+    goal: Float[Tensor, " m"],
+    *,
+    max_cells: int,
+    deadline: float,
+) -> list[Node]:
+    """Trees of ReLU cells that grow from given roots and their proofs, without units."""
+    solver = Solver.of(problem)
+    return _grown(
+        cells,
+        proof,
+        goal,
+        max_cells,
+        deadline,
+        lambda leaves, i, most: _cut(problem, leaves, i, most, goal, solver),
+    )
+
+
 def _few_of(problem: Problem, t: Float[Tensor, "m h"]) -> Strong | None:
     """The neurons that decide, where only without the others Newton's method is worth its matrices."""
     if problem.p == 1 or len(problem.gram) <= FEW_NEURONS:
@@ -181,13 +203,14 @@ def prove_box(
     problem: lines.BoxProblem,
     t: Float[Tensor, "m h"],
     goal: Float[Tensor, " m"],
+    known: Float[Tensor, " m"],
     *,
     max_cells: int,
     deadline: float,
 ) -> tuple[list[Node], Float[Tensor, " m"]]:
     """The same for ℓ∞, with or without a box, and the reach of each tree; `t`: pre-activations at the attack's witness.
 
-    A tree that does not close speaks of a smaller ball, if it proves more there.
+    A tree that does not close speaks of a smaller ball, if it proves more there, and more than is `known`.
     """
     cells = lines.whole_box(problem)
     proof = lines.improve(problem, cells, lines.first_lines(problem, cells, t), goal, LINE_STEPS)
@@ -197,16 +220,16 @@ def prove_box(
     reach = problem.reach.clone()
     for i, tree in enumerate(trees):
         if tree.bound < float(goal[i]):
-            reach[i] = _look_nearer(problem.rows(torch.tensor([i])), tree, float(reach[i]))
+            reach[i] = _look_nearer(problem.rows(torch.tensor([i])), tree, float(reach[i]), float(known[i]))
     return trees, reach
 
 
-def _look_nearer(problem: lines.BoxProblem, tree: Node, reach: float) -> float:
+def _look_nearer(problem: lines.BoxProblem, tree: Node, reach: float, known: float) -> float:
     """The reach at which the cuts of a tree prove most: chords are shorter in a smaller ball. Its leaves become those of that reach."""
     leaves = tree.leaves()
     cells, proof = _stacked(leaves)
     many = problem.rows(torch.zeros(len(leaves), dtype=torch.long))
-    best, most = (reach, cells, proof), float(proof.bound.min())
+    best, most = (reach, cells, proof), max(known, float(proof.bound.min()))
     for share in NEARER:
         if share * reach <= most:
             break
