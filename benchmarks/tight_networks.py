@@ -79,12 +79,22 @@ def _trained(hidden: Sequence[int], eps: float) -> nn.Sequential | None:
     return net.double().requires_grad_(False)
 
 
-def mnist_layers(hidden: Sequence[int], num_points: int, eps: float = 0.0) -> list[Case] | None:
-    """ReLU layers on the pixels of 30 000 digits, 8 passes of Adam, plainly or against perturbations of ℓ2 norm eps."""
+def mnist_layers(
+    hidden: Sequence[int], num_points: int, eps: float = 0.0, standing: float = 0.0
+) -> list[Case] | None:
+    """ReLU layers on the pixels of 30 000 digits, 8 passes of Adam, plainly or against perturbations of ℓ2 norm eps.
+
+    The first points that a few steps of ascent leave standing at the radius `standing`.
+    """
     net, split = _trained(tuple(hidden), eps), _real("mnist")
     if net is None or split is None:
         return None
-    return [(net, split.x_test[:num_points].astype(float), split.y_test[:num_points])]
+    x, y = torch.from_numpy(split.x_test).double(), torch.from_numpy(split.y_test).long()
+    few = slice(0, 40 * num_points if standing else num_points)
+    stands = torch.ones(len(x[few]), dtype=torch.bool)
+    if standing:
+        stands = net(_perturbed(net, x[few], y[few], standing)).argmax(dim=1) == y[few]
+    return [(net, x[few][stands][:num_points].numpy(), y[few][stands][:num_points].numpy())]
 
 
 def head(kind: type, num_points: int) -> list[Case] | None:

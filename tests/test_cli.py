@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import featureprism.cli as cli
+from featureprism.certificates import robust_radius
 from featureprism.commands import arguments
 from featureprism.data.images import ARCHIVES
 from featureprism.experiment import SCALES, Claim, Experiment, Paper, above, below, under
@@ -272,6 +273,36 @@ def test_radius_brackets_a_network_from_a_file(own_files, capsys):
         with torch.no_grad():
             assert bool((torch.as_tensor(data["y"]) * load_net(own_files / "net.npz")(flipped) <= 0).all())
     assert (out / "curve.png").exists()
+
+
+def test_radius_at_one_radius_says_what_python_says_and_its_proofs_hold(own_files, capsys):
+    out, files = own_files / "radii", [str(own_files / "net.npz"), str(own_files / "data.npz")]
+    assert cli.main(["radius", *files, "--at", "0.3", "--out", str(out)]) == 0
+    with np.load(own_files / "data.npz") as data:
+        bracket = robust_radius(load_net(own_files / "net.npz"), data["x"], data["y"], at=0.3)
+    holds, flipped = bracket.certified >= 0.3, bracket.attacked <= 0.3
+    assert bool(holds.any())
+    assert bool(flipped.any())
+    assert (
+        f"{int(holds.sum())} of 5 points hold at 0.3 (proven), {int(flipped.sum())} do not"
+        in capsys.readouterr().out
+    )
+    with (out / "brackets.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(r["certified"]) for r in rows] == pytest.approx(bracket.certified.tolist())
+    assert [float(r["attacked"]) for r in rows] == pytest.approx(bracket.attacked.tolist())
+    assert cli.main(["check", str(out / "proofs.npz"), *files]) == 0
+
+
+@pytest.mark.parametrize("eps", ["0", "-1", "inf", "nan", "far"])
+def test_a_radius_in_question_is_positive_and_finite(eps, own_files, capsys):
+    arguments = ["radius", str(own_files / "net.npz"), str(own_files / "data.npz"), f"--at={eps}"]
+    try:
+        code = cli.main(arguments)
+    except SystemExit as stopped:
+        code = stopped.code
+    assert code == 2
+    assert re.search("at must be positive and finite|--at: invalid float", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

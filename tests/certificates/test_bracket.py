@@ -124,16 +124,15 @@ def test_brackets_hold_the_truth_of_ten_thousand_random_networks(part):
     ],
 )
 def test_brackets_of_networks_hold_their_closed_forms(dim, p):
-    max_cells, loosest = (16, 0.02) if p == 3.0 else (4, 0.5)  # high powers are sound but loose
     clusters = orthonormal_clusters(dim, 3, 2, 0.1, generator=generator_for("centres", 0))
     points = sample(clusters, 3, generator=generator_for("points", 0))
     mu, labels = clusters.mu, clusters.labels
     net = TwoLayerNet(mu, labels, activation=PolynomialReLU(p))
     exact = PolynomialClassifier(mu, labels, p).exact_radius(points.x, points.y)
-    bracket = bracketed(net, points.x, points.y, max_cells=max_cells, upper=2.0)
+    bracket = bracketed(net, points.x, points.y, max_cells=16, upper=2.0)
     assert bool((bracket.certified <= exact + 1e-9).all())
     assert bool((bracket.attacked >= exact - 1e-9).all())
-    assert float(bracket.gap.median()) < loosest
+    assert float(bracket.gap.max()) <= 0.01
     # ⟨w, x⟩ as a ReLU network: [⟨w, x⟩]₊ - [-⟨w, x⟩]₊
     w = labels @ mu
     net = TwoLayerNet(torch.stack([w, -w]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())
@@ -299,7 +298,7 @@ def test_bad_requests_are_refused(generator):
         margin_radius(net, x, 0 * y)
 
 
-@pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificate")])
+@pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificates")])
 def test_an_interrupt_keeps_what_is_proven(monkeypatch, norm, proof):
     """Whichever proof it falls into: a bracket is widened, not lost."""
 

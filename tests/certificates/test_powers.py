@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from featureprism.certificates import margin_radius
-from featureprism.certificates.cells import Cells, Problem, Proof, evaluate, whole_space
+from featureprism.certificates.cells import Cells, Problem, Proof, envelope, evaluate, whole_space
 from featureprism.certificates.envelopes import quadratic_below, quotient, slope_of, tangent_quadratic
-from featureprism.certificates.interior import Space, contacts, solve
+from featureprism.certificates.interior import Search, Space, as_proof, contacts, solve
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
 from featureprism.networks.activations import relu_power
 from featureprism.seeds import generator_for
@@ -122,6 +122,22 @@ def test_newtons_method_finds_the_projection_onto_a_half_space():
         cells.floor, cells.ceiling, cells.low, torch.minimum(cells.high, torch.tensor([1.2, 1.0]).double())
     )
     assert float(evaluate(problem, halved, found).bound) >= float(found.bound) - 1e-9
+
+
+def test_squares_close_where_the_best_quadratic_is_the_neuron_itself():
+    bracket = bracketed(*gaussian(2, 0, width=12, dim=8, num_points=2), max_cells=8)
+    assert float(bracket.gap.max()) <= 0.01
+
+
+def test_a_tangent_at_0_is_not_taken_for_one_through_both_ends():
+    one, half = torch.ones(1).double(), torch.tensor([[0.5]]).double()
+    problem = Problem(one.unsqueeze(0), half, one.unsqueeze(0), half < 0, one, 2.0)
+    cells, space = whole_space(problem), Space.of(problem.gram)
+    nothing = torch.zeros(1, 2).double()
+    state = Search(torch.zeros(1, 1).double(), 0.1 * one, 0.2 * one.unsqueeze(0), nothing, one, half, nothing)
+    proof = as_proof(problem, cells, state, space)  # κ = e/τ = 2: t² itself
+    assert 0 < float(proof.centre) < 1e-6
+    assert float(envelope(problem, cells, proof).q2) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("p", [1.0, 10.0])

@@ -16,7 +16,7 @@ from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.deep import as_layers
-from featureprism.certificates.ellipsoids import box_certificate
+from featureprism.certificates.ellipsoids import box_certificates
 from featureprism.certificates.margins import proven_margins
 from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
@@ -285,8 +285,12 @@ def _close(
             open_still = [i for i in batch if certificates[i].radius < float(goal[i])]
             if open_still:
                 index = torch.tensor(open_still)
-                trees, reach = _trees(net, form, x[index], y[index], attacked, index, goal[index], effort)
+                known = torch.tensor([certificates[i].radius for i in open_still], dtype=torch.float64)
+                asked = goal[index], known
+                trees, reach = _trees(net, form, x[index], y[index], attacked, index, asked, effort)
                 for i, tree, limit in zip(open_still, trees, reach.tolist(), strict=True):
+                    if tree.bound <= certificates[i].radius:
+                        continue
                     found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
                     if found.radius > certificates[i].radius:
                         certificates[i] = found
@@ -314,13 +318,11 @@ def _ellipsoids(
     votes = y[index].unsqueeze(1) * form.weight
     problem = box_problem(form, x[index], votes, HAIR * goal[index], effort[1])
     deadline = time.perf_counter() + effort[2] * len(batch)
-    for row, i in enumerate(batch):
-        if time.perf_counter() > deadline:
-            return
-        one = problem.rows(torch.tensor([row]))
-        found = box_certificate(form, one, force[row], x[i], float(y[i]), lines_claim(effort[1]))
-        if found.radius > certificates[i].radius:
-            certificates[i] = found
+    asked = ((form, x[i], float(y[i])) for i in batch)
+    found = box_certificates(problem, force, asked, lines_claim(effort[1]), deadline)
+    for i, better in zip(batch, found, strict=False):
+        if better.radius > certificates[i].radius:
+            certificates[i] = better
 
 
 def _trees(
@@ -330,9 +332,10 @@ def _trees(
     y: Tensor,
     attacked: AttackedRadius,
     index: Tensor,
-    goal: Tensor,
+    asked: tuple[Tensor, Tensor],
     effort: tuple[float, tuple[float, float] | None, float, int],
 ) -> tuple[list[Any], Tensor]:
+    """A tree for every point, and how far it speaks; `asked`: the radii to prove, and those that are proven already."""
     norm, domain, seconds_per_point, max_cells = effort
     limits: Any = {
         "max_cells": max_cells,
@@ -340,10 +343,10 @@ def _trees(
     }
     radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
     at_witness = (x + delta) @ form.W.T + form.b
-    goal = HAIR * goal
+    goal = HAIR * asked[0]
     if norm != 2:
         problem = box_problem(form, x, y.unsqueeze(1) * form.weight, radius, domain)
-        return prove_box(problem, at_witness, goal, **limits)
+        return prove_box(problem, at_witness, goal, asked[1], **limits)
     _, gradient = margin_gradient(net, x + delta, y)
     own = y.unsqueeze(1) * form.weight > 0
     problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)

@@ -56,7 +56,7 @@ def power_form(net: TwoLayerNet) -> PowerForm | None:
         return None
     W, a = net.W.detach().double(), net.a.detach().double()
     b = torch.zeros_like(a) if net.b is None else net.b.detach().double()
-    normalised, p = net.activation.weight_normalised, net.activation.p
+    normalised, p = net.activation.weight_normalised, float(net.activation.p)
     network = Network(W.numpy().copy(), a.numpy().copy(), b.numpy().copy(), p, normalised)
     if normalised:
         norms = row_norms(W)

@@ -73,6 +73,12 @@ class Cells:
         """Some of the cells."""
         return Cells(self.floor[index], self.ceiling[index], self.low[index], self.high[index])
 
+    def with_rows(self, index: Tensor, part: "Cells") -> "Cells":
+        """The same with some of the cells replaced."""
+        return Cells(
+            **{name: value.index_copy(0, index, getattr(part, name)) for name, value in self.__dict__.items()}
+        )
+
 
 @dataclass(frozen=True)
 class Proof:

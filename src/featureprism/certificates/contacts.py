@@ -8,7 +8,8 @@ from torch import Tensor
 from featureprism.certificates.envelopes import quotient, second_derivative
 from featureprism.networks.activations import relu_power
 
-BISECTIONS = 30
+STEPS = 10  # of Newton, halving where a step leaves what is known to hold the place
+ENOUGH = 1e-9  # of the interval: a step that ends the search
 TINY = 1e-12  # of the scale of the search: what counts as 0 there
 
 
@@ -58,14 +59,26 @@ def contacts(kappa: Tensor, low: Tensor, high: Tensor, p: float) -> Contacts:
 
 def _tangency(kappa: Tensor, end: Tensor, low: Tensor, high: Tensor, p: float, *, rising: bool) -> Tensor:
     """The c in [low, high] whose tangent quadratic through (end, φ(end)) has curvature κ, which rises or falls with c."""
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        beyond = (quotient(end, middle, p) > kappa) == rising
-        low, high = torch.where(beyond, low, middle), torch.where(beyond, middle, high)
-    return (low + high) / 2
+    least, most = quotient(end, low, p), quotient(end, high, p)
+    close = ENOUGH * (high - low)
+    c = low + (high - low) * ((kappa - least) / (most - least)).nan_to_num(0.5).clamp(0, 1)
+    for _ in range(STEPS):
+        value = quotient(end, c, p)
+        beyond = (value > kappa) == rising
+        low, high = torch.where(beyond, low, c), torch.where(beyond, c, high)
+        step = c + (kappa - value) / _by_centre(value, c, end, p)
+        before, c = c, torch.where((step >= low) & (step <= high), step, (low + high) / 2)
+        if bool(((c - before).abs() <= close).all()):
+            break
+    return torch.where((end > 0) & (kappa >= second_derivative(end, p)), end, c)
+
+
+def _by_centre(value: Tensor, c: Tensor, end: Tensor, p: float) -> Tensor:
+    """dκ/dc of a tangent quadratic with κ = value."""
+    return 2 * (value - second_derivative(c, p)) / (end - c + TINY)
 
 
 def _rate(c: Tensor, end: Tensor, p: float) -> Tensor:
     """dc/dκ of that."""
-    by_c = 2 * (quotient(end, c, p) - second_derivative(c, p)) / (end - c + TINY)
+    by_c = _by_centre(quotient(end, c, p), c, end, p)
     return torch.where(by_c.abs() > TINY, 1 / by_c, torch.zeros_like(by_c))

@@ -5,7 +5,10 @@ proof that falls short tells which coordinates it would move beyond the box: the
 proves, it proves at one radius: the one asked for, or a little less, as far as the tries fell short.
 """
 
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from math import inf
 
 import torch
 from jaxtyping import Float
@@ -16,7 +19,7 @@ from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Cells, Problem, Proof, envelope
 from featureprism.certificates.lines import BoxProblem, whole_box
 from featureprism.certificates.record import cells_certificate
-from featureprism.certificates.search import Node
+from featureprism.certificates.search import Node, prove_within
 from featureprism.checker.certificate import Certificate
 
 FLOOR = 0.1  # of the mean weight, at the start
@@ -26,39 +29,77 @@ TRIES = 5  # ellipsoids and radii
 SAME_RADIUS = 3  # of these, those at the radius asked for
 POWER = 0.25  # of (mean square of δ_i)/half_i², by which weights move
 SHORTER = 1.5  # times what a try fell short by: how much less the next one asks
+NEARLY, FEW_CELLS = (
+    0.997,
+    4,
+)  # an ellipsoid that proves this share of itself is cut into so many cells at most
 LEAST_SHARE = 0.5  # of the radius asked for: below that nothing is tried
 
 
-def box_certificate(
-    form: PowerForm, problem: BoxProblem, force: Float[Tensor, " d"], x: Tensor, y: float, claim: Certificate
-) -> Certificate:
-    """The best certificate found for one point (a problem of one row, whose reach is the radius to prove); radius 0 if none.
+def box_certificates(
+    problem: BoxProblem,
+    force: Float[Tensor, "m d"],
+    asked: Iterable[tuple[PowerForm, Tensor, float]],
+    claim: Certificate,
+    deadline: float,
+) -> Iterator[Certificate]:
+    """The best certificate found for one point (or pair) after the other, until the deadline; radius 0 if none.
 
-    `force`: the direction of the margin near its flip.
+    `problem`: its reach is what to prove; `force`: directions of the margins near their flips; `asked`: networks, points, labels.
     """
+    for k, about in enumerate(asked):
+        if time.perf_counter() > deadline:
+            return
+        yield _certificate(problem.rows(torch.tensor([k])), force[k], about, claim)
+
+
+def _certificate(
+    problem: BoxProblem, force: Tensor, about: tuple[PowerForm, Tensor, float], claim: Certificate
+) -> Certificate:
+    """The best certificate found for a problem of one row."""
     claim, reach = replace(claim, kind="ellipsoid", radius=0.0), float(problem.reach)
     _, half = _middle_and_half(problem)
     weights = force.abs() / half
-    best = weights = weights / weights.mean().clamp_min(1e-300) + FLOOR
-    most = 0.0
+    weights = weights / weights.mean().clamp_min(1e-300) + FLOOR
+    best = None
     for k in range(TRIES):
         stretched, cells = _stretched(problem, weights)
-        proof = newton.improve(stretched, cells, None, (1 + 1e-6) * stretched.reach, STEPS)
+        goal = (1 + 1e-6) * stretched.reach
+        proof = newton.improve(stretched, cells, None, goal, STEPS)
         share = float(proof.bound / stretched.reach)
-        if share >= 1:
-            more = {"weights": weights.numpy().copy()}
-            found = cells_certificate(Node(cells, proof), form, float(problem.reach), x, y, claim, more)
+        if best is None or share > best[0]:
+            best = share, weights, stretched, cells, proof
+        if share >= 1 or (k + 1 >= SAME_RADIUS and best[0] >= NEARLY):
+            found = _written(problem, best, about, claim)
             if found.radius > 0:
                 return found
-        best, most = (weights, share) if share > most else (best, most)
         if k + 1 < SAME_RADIUS:
             weights = _reweighted(problem, stretched, cells, proof, weights)
             continue
-        shorter = 1 - SHORTER * max(1 - most, 1e-3)
+        shorter = 1 - SHORTER * max(1 - best[0], 1e-3)
         if shorter * float(problem.reach) < LEAST_SHARE * reach:
             break
-        problem, weights, most = replace(problem, reach=shorter * problem.reach), best, 0.0
+        problem, weights, best = replace(problem, reach=shorter * problem.reach), best[1], None
     return claim
+
+
+def _written(
+    problem: BoxProblem,
+    best: tuple[float, Tensor, Problem, Cells, Proof],
+    about: tuple[PowerForm, Tensor, float],
+    claim: Certificate,
+) -> Certificate:
+    """What an ellipsoid proves with a few cells; radius 0 where that is not all of it."""
+    share, weights, stretched, cells, proof = best
+    goal, tree = (1 + 1e-6) * stretched.reach, Node(cells, proof)
+    if share < 1:
+        (tree,) = prove_within(stretched, cells, proof, goal, max_cells=FEW_CELLS, deadline=inf)
+    if tree.bound < float(stretched.reach):
+        return claim
+    form, x, y = about
+    return cells_certificate(
+        tree, form, float(problem.reach), x, y, claim, {"weights": weights.numpy().copy()}
+    )
 
 
 def _middle_and_half(problem: BoxProblem) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:

@@ -13,12 +13,13 @@ units.py), where lengths are shares of the reach.
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.certificates.cells import Cells, Problem, Proof, envelope, evaluate
 from featureprism.certificates.contacts import contacts
 from featureprism.certificates.envelopes import (
+    CLOSE,
     end_curvature,
     end_quadratic,
     quadratic_below,
@@ -37,6 +38,7 @@ SHARES = torch.linspace(
     0.02, 1.4, 70, dtype=torch.float64
 )  # of the way to a start, where the boundary is looked for
 LOOK = 5  # steps before the bound is worth its evaluation
+PATIENCE = 5  # steps whose mean gain has to reach the goal in those that are left
 TO_EDGE = 0.9  # of the way to where something would stop being positive
 FARTHEST = 0.5  # a step of δ, as a share of the reach
 TAU_GROWTH = 5.0  # at most, a step
@@ -96,12 +98,12 @@ def solve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, space: Spa
     cold, warm = _start(problem, cells, proof, space), _warm(problem, cells, proof, curvature, space)
     best, states = whole, []
     for state in (cold, warm):
-        found = evaluate(problem, cells, _proof(problem, cells, state, space))
+        found = evaluate(problem, cells, as_proof(problem, cells, state, space))
         states.append(found.bound)
         best = best.better_of(found)
     prefer = (states[1] >= states[0]) & (whole.bound > 0)
     state = warm.where(prefer, cold)
-    going = torch.nonzero(best.bound < goal)[:, 0]
+    going, seen = torch.nonzero(best.bound < goal)[:, 0], []
     problem, cells, state = problem.rows(going), cells.rows(going), state.rows(going)
     for step in range(steps):
         if not len(going):
@@ -109,13 +111,22 @@ def solve(problem: Problem, cells: Cells, proof: Proof, goal: Tensor, space: Spa
         state = _advanced(problem, cells, state, space)
         if step < LOOK:
             continue
-        found = evaluate(problem, cells, _proof(problem, cells, state, space))
+        found = evaluate(problem, cells, as_proof(problem, cells, state, space))
         best = best.with_rows(going, best.rows(going).better_of(found))
-        left = best.bound[going] < goal[going]
+        seen.append(torch.zeros_like(goal).index_copy(0, going, found.bound))
+        left = (best.bound[going] < goal[going]) & _hopeful(seen, goal, steps - 1 - step)[going]
         if not bool(left.all()):
             going, state = going[left], state.rows(left)
             problem, cells = problem.rows(left), cells.rows(left)
     return best
+
+
+def _hopeful(seen: list[Tensor], goal: Tensor, steps: int) -> Bool[Tensor, " m"]:
+    """Whether the bounds, if they go on rising as they did, reach the goal in so many steps; those that prove nothing yet may."""
+    if len(seen) <= PATIENCE:
+        return torch.ones_like(goal, dtype=torch.bool)
+    before, now = seen[-1 - PATIENCE], seen[-1]
+    return (before <= 0) | (now <= 0) | (now + (now - before) / PATIENCE * steps >= goal)
 
 
 def _start(problem: Problem, cells: Cells, proof: Proof, space: Space) -> Search:
@@ -182,6 +193,9 @@ def _centred(
 ) -> Search:
     """A search from here, with slacks that belong to the first μ."""
     slack_nu = _room(cells, problem.t0 + delta @ space.R.T).clamp_min(0.05)
+    limit = _limit(problem, torch.ones_like(problem.own))
+    if limit is not None:
+        e = torch.minimum(e, 0.9 * limit * tau.unsqueeze(1))
     e = e.clamp_min(TINY)
     nu = torch.cat([nu_floor, nu_ceiling], dim=1) + FIRST / slack_nu
     return Search(delta, tau, e, nu, FIRST / tau, FIRST / e, slack_nu)
@@ -282,6 +296,10 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
         + _own_curvature(L.e_e, state, alive)
         + torch.diag_embed(slack / m)
     )
+    limit = _limit(problem, alive)
+    if limit is not None:
+        up, bend = _pushed_back(limit, state, alive, mu)
+        ascent, B = ascent + up, B + bend
     factor, _ = torch.linalg.cholesky_ex(H)
     solved = torch.cholesky_solve(
         torch.cat([J.mT, gradient.unsqueeze(2)], dim=2), factor
@@ -294,7 +312,22 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
     d_room = torch.cat([d_t, -d_t], dim=1)
     d_slack = torch.where(exists, room + d_room - state.slack_nu, none)
     step = (d_delta, d_m, pull - stiff * d_room, d_slack, (mu - m * slack - slack * d_m) / m)
-    return _moved(state, space, step, (k, alive))
+    return _moved(state, space, step, (k, alive, limit))
+
+
+def _limit(problem: Problem, alive: Tensor) -> Float[Tensor, "m h"] | None:
+    """p = 2: the largest e/τ of each neuron. No quadratic needs to be more bent than φ, and L has a kink there."""
+    return torch.where(alive, 2 * problem.size, torch.ones_like(problem.size)) if problem.p == 2 else None
+
+
+def _pushed_back(limit: Tensor, state: Search, alive: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+    """By (τ, e), the gradient of μ Σ log(limit τ - e), and minus its second derivatives."""
+    room = limit * state.tau.unsqueeze(1) - state.e
+    push = torch.where(alive, mu / room, torch.zeros_like(room))
+    bend = push / room
+    B = torch.diag_embed(torch.cat([(bend * limit**2).sum(dim=1, keepdim=True), bend], dim=1))
+    B[:, 0, 1:] = B[:, 1:, 0] = -bend * limit
+    return torch.cat([(push * limit).sum(dim=1, keepdim=True), -push], dim=1), B
 
 
 def _own_curvature(e_e: Tensor, state: Search, alive: Tensor) -> Float[Tensor, "m n n"]:
@@ -321,7 +354,9 @@ def _form(R: Tensor, weight: Tensor) -> Tensor:
     return torch.eye(R.shape[1], dtype=R.dtype) + R.T @ (weight.unsqueeze(2) * R)
 
 
-def _moved(state: Search, space: Space, step: tuple[Tensor, ...], form: tuple[Tensor, Tensor]) -> Search:
+def _moved(
+    state: Search, space: Space, step: tuple[Tensor, ...], form: tuple[Tensor, Tensor, Tensor | None]
+) -> Search:
     """As far along a step as everything stays positive."""
     d_delta, d_m, d_nu, d_slack, d_slack_m = (v.nan_to_num(0.0, 0.0, 0.0) for v in step)
     m = torch.cat([state.tau.unsqueeze(1), state.e], dim=1)
@@ -332,11 +367,15 @@ def _moved(state: Search, space: Space, step: tuple[Tensor, ...], form: tuple[Te
     ).unsqueeze(1)
     dual = torch.minimum(_to_edge(m, d_m), _to_edge(state.nu, d_nu))
     dual = torch.minimum(dual, (TAU_GROWTH - 1) * state.tau / d_m[:, 0].clamp_min(TINY * state.tau))
-    dual = _positive_share(space, m, d_m, dual, form)
+    k, alive, limit = form
+    if limit is not None:
+        room, d_room = (limit * v[:, :1] - v[:, 1:] for v in (m, d_m))
+        dual = torch.minimum(dual, _to_edge(room, torch.where(alive, d_room, torch.zeros_like(d_room))))
+    dual = _positive_share(space, m, d_m, dual, (k, alive))
     both = torch.minimum(_to_edge(slack, d_slack_m), dual).unsqueeze(1)
     delta = state.delta + primal * d_delta
     beyond = torch.linalg.vector_norm(delta, dim=1, keepdim=True) / OUTSIDE
-    new, new_slack, alive = m + dual.unsqueeze(1) * d_m, slack + both * d_slack_m, form[1]
+    new, new_slack = m + dual.unsqueeze(1) * d_m, slack + both * d_slack_m
     return Search(
         delta / beyond.clamp_min(1),
         new[:, 0],
@@ -373,7 +412,7 @@ def _to_edge(value: Float[Tensor, "m n"], step: Float[Tensor, "m n"]) -> Float[T
     return share.amin(dim=1).clamp_max(1)
 
 
-def _proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Proof:
+def as_proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Proof:
     """The same as a proof: tangents of P at t, for N the quadratics of the curvatures e/(τA)."""
     h, p = len(space.R), problem.p
     t = problem.t0 + state.delta @ space.R.T
@@ -384,6 +423,8 @@ def _proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Proof
     met = contacts(kappa.clamp_min(TINY), low, high, p)
     by_ends = (met.first <= low) & (met.second >= high)
     tangent = met.first if p >= 2 else torch.where(met.second < high, met.second, met.first)
+    # at 0 certificates mean both ends
+    tangent = torch.where(tangent.abs() < CLOSE * high, CLOSE * high, tangent)
     centre = torch.where(by_ends | ~alive, torch.full_like(t, torch.nan), tangent)
     exists = torch.isfinite(torch.cat([cells.floor, cells.ceiling], dim=1))
     nu = torch.where(exists, state.nu, torch.zeros_like(state.nu))

@@ -15,7 +15,7 @@ from featureprism.certificates.bracket import HAIR
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, proofs_at
-from featureprism.certificates.ellipsoids import box_certificate
+from featureprism.certificates.ellipsoids import box_certificates
 from featureprism.certificates.pairs import Effort, Pairs
 from featureprism.certificates.quadratics import nearest_flips
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
@@ -89,6 +89,8 @@ def cells(pairs: Pairs, form: PowerForm, effort: Effort, deadline: float) -> Non
     trees, reach = search(pairs, form, rows, reach, goal, effort, limits)
     claim = Certificate(0.0, "cells") if effort.norm == 2 else lines_claim(effort.domain)
     for j, tree, limit in zip(rows.tolist(), trees, reach.tolist(), strict=True):
+        if tree.bound <= pairs.certificates[j].radius:
+            continue
         pair = form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j]))
         found = cells_certificate(tree, pair, limit, pairs.x[pairs.point[j]], 1.0, claim)
         if found.radius > pairs.certificates[j].radius:
@@ -102,14 +104,13 @@ def _ellipsoids(
     x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, goal, inf)
     _, force = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
     problem = box_problem(form, x, _votes(pairs, rows), goal, effort.domain)
-    for k, j in enumerate(rows.tolist()):
-        if time.perf_counter() > deadline:
-            break
-        pair = form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j]))
-        one = problem.rows(torch.tensor([k]))
-        found = box_certificate(pair, one, force[k], x[k], 1.0, lines_claim(effort.domain))
-        if found.radius > pairs.certificates[j].radius:
-            pairs.certificates[j] = found
+    every = rows.tolist()
+    forms = (form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j])) for j in every)
+    asked = ((pair, point, 1.0) for pair, point in zip(forms, x, strict=True))
+    found = box_certificates(problem, force, asked, lines_claim(effort.domain), deadline)
+    for j, better in zip(every, found, strict=False):
+        if better.radius > pairs.certificates[j].radius:
+            pairs.certificates[j] = better
 
 
 def _near_witness(pairs: Pairs, rows: Tensor, reach: Tensor, norm: float) -> Float[Tensor, "m d"]:
@@ -136,7 +137,7 @@ def _lines_trees(
 ) -> tuple[list[Node], Tensor]:
     x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, reach, inf)
     problem = box_problem(form, x, _votes(pairs, rows), reach, effort.domain)
-    return prove_box(problem, (x + delta) @ form.W.T + form.b, goal, **limits)
+    return prove_box(problem, (x + delta) @ form.W.T + form.b, goal, pairs.bounds()[rows], **limits)
 
 
 def closed_forms(pairs: Pairs, norm: float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featureprism.certificates import hinges, lines, newton
@@ -21,7 +21,9 @@ from featureprism.certificates.cells import (
     whole_space,
 )
 from featureprism.certificates.interior import Space, solve
+from featureprism.certificates.strong import Strong
 from featureprism.certificates.units import Units
+from featureprism.networks.activations import relu_power
 from featureprism.threads import one_thread
 
 ROOT_STEPS, CHILD_STEPS = 30, 16
@@ -39,6 +41,10 @@ NEARER = (
 )  # shares of the reach at which an open ℓ∞ tree is looked at again
 FEW_NEURONS = 64  # up to here Newton's method is worth its matrices
 INSIDE = 0.1  # a cut stays this share of the interval away from its ends
+CHAIN, ALIKE = (
+    16,
+    0.5,
+)  # cuts of one leaf at once, at neurons whose doubts are at least this share of the worst
 AT_ONCE = 8  # leaves of one tree that are cut together: all of them have to be, if the tree is to close
 
 
@@ -53,11 +59,19 @@ class Node:
     below: "Node | None" = None
     above: "Node | None" = None
 
+    def nodes(self) -> list["Node"]:
+        """This one and all below it, each before its own parts."""
+        found, waiting = [], [self]
+        while waiting:
+            node = waiting.pop()
+            found.append(node)
+            if node.below is not None and node.above is not None:
+                waiting += [node.above, node.below]
+        return found
+
     def leaves(self) -> list["Node"]:
         """The cells that together cover everything."""
-        if self.below is None or self.above is None:
-            return [self]
-        return self.below.leaves() + self.above.leaves()
+        return [node for node in self.nodes() if node.below is None]
 
     @property
     def bound(self) -> float:
@@ -66,13 +80,15 @@ class Node:
 
     def prune(self) -> float:
         """Take back the cuts that prove no more than the cell did without them: more cells never prove less. Returns the bound."""
-        own = float(self.proof.bound)
-        if self.below is None or self.above is None:
-            return own
-        best = min(self.below.prune(), self.above.prune())
-        if best <= own:
-            self.below = self.above = None
-        return max(own, best)
+        bounds: dict[int, float] = {}
+        for node in reversed(self.nodes()):
+            bounds[id(node)] = own = float(node.proof.bound)
+            if node.below is not None and node.above is not None:
+                best = min(bounds[id(node.below)], bounds[id(node.above)])
+                bounds[id(node)] = max(own, best)
+                if best <= own:
+                    node.below = node.above = None
+        return bounds[id(self)]
 
 
 @one_thread()
@@ -91,16 +107,56 @@ def prove(
     """
     units = Units.of(problem)
     problem, t, goal = units.scaled(problem), t / units.t, goal / units.reach
+    strong = _few_of(problem, t)
+    if strong is not None:
+        problem, t = strong.problem(), strong.taken(t)
     solver = Solver.of(problem)
     cells = whole_space(problem)
     start = first_proof(problem, cells, t, tau * units.height / units.reach**2) if problem.p > 1 else None
     proof = solver.best(problem, cells, start, goal, ROOT_STEPS)
     trees = _grown(
-        cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut(problem, leaves, i, goal, solver)
+        cells,
+        proof,
+        goal,
+        max_cells,
+        deadline,
+        lambda leaves, i, most: _cut(problem, leaves, i, most, goal, solver),
     )
     for row, tree in enumerate(trees):
+        if strong is not None:
+            _lift(tree, strong, row)
         _unscale(tree, units, row, problem.p)
     return trees
+
+
+@one_thread()
+def prove_within(
+    problem: Problem,
+    cells: Cells,
+    proof: Proof,
+    goal: Float[Tensor, " m"],
+    *,
+    max_cells: int,
+    deadline: float,
+) -> list[Node]:
+    """Trees of ReLU cells that grow from given roots and their proofs, without units."""
+    solver = Solver.of(problem)
+    return _grown(
+        cells,
+        proof,
+        goal,
+        max_cells,
+        deadline,
+        lambda leaves, i, most: _cut(problem, leaves, i, most, goal, solver),
+    )
+
+
+def _few_of(problem: Problem, t: Float[Tensor, "m h"]) -> Strong | None:
+    """The neurons that decide, where only without the others Newton's method is worth its matrices."""
+    if problem.p == 1 or len(problem.gram) <= FEW_NEURONS:
+        return None
+    strong = Strong.of(problem, t)
+    return strong if len(strong.neuron) < FEW_NEURONS else None
 
 
 @dataclass(frozen=True)
@@ -125,18 +181,21 @@ class Solver:
         return solve(problem, cells, start, goal, self.space, steps)
 
 
+def _lift(tree: Node, strong: Strong, row: int) -> None:
+    """All nodes of a tree among all neurons."""
+    for node in tree.nodes():
+        node.cells, node.proof = strong.lifted_cells(node.cells, row), strong.lifted_proof(node.proof, row)
+        if node.below is not None:
+            node.neuron = int(strong.neuron[node.neuron])
+
+
 def _unscale(tree: Node, units: Units, row: int, p: float) -> None:
     """All nodes of a tree as they are without units."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        node.cells, node.proof = (
-            units.unscaled_cells(node.cells, row),
-            units.unscaled_proof(node.proof, row, p),
-        )
-        if node.below is not None and node.above is not None:
+    for node in tree.nodes():
+        node.cells = units.unscaled_cells(node.cells, row)
+        node.proof = units.unscaled_proof(node.proof, row, p)
+        if node.below is not None:
             node.value *= float(units.t[row, node.neuron])
-            waiting += [node.below, node.above]
 
 
 @one_thread()
@@ -144,32 +203,33 @@ def prove_box(
     problem: lines.BoxProblem,
     t: Float[Tensor, "m h"],
     goal: Float[Tensor, " m"],
+    known: Float[Tensor, " m"],
     *,
     max_cells: int,
     deadline: float,
 ) -> tuple[list[Node], Float[Tensor, " m"]]:
     """The same for ℓ∞, with or without a box, and the reach of each tree; `t`: pre-activations at the attack's witness.
 
-    A tree that does not close speaks of a smaller ball, if it proves more there.
+    A tree that does not close speaks of a smaller ball, if it proves more there, and more than is `known`.
     """
     cells = lines.whole_box(problem)
     proof = lines.improve(problem, cells, lines.first_lines(problem, cells, t), goal, LINE_STEPS)
     trees = _grown(
-        cells, proof, goal, max_cells, deadline, lambda leaves, i: _cut_box(problem, leaves, i, goal)
+        cells, proof, goal, max_cells, deadline, lambda leaves, i, _: _cut_box(problem, leaves, i, goal)
     )
     reach = problem.reach.clone()
     for i, tree in enumerate(trees):
         if tree.bound < float(goal[i]):
-            reach[i] = _look_nearer(problem.rows(torch.tensor([i])), tree, float(reach[i]))
+            reach[i] = _look_nearer(problem.rows(torch.tensor([i])), tree, float(reach[i]), float(known[i]))
     return trees, reach
 
 
-def _look_nearer(problem: lines.BoxProblem, tree: Node, reach: float) -> float:
+def _look_nearer(problem: lines.BoxProblem, tree: Node, reach: float, known: float) -> float:
     """The reach at which the cuts of a tree prove most: chords are shorter in a smaller ball. Its leaves become those of that reach."""
     leaves = tree.leaves()
     cells, proof = _stacked(leaves)
     many = problem.rows(torch.zeros(len(leaves), dtype=torch.long))
-    best, most = (reach, cells, proof), float(proof.bound.min())
+    best, most = (reach, cells, proof), max(known, float(proof.bound.min()))
     for share in NEARER:
         if share * reach <= most:
             break
@@ -190,25 +250,28 @@ def _grown(
     goal: Tensor,
     max_cells: int,
     deadline: float,
-    cut: Callable[[list[Node], Tensor], None],
+    cut: Callable[[list[Node], Tensor, Tensor], None],
 ) -> list[Node]:
-    """Trees from their roots: in every round the worst leaves of every tree that is not finished are cut together."""
+    """Trees from their roots: in every round the worst leaves of every tree that is not finished are cut together.
+
+    `cut` gets them, the row of each, and how many cuts each may have.
+    """
     roots = [_node(cells, proof, i) for i in range(len(goal))]
     open_leaves, goals = [[root] for root in roots], goal.tolist()
     while time.perf_counter() < deadline:
-        chosen: list[tuple[int, Node]] = []
+        chosen: list[tuple[int, Node, int]] = []
         for i, leaves in enumerate(open_leaves):
             leaves.sort(key=_bound)
-            low = [leaf for leaf in leaves[:AT_ONCE] if _bound(leaf) < goals[i]]
-            chosen += [(i, leaf) for leaf in low[: max(0, max_cells - len(leaves))]]
+            room = max(0, max_cells - len(leaves))
+            low = [leaf for leaf in leaves[: min(AT_ONCE, room)] if _bound(leaf) < goals[i]]
+            chosen += [(i, leaf, room // len(low)) for leaf in low]
         if not chosen:
             break
-        cut([leaf for _, leaf in chosen], torch.tensor([i for i, _ in chosen]))
-        for i, leaf in chosen:
-            assert leaf.below is not None
-            assert leaf.above is not None
+        rows, cut_leaves, most = zip(*chosen, strict=True)
+        cut(list(cut_leaves), torch.tensor(rows), torch.tensor(most))
+        for i, leaf, _ in chosen:
             open_leaves[i].remove(leaf)
-            open_leaves[i] += [leaf.below, leaf.above]
+            open_leaves[i] += leaf.leaves()
     for root in roots:
         root.prune()
     return roots
@@ -247,26 +310,74 @@ def _split(leaves: list[Node], neuron: Tensor, value: Tensor, both: Cells, prove
         leaf.below, leaf.above = _node(both, proven, k), _node(both, proven, k + len(leaves))
 
 
-def _cut(problem: Problem, leaves: list[Node], index: Tensor, goal: Tensor, solver: Solver) -> None:
-    """Cut each leaf at its worst neuron and prove the two halves, at least as well as the whole was."""
+def _cut(
+    problem: Problem, leaves: list[Node], index: Tensor, most: Tensor, goal: Tensor, solver: Solver
+) -> None:
+    """Cut pieces off each leaf, and prove them and the rest at least as well as the whole was."""
     part = problem.rows(index)
     cells, proof = _stacked(leaves)
-    doubts = hinges.overestimate if problem.p == 1 else overestimate
-    neuron = doubts(part, cells, proof).argmax(dim=1)
-    rows = torch.arange(len(leaves))
-    low, high = cells.low[rows, neuron], cells.high[rows, neuron]
-    value = _cut_value(low, high, proof.t[rows, neuron], problem.p)
-    halves = [restricted(part, cells, neuron, value, above) for above in (False, True)]
-    both = Cells(*(torch.cat([getattr(h, n) for h in halves]) for n in Cells.__dataclass_fields__))
-    twice = torch.cat([rows, rows])
-    doubled = part.rows(twice)
-    start = proof.rows(twice)
+    cuts, pieces = _pieces(part, cells, proof, most)
+    of_leaf = torch.cat([rows for rows, _ in pieces])
+    many = Cells(*(torch.cat([getattr(c, n) for _, c in pieces]) for n in Cells.__dataclass_fields__))
+    wider, start = part.rows(of_leaf), proof.rows(of_leaf)
     if problem.p > 1:
-        start = evaluate(doubled, both, start)
+        start = evaluate(wider, many, start)
         if solver.space is None:
-            start = start.better_of(first_proof(doubled, both, proof.t[twice], proof.tau[twice]))
-    proven = solver.best(doubled, both, start, goal[index][twice], CHILD_STEPS)
-    _split(leaves, neuron, value, both, proven)
+            start = start.better_of(first_proof(wider, many, proof.t[of_leaf], proof.tau[of_leaf]))
+    proven = solver.best(wider, many, start, goal[index][of_leaf], CHILD_STEPS)
+    nodes = [_node(many, proven, k) for k in range(len(of_leaf))]
+    above, rest, last = iter(nodes), nodes[-len(leaves) :], list(leaves)
+    for rows, neuron, value in cuts:
+        for i, j, v in zip(rows.tolist(), neuron.tolist(), value.tolist(), strict=True):
+            last[i].neuron, last[i].value = j, v
+            last[i].above, last[i].below = next(above), Node(leaves[i].cells, leaves[i].proof)
+            last[i] = last[i].below
+    for node, end in zip(last, rest, strict=True):
+        node.cells, node.proof = end.cells, end.proof
+
+
+def _pieces(
+    problem: Problem, cells: Cells, proof: Proof, most: Tensor
+) -> tuple[list[tuple[Tensor, Tensor, Tensor]], list[tuple[Tensor, Cells]]]:
+    """Cuts, one after the other: the rows each is made in, their neurons and values; the pieces above them, and last what is left."""
+    neurons, made = _to_cut(problem, cells, proof)
+    made = made & (torch.arange(made.shape[1]) < most.unsqueeze(1))
+    cuts, pieces = [], []
+    for column, chosen in zip(neurons.unbind(dim=1), made.unbind(dim=1), strict=True):
+        rows = torch.nonzero(chosen)[:, 0]
+        here, rest, neuron, every = (
+            problem.rows(rows),
+            cells.rows(rows),
+            column[rows],
+            torch.arange(len(rows)),
+        )
+        ends = rest.low[every, neuron], rest.high[every, neuron]
+        value = _cut_value(*ends, proof.t[rows, neuron], problem.p)
+        cuts.append((rows, neuron, value))
+        pieces.append((rows, restricted(here, rest, neuron, value, above=True)))
+        cells = cells.with_rows(rows, restricted(here, rest, neuron, value, above=False))
+    return cuts, [*pieces, (torch.arange(len(made)), cells)]
+
+
+def _to_cut(problem: Problem, cells: Cells, proof: Proof) -> tuple[Int[Tensor, "m k"], Bool[Tensor, "m k"]]:
+    """At which neurons each cell is cut (where the second says so): the one in most doubt comes first.
+
+    p > 2: where it was never cut, those follow that were not either and whose chords are about as far from them: each may be a way to
+    flip of its own, which the relaxed problem shows only once the others are gone.
+    """
+    doubt = (hinges.overestimate if problem.p == 1 else overestimate)(problem, cells, proof)
+    worst = doubt.argmax(dim=1, keepdim=True)
+    if problem.p <= 2:
+        return worst, torch.ones_like(worst, dtype=torch.bool)
+    uncut = torch.isinf(cells.floor) & torch.isinf(cells.ceiling) & ~problem.own
+    ends, middle = (
+        relu_power(t, problem.p) for t in (torch.stack([cells.low, cells.high]), (cells.low + cells.high) / 2)
+    )
+    apart = problem.size * (ends.mean(dim=0) - middle)
+    alike = uncut & uncut.gather(1, worst) & (apart >= ALIKE * apart.gather(1, worst))
+    order = torch.where(alike, apart, -1.0).scatter(1, worst, torch.inf)
+    most, neurons = order.topk(min(CHAIN, order.shape[1]), dim=1)
+    return neurons, most >= 0
 
 
 def _cut_box(problem: lines.BoxProblem, leaves: list[Node], index: Tensor, goal: Tensor) -> None:

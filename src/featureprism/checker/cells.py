@@ -14,6 +14,7 @@ proves little, never something false. The quadratics are those of power_bounds.p
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,10 @@ from featureprism.checker.scaled import Problem, is_array, refuse_unless
 
 PARAMETERS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
 MOST_CUTS, DEEPEST = 100_000, 5_000  # of a tree: a cut inside itself would never end
+AT_ONCE = 64  # leaves whose quadratics are found together
 NEARLY_TANGENT = 2.0**-50  # relative: a cut that only touches the ball gets a large multiplier, none infinite
 Tree = dict[str, Any]
+Quadratic = tuple[Any, ...]  # (q0, q1, q2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,8 @@ def proven_radius(tree: Tree, problem: Problem) -> float:
     refuse_malformed(tree, problem)
     span = up(problem.network.norm * problem.radius)  # |t - c| ≤ ‖w‖‖δ‖
     whole = between(down(problem.c.low - span), up(problem.c.high + span))
-    radii = [
-        leaf_radius(leaf, cell, problem) for leaf, cell in leaves(tree, whole, partial(tightened, problem))
-    ]
-    return min([problem.radius, *radii])
+    cells = leaves(tree, whole, partial(tightened, problem))
+    return min([problem.radius, *leaf_radii(cells, problem)])
 
 
 def refuse_malformed(tree: Tree, problem: Problem) -> None:
@@ -143,15 +144,25 @@ def _multiplier(problem: Problem, j: int, value: float, side: float, sign: float
     return np.where(np.isfinite(best), np.maximum(best, 0), 0.0)
 
 
-def leaf_radius(leaf: Tree, cell: Cell, problem: Problem) -> float:
+def leaf_radii(every: Iterator[tuple[Tree, Cell]], problem: Problem) -> Iterator[float]:
+    """The radius that each leaf proves."""
+    p = problem.network.p
+    while some := list(islice(every, AT_ONCE)):
+        slope, centre, kappa = (np.stack([leaf[name] for leaf, _ in some]) for name in PARAMETERS[:3])
+        low, high = (np.stack([getattr(cell, name) for _, cell in some]) for name in ("low", "high"))
+        below, above = quadratic_below(slope, low, high, p), quadratic_above(centre, kappa, low, high, p)
+        for i, (leaf, cell) in enumerate(some):
+            yield _leaf_radius(leaf, cell, problem, *(tuple(part[i] for part in q) for q in (below, above)))
+
+
+def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem, below: Quadratic, above: Quadratic) -> float:
     """√(2 min F), rounded down; 0 where F is not proven convex.
 
     F is quadratic with curvature I - Σ e_j w_j w_jᵀ ≥ μ, so min F ≥ F(δ) - ‖∇F(δ)‖²/(2μ) at any δ = -Wᵀη, where t = c - Kη,
     K = WWᵀ, ‖δ‖² = ηᵀKη and ∇F = Wᵀ(γ - e∘t - η).
     """
-    own, size, tau, c, p = problem.own, np.abs(problem.vote), leaf["tau"], problem.c, problem.network.p
-    l0, l1, l2 = quadratic_below(leaf["slope"], cell.low, cell.high, p)
-    q0, q1, q2 = quadratic_above(leaf["centre"], leaf["kappa"], cell.low, cell.high, p)
+    own, size, tau, c = problem.own, np.abs(problem.vote), leaf["tau"], problem.c
+    (l0, l1, l2), (q0, q1, q2) = below, above
     has_floor, has_ceiling = np.isfinite(cell.floor), np.isfinite(cell.ceiling)
     nu_floor = np.where(has_floor, leaf["nu_floor"], 0)
     nu_ceiling = np.where(has_ceiling, leaf["nu_ceiling"], 0)

@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from featureprism.checker.cells import Tree, leaf_radius, leaves, refuse_malformed, tightened
+from featureprism.checker.cells import Tree, leaf_radii, leaves, refuse_malformed, tightened
 from featureprism.checker.enclosed import enclosed, outward, up
 from featureprism.checker.lines import Room, whole_box
 from featureprism.checker.scaled import Problem, is_array, refuse_unless
@@ -29,7 +29,5 @@ def proven_in_ellipsoid(tree: Tree, problem: Problem, room: Room) -> float:
     rho = float(up(np.sqrt(outward((weights * half * half).sum(), len(half)))))
     network = replace(problem.network, weights=weights)
     stretched = replace(problem, network=network, c=problem.c + enclosed(W) @ middle, radius=rho)
-    for leaf, cell in leaves(tree, whole_box(problem, room), partial(tightened, stretched)):
-        if not leaf_radius(leaf, cell, stretched) >= rho:
-            return 0.0
-    return problem.radius
+    cells = leaves(tree, whole_box(problem, room), partial(tightened, stretched))
+    return problem.radius if all(radius >= rho for radius in leaf_radii(cells, stretched)) else 0.0

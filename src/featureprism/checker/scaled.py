@@ -146,7 +146,7 @@ class Network:
     def weight(self) -> Enclosed:
         """(h,) |a_j| 2^(p row_j), for normalised networks |a_j| 2^row_j ‖w_j‖^(1-p), up to one power of two for all."""
         digits, exponent = np.frexp(np.abs(self.a[self.useful]))
-        exponent = exponent + (1.0 if self.normalised else self.p) * self.row
+        exponent = exponent + (1.0 if self.normalised else float(self.p)) * self.row
         exponent = exponent - exponent.max(initial=-np.inf)
         whole = np.floor(exponent)
         size = Enclosed(digits, U * digits)

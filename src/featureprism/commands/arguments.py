@@ -90,6 +90,12 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(own)
     _add_effort(own)
+    own.add_argument(
+        "--at",
+        type=float,
+        metavar="EPS",
+        help="ask of every point only whether it holds at this radius (default: how far it holds)",
+    )
 
     checking = add(
         "check",

@@ -26,16 +26,22 @@ from featureprism.training import max_margin_network
 
 def radius(args: argparse.Namespace) -> int:
     """Bracket the robust radius of every point of a file; a second call goes on where the first was stopped."""
-    bracket = _bracketed(args)
-    save_curve(bracket, args.out)
-    print(bracket)
-    closed = int((bracket.gap <= args.gap).sum())
-    print(
-        f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {float(bracket.gap.median()):.3g}"
-    )
+    bracket = _bracketed(args, at=args.at)
+    if args.at is None:
+        save_curve(bracket, args.out)
+        closed, median = int((bracket.gap <= args.gap).sum()), float(bracket.gap.median())
+        print(bracket)
+        print(f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {median:.3g}")
+    else:
+        holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.at, bracket.attacked <= args.at))
+        left = len(bracket) - holds - flipped
+        print(
+            f"{holds} of {len(bracket)} points hold at {args.at:g} (proven), {flipped} do not, {left} are open"
+        )
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
     print(f"attack self-test {passed}{_blindness(bracket)}")
-    print(f"brackets.csv, witnesses.npz, proofs.npz and curve.png are in {args.out}")
+    drawn = " and curve.png" if args.at is None else ""
+    print(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
     return 0
 
 
@@ -49,10 +55,10 @@ def _blindness(bracket: RadiusBracket) -> str:
     )
 
 
-def _bracketed(args: argparse.Namespace) -> RadiusBracket:
-    """The brackets of the model and the points that the arguments name."""
+def _bracketed(args: argparse.Namespace, at: float | None = None) -> RadiusBracket:
+    """The brackets of the model and the points that the arguments name; `at`: where only one radius is in question."""
     domain = None if args.domain is None else (args.domain[0], args.domain[1])
-    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds, domain=domain)
+    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds, domain=domain, at=at)
     model = opened(args.model)
     points, labels = read_points(args.data)
     if points.shape[1] != (dim := input_dim(model.net)):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from featureprism.certificates import INTERRUPTED, bracket_classifier
-from featureprism.certificates.bracket import check_request
+from featureprism.certificates.bracket import check_radius, check_request
 from featureprism.certificates.pairs import Effort
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
@@ -41,9 +41,11 @@ class Request:
     seconds_per_point: float = 1.0
     max_cells: int = 500
     domain: tuple[float, float] | None = None
+    at: float | None = None
 
     def __post_init__(self) -> None:
         check_request(self.norm, self.gap, self.seconds_per_point)
+        check_radius("at", self.at)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def _measured(
 ) -> list[Row]:
     """One row for each point of a batch, and one with their proofs."""
     part = slice(batch.first, batch.first + batch.size)
-    effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells, domain=batch.domain)
+    limits = {"domain": batch.domain, "at": batch.at}
+    effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells, **limits)
     bracket = bracket_classifier(model, x[part], own[part], effort, targets=x, progress=context.progress)
     if INTERRUPTED in bracket.method:
         raise KeyboardInterrupt
