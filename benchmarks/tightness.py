@@ -111,9 +111,9 @@ ROWS = (
     Row("784-100-100-100-10 on MNIST, ℓ2", partial(mnist_layers, (100, 100, 100)), 1.0, inf),
     Row("PReLUHead, ten classes, CIFAR-10 embeddings", partial(head, PReLUHead), 0.01, 1.0),
     Row("DecoupledHead, ten classes, CIFAR-10 embeddings", partial(head, DecoupledHead), 0.03, 1.0),
-    Row("pReLU p = 3, width 200, D = 2000", mixture, 0.01, 0.25),
+    Row("pReLU p = 3, width 200, D = 2000", mixture, 0.01, 0.25, more=4),
     *(
-        Row(f"random networks, p = {p:g}", lambda n, p=p: random_networks(p, n, SMALL), 0.02, 0.5)
+        Row(f"random networks, p = {p:g}", lambda n, p=p: random_networks(p, n, SMALL), 0.02, 0.5, more=6)
         for p in POWERS
     ),
 )

@@ -183,8 +183,9 @@ class Solver:
 
 def _lift(tree: Node, strong: Strong, row: int) -> None:
     """All nodes of a tree among all neurons."""
+    lift = strong.lifted(row)
     for node in tree.nodes():
-        node.cells, node.proof = strong.lifted_cells(node.cells, row), strong.lifted_proof(node.proof, row)
+        node.cells, node.proof = lift(node.cells, node.proof)
         if node.below is not None:
             node.neuron = int(strong.neuron[node.neuron])
 

@@ -4,6 +4,7 @@ Below neurons that vote for the label lies 0, above those that vote against it t
 constant is its largest value in the ball.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -58,19 +59,20 @@ class Strong:
         """Pre-activations of the kept neurons and of the constant one."""
         return torch.cat([t[:, self.neuron], torch.ones_like(t[:, :1])], dim=1)
 
-    def lifted_cells(self, cells: Cells, row: int) -> Cells:
-        """The cell of one row among all neurons."""
-        wide = whole_space(self.whole.rows(torch.tensor([row])))
-        return Cells(*(self._put(getattr(wide, n), getattr(cells, n)) for n in Cells.__dataclass_fields__))
+    def lifted(self, row: int) -> Callable[[Cells, Proof], tuple[Cells, Proof]]:
+        """How a cell of one row and its proof are written among all neurons: with lines for those that were left out."""
+        whole, t0 = whole_space(self.whole.rows(torch.tensor([row]))), self.whole.t0[[row]]
+        zero = torch.zeros_like(t0)
+        base = dict.fromkeys(("slope", "kappa", "nu_floor", "nu_ceiling"), zero)
+        base |= {"centre": torch.full_like(t0, torch.nan), "t": t0}
 
-    def lifted_proof(self, proof: Proof, row: int) -> Proof:
-        """The proof of one row with lines for all other neurons."""
-        t0 = self.whole.t0[[row]]
-        base = {"centre": torch.full_like(t0, torch.nan), "t": t0}
-        each = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling", "t")
-        return replace(
-            proof, **{n: self._put(base.get(n, torch.zeros_like(t0)), getattr(proof, n)) for n in each}
-        )
+        def lift(cells: Cells, proof: Proof) -> tuple[Cells, Proof]:
+            wide = {n: self._put(value, getattr(cells, n)) for n, value in whole.__dict__.items()}
+            return Cells(**wide), replace(
+                proof, **{n: self._put(v, getattr(proof, n)) for n, v in base.items()}
+            )
+
+        return lift
 
     def _put(self, base: Tensor, values: Tensor) -> Tensor:
         return base.index_copy(1, self.neuron, values[:, :-1])
