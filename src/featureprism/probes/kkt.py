@@ -16,6 +16,7 @@ from torch import Tensor
 
 from featureprism.geometry import row_norms
 from featureprism.networks import ReLU, TwoLayerNet
+from featureprism.nonnegative import nonnegative_minimum
 from featureprism.records import Row, check_points
 from featureprism.threads import one_thread
 
@@ -241,17 +242,12 @@ class _Gradients:
 
     def _solve(self, columns: _Columns) -> Tensor:
         """Non-negative least squares through the Gram matrix, then refined on its support against the true residual."""
-        from scipy.optimize import nnls  # takes half a second
-
         points, signs = self.lifted[columns.point], self.y[columns.point].unsqueeze(1)
         response = signs * self.response[columns.point]
         slopes = signs * self.v * (self.above[columns.point] + columns.on)
         gram = (slopes @ slopes.T) * (points @ points.T) + response @ response.T
         products = ((slopes @ self.w) * points).sum(dim=1) + response @ self.v
-        values, vectors = torch.linalg.eigh(gram)
-        root = values.clamp_min(values[-1] * 1e-14).sqrt()
-        target = (vectors.T @ products / root).numpy()
-        weights = torch.from_numpy(nnls((vectors * root).T.numpy(), target, maxiter=50 * len(points))[0])
+        weights = _nonnegative(gram, products)
         active = torch.nonzero(weights > 0)[:, 0]
         inverse = torch.linalg.pinv(gram[active][:, active], rtol=1e-13, hermitian=True)
         for _ in range(3):
@@ -268,6 +264,19 @@ class _Gradients:
         total = torch.zeros_like(self.y).index_add(0, columns.point, weights)
         on = torch.zeros_like(self.above).index_add(0, columns.point, weights.unsqueeze(1) * columns.on)
         return total, on / total.clamp_min(1e-300).unsqueeze(1)
+
+
+def _nonnegative(gram: Tensor, products: Tensor) -> Tensor:
+    """Non-negative least squares: in blocks, or where columns are (nearly) dependent by active sets, which take long."""
+    quickly = nonnegative_minimum(gram.numpy(), products.numpy())
+    if quickly is not None:
+        return torch.from_numpy(quickly)
+    from scipy.optimize import nnls  # takes half a second
+
+    values, vectors = torch.linalg.eigh(gram)
+    root = values.clamp_min(values[-1] * 1e-14).sqrt()
+    target = (vectors.T @ products / root).numpy()
+    return torch.from_numpy(nnls((vectors * root).T.numpy(), target, maxiter=50 * len(products))[0])
 
 
 def _size(residual: tuple[Tensor, Tensor]) -> float:
