@@ -31,7 +31,7 @@ BEYOND = 1.5  # trees speak of perturbations up to this multiple of the witness,
 OFFSETS = (1e3, 1e6, 1e9, 1e12)
 MUTANTS = 12  # of every tree
 PER_TREE = 4 + len(OFFSETS) + MUTANTS
-PARTS = [*range(4), *(pytest.param(part, marks=pytest.mark.thorough) for part in range(4, 10))]
+PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 10))]
 
 
 def network(net: exact.Weights) -> TwoLayerNet:
