@@ -225,7 +225,10 @@ LOWER_BOUNDS = Experiment(
     title="Linear, polynomial and tangent models at rest beside a network of the same data",
     scales={
         scale: [replace(QUICK, dictionary=name, **more) for name in KINDS]
-        for scale, more in (("quick", {}), ("standard", {"model_steps": 3000, "points": 1000}))
+        for scale, more in (
+            ("quick", {"model_steps": 360, "points": 200}),
+            ("standard", {"model_steps": 3000, "points": 1000}),
+        )
     },
     measure=measure,
     claims=CLAIMS,
