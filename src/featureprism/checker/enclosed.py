@@ -68,7 +68,9 @@ class Enclosed:
         return Enclosed(-self.mid, self.rad)
 
     def __add__(self, other: Any) -> "Enclosed":
-        other = enclosed(other)
+        if not isinstance(other, Enclosed):  # exact
+            mid = self.mid + other
+            return Enclosed(mid, outward(self.rad + U * np.abs(mid)))
         mid = self.mid + other.mid
         return Enclosed(mid, outward(self.rad + other.rad + U * np.abs(mid)))
 
@@ -80,7 +82,9 @@ class Enclosed:
 
     def __mul__(self, other: Any) -> "Enclosed":
         # ab - mid·mid' = mid (b - mid') + (a - mid) b
-        other = enclosed(other)
+        if not isinstance(other, Enclosed):  # exact
+            mid = self.mid * other
+            return Enclosed(mid, outward(self.rad * np.abs(other) + U * np.abs(mid)))
         mid = self.mid * other.mid
         spread = np.abs(self.mid) * other.rad + self.rad * (np.abs(other.mid) + other.rad)
         return Enclosed(mid, outward(spread + U * np.abs(mid)))
@@ -88,11 +92,16 @@ class Enclosed:
     __radd__, __rmul__ = __add__, __mul__
 
     def __getitem__(self, index: Any) -> "Enclosed":
-        return Enclosed(self.mid[index], np.broadcast_to(self.rad, np.shape(self.mid))[index])
+        return Enclosed(self.mid[index], self._radii()[index])
+
+    def _radii(self) -> np.ndarray:
+        """One for each entry of mid."""
+        shape = np.shape(self.mid)
+        return self.rad if np.shape(self.rad) == shape else np.broadcast_to(self.rad, shape)
 
     def __matmul__(self, other: Any) -> "Enclosed":
         """Products of matrices and vectors: γ_n |A||B| for the rounding, |A| rad B + rad A (|B| + rad B) for what is not known."""
-        a, b = (Enclosed(v.mid, np.broadcast_to(v.rad, np.shape(v.mid))) for v in (self, enclosed(other)))
+        a, b = (Enclosed(v.mid, v._radii()) for v in (self, enclosed(other)))
         n, left, right = np.shape(a.mid)[-1], np.abs(a.mid), np.abs(b.mid)
         radius = gamma(n) * (left @ right)
         if np.any(b.rad):
