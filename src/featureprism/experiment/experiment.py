@@ -24,13 +24,17 @@ class Experiment:
     from a step that is timed; told before a run above the quick scale starts. `is_one_draw(rows)`: whether the seeds of a run share
     what the claims speak of, such as the weights of one training; then they count as one, and decide nothing.
 
+    >>> from dataclasses import dataclass
     >>> import featureprism as fp
     >>> from featureprism.experiment import below
+    >>> @dataclass(frozen=True)
+    ... class Setting:
+    ...     size: int
     >>> def measure(setting, seed, context):
-    ...     return [{"seed": seed, "error": setting["size"] ** -0.5}]
+    ...     return [{"seed": seed, "error": setting.size ** -0.5}]
     >>> error = fp.Claim("error", "Theorem 1", "the error is small", lambda rows: rows.per_seed("error"), below(0.2))
-    >>> item = fp.Experiment("my-paper/theorem-1", "Me 2026, Theorem 1", "Errors fall", {"quick": [{"size": 100}]}, measure, (error,))
-    >>> rows = fp.Rows.gather(row for seed in range(3) for row in item.measure({"size": 100}, seed, None))
+    >>> item = fp.Experiment("my-paper/theorem-1", "Me 2026, Theorem 1", "Errors fall", {"quick": [Setting(100)]}, measure, (error,))
+    >>> rows = fp.Rows.gather(row for seed in range(3) for row in item.measure(Setting(100), seed, None))
     >>> [verdict.outcome.value for verdict in item.judge(rows)]
     ['holds']
     """
