@@ -62,13 +62,13 @@ class Outcome:
     rows: tuple[str, ...] = ()
     message: str = ""
     traceback: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of processor time: what else the machine was doing does not count
     memory_mb: float = 0.0  # the most that its process held meanwhile
 
 
 def run_job(job: Job) -> Outcome:
     """Measure one setting; an exception becomes part of the outcome."""
-    began = time.perf_counter()
+    began = time.process_time()
     forget_peak()
     try:
         with within(job.limits):
@@ -81,7 +81,7 @@ def run_job(job: Job) -> Outcome:
         ended = MEMORY if job.limits.memory_mb and _is_out_of_memory(error) else RAISED
         message = f"{type(error).__name__}: {error}"
         told = {"ended": ended, "message": message, "traceback": traceback.format_exc()}
-    return Outcome(**told, seconds=time.perf_counter() - began, memory_mb=peak_mb())
+    return Outcome(**told, seconds=time.process_time() - began, memory_mb=peak_mb())
 
 
 def forget_peak() -> None:
