@@ -17,11 +17,12 @@ from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.deep import as_layers
 from featureprism.certificates.ellipsoids import box_certificates
+from featureprism.certificates.helped import attack_from, towards_leaves
 from featureprism.certificates.margins import proven_margins
 from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
-from featureprism.certificates.search import prove, prove_box
+from featureprism.certificates.search import Node, prove, prove_box
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain, row_norms, unit_rows
 from featureprism.networks import MLP, BayesClassifier, BinaryReadout, TwoLayerNet
@@ -34,6 +35,7 @@ BATCH = 32  # points that are proven together
 JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
 NEAR_KINKS = 1e-3  # points nearer to the origin than this share of the farthest kink are attacked as if they were there
 FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
+SHORTER = 1 - 1e-6  # of a witness: what counts
 HAIR = 1 + 1e-6  # more than asked, so that rounding in the checker does not reopen a bracket
 BEYOND = 1.001  # times a radius in question: how far proofs about it look
 METHODS = {"readout": "lipschitz"}  # kinds of certificates that users know by another name
@@ -195,6 +197,7 @@ def _searched(
     reach = at or upper or default_reach(net, x, norm)
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm, domain=domain)
     asked, gap = (attacked, gap) if at is None else _asked_at(attacked, at)
+    before = asked.radius.clone()
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     layers = as_layers(net) if isinstance(net, MLP) and lipschitz is None else None
     if isinstance(net, BinaryReadout) and norm == 2:
@@ -208,6 +211,9 @@ def _searched(
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"
         return _with_witnesses(attacked, constant, [name] * len(x), [])
+    # proofs that helped the attack have put their deltas in place already
+    helped = (asked.radius < before) & (asked.radius <= (at or inf))
+    attacked.radius[helped] = asked.radius[helped]
     certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
     names = [
         "misclassified" if m <= 0 else METHODS.get(c.kind, c.kind)
@@ -269,7 +275,6 @@ def _close(
 
     Returns the points that an interrupt left untried.
     """
-    claim = Certificate(0.0, "cells") if effort[0] == 2 else lines_claim(effort[1])
     goal = (1 - gap) * attacked.radius
     witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
     is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
@@ -282,23 +287,70 @@ def _close(
             batch = left[first : first + BATCH]
             if effort[0] != 2 and form.p == 1:
                 _ellipsoids(net, form, x, y, attacked, certificates, goal, batch, effort)
-            open_still = [i for i in batch if certificates[i].radius < float(goal[i])]
-            if open_still:
-                index = torch.tensor(open_still)
-                known = torch.tensor([certificates[i].radius for i in open_still], dtype=torch.float64)
-                asked = goal[index], known
-                trees, reach = _trees(net, form, x[index], y[index], attacked, index, asked, effort)
-                for i, tree, limit in zip(open_still, trees, reach.tolist(), strict=True):
-                    if tree.bound <= certificates[i].radius:
-                        continue
-                    found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
-                    if found.radius > certificates[i].radius:
-                        certificates[i] = found
+            shorter = _by_trees(net, form, x, y, attacked, certificates, goal, batch, effort)
+            goal[shorter] = (1 - gap) * attacked.radius[shorter]
+            _by_trees(net, form, x, y, attacked, certificates, goal, shorter, effort)
             done += len(batch)
             progress(done / len(x))
     except KeyboardInterrupt:
         return left[first:]
     return []
+
+
+def _by_trees(
+    net: TwoLayerNet,
+    form: PowerForm,
+    x: Tensor,
+    y: Tensor,
+    attacked: AttackedRadius,
+    certificates: list[Certificate],
+    goal: Tensor,
+    batch: list[int],
+    effort: tuple[float, tuple[float, float] | None, float, int],
+) -> list[int]:
+    """A tree for every point of a batch that is still open; certificates are replaced where it proves more.
+
+    Returns the points that stayed open and whose witness (ℓ2) became shorter because of their trees.
+    """
+    claim = Certificate(0.0, "cells") if effort[0] == 2 else lines_claim(effort[1])
+    batch = [i for i in batch if certificates[i].radius < float(goal[i])]
+    if not batch:
+        return []
+    index = torch.tensor(batch)
+    known = torch.tensor([certificates[i].radius for i in batch], dtype=torch.float64)
+    asked = goal[index], known
+    trees, reach = _trees(net, form, x[index], y[index], attacked, index, asked, effort)
+    for i, tree, limit in zip(batch, trees, reach.tolist(), strict=True):
+        if tree.bound <= certificates[i].radius:
+            continue
+        found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
+        if found.radius > certificates[i].radius:
+            certificates[i] = found
+    left = [k for k, i in enumerate(batch) if certificates[i].radius < float(goal[i])]
+    if effort[0] != 2 or not left:
+        return []
+    return _helped(net, form, x, y, attacked, goal, index[left], [trees[k] for k in left], effort[1])
+
+
+def _helped(
+    net: TwoLayerNet,
+    form: PowerForm,
+    x: Tensor,
+    y: Tensor,
+    attacked: AttackedRadius,
+    goal: Tensor,
+    index: Tensor,
+    trees: list[Node],
+    domain: tuple[float, float] | None,
+) -> list[int]:
+    """The points that have a shorter witness near the worst leaves of their trees; it takes the place of the one before."""
+    problem = _problem(form, x[index], y[index], attacked.radius[index])
+    towards = towards_leaves(problem, form.W, trees, goal[index])
+    delta, radius = attack_from(net, x[index], y[index], attacked.delta[index], towards, domain)
+    shorter = radius < SHORTER * attacked.radius[index]
+    rows = index[shorter]
+    attacked.radius[rows], attacked.delta[rows] = radius[shorter], delta[shorter]
+    return rows.tolist()
 
 
 def _ellipsoids(
@@ -348,7 +400,11 @@ def _trees(
         problem = box_problem(form, x, y.unsqueeze(1) * form.weight, radius, domain)
         return prove_box(problem, at_witness, goal, asked[1], **limits)
     _, gradient = margin_gradient(net, x + delta, y)
-    own = y.unsqueeze(1) * form.weight > 0
-    problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)
     tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-300)
-    return prove(problem, at_witness, tau, goal, **limits), radius
+    return prove(_problem(form, x, y, radius), at_witness, tau, goal, **limits), radius
+
+
+def _problem(form: PowerForm, x: Tensor, y: Tensor, reach: Tensor) -> Problem:
+    """Points before their network, as ℓ2 cells see them."""
+    own = y.unsqueeze(1) * form.weight > 0
+    return Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, reach, form.p)

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.attacks.rivals import NeuronMargins
-from featureprism.certificates.bracket import HAIR
+from featureprism.certificates.bracket import HAIR, SHORTER
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, proofs_at
 from featureprism.certificates.ellipsoids import box_certificates
+from featureprism.certificates.helped import attack_from, towards_leaves
 from featureprism.certificates.pairs import Effort, Pairs
 from featureprism.certificates.quadratics import nearest_flips
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
@@ -95,6 +96,31 @@ def cells(pairs: Pairs, form: PowerForm, effort: Effort, deadline: float) -> Non
         found = cells_certificate(tree, pair, limit, pairs.x[pairs.point[j]], 1.0, claim)
         if found.radius > pairs.certificates[j].radius:
             pairs.certificates[j] = found
+    if effort.norm == 2:
+        _help_attack(pairs, form, rows, trees, effort)
+
+
+def _help_attack(pairs: Pairs, form: PowerForm, rows: Tensor, trees: list[Node], effort: Effort) -> None:
+    """Shorter witnesses near the worst leaves of trees that did not close."""
+    attacked = pairs.shortest()[0][pairs.point[rows]]
+    goal = effort.goal(attacked)
+    left = torch.nonzero(pairs.bounds()[rows] < goal)[:, 0]
+    if not len(left):
+        return
+    rows, goal, reach = rows[left], goal[left], effort.reach(attacked)[left]
+    towards = towards_leaves(
+        _problem(pairs, form, rows, reach), form.W, [trees[k] for k in left.tolist()], goal
+    )
+    x, ones = pairs.x[pairs.point[rows]], torch.ones(len(rows)).double()
+    delta, length = attack_from(pairs.margins(rows), x, ones, pairs.delta[rows], towards, effort.domain)
+    shorter = (length < SHORTER * attacked[left]) & (length <= (effort.at or inf))
+    pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = length[shorter], delta[shorter]
+
+
+def _problem(pairs: Pairs, form: PowerForm, rows: Tensor, reach: Tensor) -> Problem:
+    """Some pairs, as ℓ2 cells see them."""
+    x, votes = pairs.x[pairs.point[rows]], _votes(pairs, rows)
+    return Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
 
 
 def _ellipsoids(
@@ -125,10 +151,10 @@ def _near_witness(pairs: Pairs, rows: Tensor, reach: Tensor, norm: float) -> Flo
 def _cells_trees(
     pairs: Pairs, form: PowerForm, rows: Tensor, reach: Tensor, goal: Tensor, _effort: Effort, limits: Any
 ) -> tuple[list[Node], Tensor]:
-    x, votes, delta = pairs.x[pairs.point[rows]], _votes(pairs, rows), _near_witness(pairs, rows, reach, 2)
+    x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, reach, 2)
     _, gradient = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
     tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-300)
-    problem = Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
+    problem = _problem(pairs, form, rows, reach)
     return prove(problem, (x + delta) @ form.W.T + form.b, tau, goal, **limits), reach
 
 
