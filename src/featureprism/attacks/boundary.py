@@ -116,7 +116,7 @@ def convex_concave(
 
 
 def flips_near(
-    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"], box: Box | None = None
+    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]
 ) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
     """Short flips near perturbations, and their norms (inf where none was found), by convex-concave steps that ask for a little more.
 
@@ -124,16 +124,16 @@ def flips_near(
     that asks for y f ≤ -share·y f(z) does. Of some shares the one with the shortest flip is taken.
     """
     best, shortest = delta, delta.new_full((len(z),), torch.inf)
+    value: Any = net
+    margin = y * value(z)
     if not isinstance(net, HasConvexParts):
         return best, shortest
-    margin = y * net(z)
     for share in SHARES_BEYOND:
         trial = delta
         for _ in range(NEAR_STEPS):
             trial = _convex_step(net, z, y, trial, share * margin)
-        trial = trial if box is None else box.clip(trial)
         length = torch.linalg.vector_norm(trial, dim=1)
-        better = (y * net(z + trial) <= 0) & (length < shortest)
+        better = (y * value(z + trial) <= 0) & (length < shortest)
         best = torch.where(better.unsqueeze(1), trial, best)
         shortest = torch.where(better, length, shortest)
     return best, shortest

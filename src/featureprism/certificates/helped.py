@@ -10,7 +10,6 @@ from featureprism.attacks.boundary import flips_near
 from featureprism.attacks.gradient import to_span
 from featureprism.certificates.cells import Problem, relaxed_minimum
 from featureprism.certificates.search import Node
-from featureprism.geometry import Box
 
 LEAVES = 4  # of a tree, those with the least bounds
 
@@ -35,14 +34,13 @@ def attack_from(
     y: Float[Tensor, " m"],
     delta: Float[Tensor, "m d"],
     towards: Float[Tensor, "s m d"],
-    domain: tuple[float, float] | None,
 ) -> tuple[Float[Tensor, "m d"], Float[Tensor, " m"]]:
     """The shortest ℓ2 flip near known witnesses and these perturbations, and its norm; inf where none was found."""
-    small, z, basis = to_span(net, x) if domain is None else (net, x, torch.eye(x.shape[1]).double())
-    box, best, shortest = Box.around(z, domain), delta, delta.new_full((len(x),), torch.inf)
+    small, z, basis = to_span(net, x)
+    best, shortest = delta, delta.new_full((len(x),), torch.inf)
     for start in (delta, *towards):
-        near, _ = flips_near(small, z, y, start @ basis, box)
-        trial = near @ basis.T
+        near, _ = flips_near(small, z, y, start if basis is None else start @ basis)
+        trial = near if basis is None else near @ basis.T
         length = torch.linalg.vector_norm(trial, dim=1)
         better = (y * net(x + trial) <= 0) & (length < shortest)
         best = torch.where(better.unsqueeze(1), trial, best)
