@@ -87,6 +87,7 @@ class Measured:
 TWO = (100, 100)
 ROWS = (
     Row("MLP 784-100-10 on MNIST, ℓ2", mnist_mlp, 0.01, 0.25, peers=True),
+    Row("MLP 784-100-10 on MNIST, ℓ2 in [0, 1]", mnist_mlp, 0.01, 1.0, domain=(0.0, 1.0)),
     Row("MLP 784-100-10 on MNIST, ℓ∞", mnist_mlp, 0.03, 1.0, inf, 300, peers=True),
     Row("784-1024-10 on MNIST, holds at ℓ2 0.3", partial(mnist_layers, (1024,)), 0.85, 3.0, at=0.3),
     Row("784-100-100-10 on MNIST, ℓ2", partial(mnist_layers, TWO), 0.25, 5.0, peers=True),

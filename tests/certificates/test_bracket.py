@@ -314,7 +314,7 @@ def test_an_interrupt_keeps_what_is_proven(monkeypatch, norm, proof):
     with torch.no_grad():
         y = net(x).sign()
     whole = margin_radius(net, x, y, norm=norm, max_cells=8)
-    monkeypatch.setattr(f"featureprism.certificates.bracket.{proof}", interrupted)
+    monkeypatch.setattr(f"featureprism.certificates.closing.{proof}", interrupted)
     part = margin_radius(net, x, y, norm=norm, max_cells=8)
     assert "interrupted" in part.method
     assert bool((part.certified <= whole.certified + 1e-12).all())

@@ -1,4 +1,4 @@
-"""Ellipsoids around ℓ∞ boxes: what they prove holds on random points of the box, damaged ones prove nothing false."""
+"""Ellipsoids around ℓ∞ boxes, and ℓ2 balls in a box: what they prove holds on random points, damaged ones prove nothing false."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ from featureprism.networks import ReLU, ScoreNet
 DOMAIN = (-0.9, 1.1)
 
 
-@pytest.fixture(scope="module", params=[None, DOMAIN])
+@pytest.fixture(scope="module", params=[(math.inf, None), (math.inf, DOMAIN), (2.0, DOMAIN)])
 def case(request):
     """A network of three classes, its points, and brackets of which some are proven by ellipsoids."""
     rng = np.random.default_rng(4)
@@ -27,7 +27,8 @@ def case(request):
     x = torch.from_numpy(rng.uniform(*DOMAIN, size=(10, 4)))
     with torch.no_grad():
         own = net(x).argmax(dim=1)
-    effort = Effort(math.inf, seconds_per_point=math.inf, max_cells=1, domain=request.param)
+    norm, domain = request.param
+    effort = Effort(norm, seconds_per_point=math.inf, max_cells=1, domain=domain)
     bracket = class_radius(net, x, own, effort)
     W, V, b, c = arrays
     return Scores(W, b, V, c, 1.0), x.numpy(), own.numpy(), bracket
@@ -37,13 +38,20 @@ def by_ellipsoid(bracket):
     return [p for p in bracket.proofs() if p.certificate.kind == "ellipsoid"]
 
 
-def test_nothing_in_the_proven_boxes_flips(case):
+def norm_of(bracket) -> float:
+    return by_ellipsoid(bracket)[0].certificate.norm
+
+
+def test_nothing_in_the_proven_regions_flips(case):
     model, x, own, bracket = case
     assert by_ellipsoid(bracket)
     rng = np.random.default_rng(5)
     for i, radius in enumerate(bracket.certified.tolist()):
         corners = rng.choice([-1.0, 1.0], size=(1000, 4))
-        delta = radius * np.concatenate([corners, rng.uniform(-1, 1, size=(1000, 4))])
+        delta = np.concatenate([corners, rng.uniform(-1, 1, size=(1000, 4))])
+        if norm_of(bracket) == 2:
+            delta = delta / np.linalg.norm(delta, axis=1, keepdims=True)
+        delta = radius * delta
         z = x[i] + delta
         if bracket.certificates[i][int(bracket.rival[i])].domain == DOMAIN:
             z = np.clip(z, *DOMAIN)
@@ -54,7 +62,7 @@ def test_nothing_in_the_proven_boxes_flips(case):
 def test_proofs_survive_a_file_and_are_granted(case):
     model, x, own, bracket = case
     again = from_arrays(as_arrays(bracket.proofs()))
-    granted = verified_radii(model, x, own, again, math.inf)
+    granted = verified_radii(model, x, own, again, norm_of(bracket))
     assert (granted >= bracket.certified.numpy()).all()
 
 
@@ -63,7 +71,7 @@ def test_weights_that_are_none_are_refused(case, weights):
     model, x, own, bracket = case
     proof = by_ellipsoid(bracket)[0]
     broken = replace(proof.certificate, tree=proof.certificate.tree | {"weights": weights})
-    assert verified_radii(model, x, own, [replace(proof, certificate=broken)], math.inf).max() == 0
+    assert verified_radii(model, x, own, [replace(proof, certificate=broken)], norm_of(bracket)).max() == 0
 
 
 def test_other_weights_and_larger_claims_prove_nothing_false(case):
@@ -75,10 +83,21 @@ def test_other_weights_and_larger_claims_prove_nothing_false(case):
         c, attacked = proof.certificate, float(bracket.attacked[proof.point])
         for stretch in (1.0, 1.05, 1.5):
             weights = c.tree["weights"] * rng.exponential(size=4)
+            weights = weights if c.norm == math.inf else np.maximum(weights, 1.0)
             claim = replace(
                 c, radius=stretch * c.radius, reach=stretch * c.reach, tree=c.tree | {"weights": weights}
             )
             given = granted(claim, network_of[proof.own, proof.rival], x[proof.point], 1.0)
             if proof.rival == int(bracket.rival[proof.point]):
                 assert given <= attacked
-            assert given in (0.0, claim.reach)
+            assert given in (0.0, claim.reach) or c.norm == 2
+            assert given <= claim.reach
+
+
+def test_weights_below_one_are_refused_in_a_ball(case):
+    model, x, _, bracket = case
+    proof = by_ellipsoid(bracket)[0]
+    weights = np.append(proof.certificate.tree["weights"][1:], 0.999)
+    broken = replace(proof.certificate, tree=proof.certificate.tree | {"weights": weights})
+    if proof.certificate.norm == 2:
+        assert granted(broken, model.margin(proof.own, proof.rival)[0], x[proof.point], 1.0) == 0

@@ -16,6 +16,8 @@ SLIDES = 20  # steps along the boundary
 CONVEX_STEPS = 6  # linearisations of N
 CUTS = 8  # tangents of P for each of them
 SWEEPS = 12  # passes over their multipliers
+SHARES_BEYOND = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2)  # of the margin at the point
+NEAR_STEPS = 2
 SETTLED = 1e-8  # relative: steps that gain less end the procedure
 OVERSHOOT = 1.3  # a trial is stretched by this before it is shortened, so that it flips
 
@@ -113,9 +115,34 @@ def convex_concave(
     return shortened(net, z, y, best, 0.99)
 
 
+def flips_near(
+    net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]
+) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
+    """Short flips near perturbations, and their norms (inf where none was found), by convex-concave steps that ask for a little more.
+
+    Where flips form a thin cone beside the shortest one, the ray through it need not meet them, however long it is; a step
+    that asks for y f ≤ -share·y f(z) does. Of some shares the one with the shortest flip is taken.
+    """
+    best, shortest = delta, delta.new_full((len(z),), torch.inf)
+    value: Any = net
+    margin = y * value(z)
+    if not isinstance(net, HasConvexParts):
+        return best, shortest
+    for share in SHARES_BEYOND:
+        trial = delta
+        for _ in range(NEAR_STEPS):
+            trial = _convex_step(net, z, y, trial, share * margin)
+        length = torch.linalg.vector_norm(trial, dim=1)
+        better = (y * value(z + trial) <= 0) & (length < shortest)
+        best = torch.where(better.unsqueeze(1), trial, best)
+        shortest = torch.where(better, length, shortest)
+    return best, shortest
+
+
 def _convex_step(
-    net: HasConvexParts, z: Tensor, y: Tensor, current: Float[Tensor, "n d"]
+    net: HasConvexParts, z: Tensor, y: Tensor, current: Float[Tensor, "n d"], beyond: Tensor | float = 0.0
 ) -> Float[Tensor, "n d"]:
+    """The shortest δ with P ≤ N's tangent - beyond, as far as a few tangents of P say it."""
     P, slope_P, N, slope_N = net.convex_parts(z + current, y)
     N0 = N - (slope_N * current).sum(dim=1)  # the tangent of N at δ is N0 + ⟨slope_N, δ⟩
     normals, offsets, at = [], [], current
@@ -124,7 +151,7 @@ def _convex_step(
         if cut:
             P, slope_P, _, _ = net.convex_parts(z + at, y)
         normals.append(slope_P - slope_N)
-        offsets.append(P - (slope_P * at).sum(dim=1) - N0)
+        offsets.append(P - (slope_P * at).sum(dim=1) - N0 + beyond)
         A, o = torch.stack(normals, dim=1), torch.stack(offsets, dim=1)  # cuts Aδ + o ≤ 0
         start = torch.cat([multipliers, multipliers.new_zeros(len(z), 1)], dim=1)
         multipliers = least_distance(A @ A.transpose(1, 2), o, start)

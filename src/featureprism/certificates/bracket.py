@@ -11,17 +11,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.attacks import Along, AtRandom, AttackedRadius, Start, minimal_radius, structured_starts
-from featureprism.attacks.gradient import in_double, margin_gradient
+from featureprism.attacks.gradient import in_double
 from featureprism.attacks.starts import FAN, fan
-from featureprism.certificates.canonical import PowerForm, power_form
-from featureprism.certificates.cells import Problem
+from featureprism.certificates.canonical import power_form
+from featureprism.certificates.closing import HAIR, close, rungs
 from featureprism.certificates.deep import as_layers
-from featureprism.certificates.ellipsoids import box_certificates
 from featureprism.certificates.margins import proven_margins
 from featureprism.certificates.readouts import INTERRUPTED, proven_readouts
-from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
-from featureprism.certificates.rungs import crown_radius, lipschitz_radius
-from featureprism.certificates.search import prove, prove_box
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain, row_norms, unit_rows
 from featureprism.networks import MLP, BayesClassifier, BinaryReadout, TwoLayerNet
@@ -30,21 +26,11 @@ from featureprism.networks.symmetric import SymmetricNet, unsmoothed
 from featureprism.records import Progress, RadiusBracket, check_points, silent
 from featureprism.seeds import generator_for
 
-BATCH = 32  # points that are proven together
-JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
 NEAR_KINKS = 1e-3  # points nearer to the origin than this share of the farthest kink are attacked as if they were there
 FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
-HAIR = 1 + 1e-6  # more than asked, so that rounding in the checker does not reopen a bracket
 BEYOND = 1.001  # times a radius in question: how far proofs about it look
 METHODS = {"readout": "lipschitz"}  # kinds of certificates that users know by another name
 EXACT_ROUNDING = 1e-9  # relative, of closed forms
-SHARES = (
-    1 - 1e-9,
-    1 - 1e-6,
-    0.999,
-    0.9,
-    0.5,
-)  # of a cheap bound, until the checker grants one; far from the origin it takes less
 
 
 def margin_radius(
@@ -195,6 +181,7 @@ def _searched(
     reach = at or upper or default_reach(net, x, norm)
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm, domain=domain)
     asked, gap = (attacked, gap) if at is None else _asked_at(attacked, at)
+    before = asked.radius.clone()
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
     layers = as_layers(net) if isinstance(net, MLP) and lipschitz is None else None
     if isinstance(net, BinaryReadout) and norm == 2:
@@ -202,12 +189,15 @@ def _searched(
     elif layers is not None:
         proofs, untried = proven_margins(layers, x, y, asked, (norm, gap, domain), effort, progress)
     elif isinstance(net, TwoLayerNet) and form is not None:
-        proofs = _rungs(form, x, y, margin, norm, asked.radius)
-        untried = _close(net, form, x, y, asked, proofs, gap, (norm, domain, *effort), progress)
+        proofs = rungs(form, x, y, margin, norm, asked.radius)
+        untried = close(net, form, x, y, asked, proofs, gap, (norm, domain, *effort), progress)
     else:
         constant = torch.zeros_like(margin) if lipschitz is None else margin.clamp_min(0) / lipschitz
         name = "not certified" if lipschitz is None else "given Lipschitz constant"
         return _with_witnesses(attacked, constant, [name] * len(x), [])
+    # proofs that helped the attack have put their deltas in place already
+    helped = (asked.radius < before) & (asked.radius <= (at or inf))
+    attacked.radius[helped] = asked.radius[helped]
     certified = torch.tensor([c.radius for c in proofs], dtype=torch.float64)
     names = [
         "misclassified" if m <= 0 else METHODS.get(c.kind, c.kind)
@@ -230,125 +220,3 @@ def _asked_at(attacked: AttackedRadius, at: float) -> tuple[AttackedRadius, floa
     """What proofs are asked where only one radius is in question, and up to which gap: nothing of points that are flipped within."""
     radius = torch.where(attacked.radius > at, attacked.radius.clamp_max(BEYOND * at), 0.0)
     return replace(attacked, radius=radius), 1 - HAIR / BEYOND
-
-
-def _rungs(
-    form: PowerForm, x: Tensor, y: Tensor, margin: Tensor, norm: float, attacked: Tensor
-) -> list[Certificate]:
-    """The better of the Lipschitz bound and CROWN for every point, as granted by the checker."""
-    right = margin > 0
-    reach = torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
-    crown = crown_radius(form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, norm, reach)
-    smooth = lipschitz_radius(form, margin) if norm == 2 else torch.zeros_like(margin)
-    certificates = []
-    for i in range(len(x)):
-        better = "lipschitz" if smooth[i] > crown[i] else "crown"
-        bound = float(torch.maximum(smooth, crown)[i])
-        claim, granted = Certificate(bound, better, norm), 0.0
-        for share in SHARES if right[i] else ():
-            claim = replace(claim, radius=share * bound)
-            granted = proven(claim, form, x[i], float(y[i]))
-            if granted > 0:
-                break
-        certificates.append(replace(claim, radius=min(granted, float(attacked[i]))))
-    return certificates
-
-
-def _close(
-    net: TwoLayerNet,
-    form: PowerForm,
-    x: Tensor,
-    y: Tensor,
-    attacked: AttackedRadius,
-    certificates: list[Certificate],
-    gap: float,
-    effort: tuple[float, tuple[float, float] | None, float, int],
-    progress: Progress,
-) -> list[int]:
-    """Branch and bound on every point whose bracket is still open; certificates are replaced where it proves more.
-
-    Returns the points that an interrupt left untried.
-    """
-    claim = Certificate(0.0, "cells") if effort[0] == 2 else lines_claim(effort[1])
-    goal = (1 - gap) * attacked.radius
-    witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
-    is_open = [bool(witnessed[i]) and c.radius < float(goal[i]) for i, c in enumerate(certificates)]
-    left = [i for i, still in enumerate(is_open) if still]
-    done = len(x) - len(left)
-    progress(done / len(x))
-    first = 0
-    try:
-        for first in range(0, len(left), BATCH):
-            batch = left[first : first + BATCH]
-            if effort[0] != 2 and form.p == 1:
-                _ellipsoids(net, form, x, y, attacked, certificates, goal, batch, effort)
-            open_still = [i for i in batch if certificates[i].radius < float(goal[i])]
-            if open_still:
-                index = torch.tensor(open_still)
-                known = torch.tensor([certificates[i].radius for i in open_still], dtype=torch.float64)
-                asked = goal[index], known
-                trees, reach = _trees(net, form, x[index], y[index], attacked, index, asked, effort)
-                for i, tree, limit in zip(open_still, trees, reach.tolist(), strict=True):
-                    if tree.bound <= certificates[i].radius:
-                        continue
-                    found = cells_certificate(tree, form, limit, x[i], float(y[i]), claim)
-                    if found.radius > certificates[i].radius:
-                        certificates[i] = found
-            done += len(batch)
-            progress(done / len(x))
-    except KeyboardInterrupt:
-        return left[first:]
-    return []
-
-
-def _ellipsoids(
-    net: TwoLayerNet,
-    form: PowerForm,
-    x: Tensor,
-    y: Tensor,
-    attacked: AttackedRadius,
-    certificates: list[Certificate],
-    goal: Tensor,
-    batch: list[int],
-    effort: tuple[float, tuple[float, float] | None, float, int],
-) -> None:
-    """ℓ∞ of ReLUs: one ellipsoid for each open point of a batch; certificates are replaced where it proves more."""
-    index = torch.tensor(batch)
-    _, force = margin_gradient(net, (x + JUST_BEFORE * attacked.delta)[index], y[index])
-    votes = y[index].unsqueeze(1) * form.weight
-    problem = box_problem(form, x[index], votes, HAIR * goal[index], effort[1])
-    deadline = time.perf_counter() + effort[2] * len(batch)
-    asked = ((form, x[i], float(y[i])) for i in batch)
-    found = box_certificates(problem, force, asked, lines_claim(effort[1]), deadline)
-    for i, better in zip(batch, found, strict=False):
-        if better.radius > certificates[i].radius:
-            certificates[i] = better
-
-
-def _trees(
-    net: TwoLayerNet,
-    form: PowerForm,
-    x: Tensor,
-    y: Tensor,
-    attacked: AttackedRadius,
-    index: Tensor,
-    asked: tuple[Tensor, Tensor],
-    effort: tuple[float, tuple[float, float] | None, float, int],
-) -> tuple[list[Any], Tensor]:
-    """A tree for every point, and how far it speaks; `asked`: the radii to prove, and those that are proven already."""
-    norm, domain, seconds_per_point, max_cells = effort
-    limits: Any = {
-        "max_cells": max_cells,
-        "deadline": time.perf_counter() + seconds_per_point * len(x),
-    }
-    radius, delta = attacked.radius[index], JUST_BEFORE * attacked.delta[index]
-    at_witness = (x + delta) @ form.W.T + form.b
-    goal = HAIR * asked[0]
-    if norm != 2:
-        problem = box_problem(form, x, y.unsqueeze(1) * form.weight, radius, domain)
-        return prove_box(problem, at_witness, goal, asked[1], **limits)
-    _, gradient = margin_gradient(net, x + delta, y)
-    own = y.unsqueeze(1) * form.weight > 0
-    problem = Problem(form.gram, x @ form.W.T + form.b, form.weight.abs().expand_as(own), own, radius, form.p)
-    tau = radius / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-300)
-    return prove(problem, at_witness, tau, goal, **limits), radius

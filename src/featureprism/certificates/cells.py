@@ -189,6 +189,13 @@ def evaluate(problem: Problem, cells: Cells, proof: Proof) -> Proof:
     return replace(proof, bound=bound, t=torch.where(good.unsqueeze(1), t, proof.t))
 
 
+def relaxed_minimum(problem: Problem, cells: Cells, proof: Proof) -> Float[Tensor, "m h"]:
+    """η of the minimum δ = -Wᵀη of the relaxed problem: η = γ - e∘t."""
+    q = envelope(problem, cells, proof)
+    weight = proof.tau.unsqueeze(1) * torch.where(problem.own, problem.size, -problem.size)
+    return weight * (q.q1 + q.q2 * proof.t) - proof.nu_floor + proof.nu_ceiling
+
+
 def _bent(K: Tensor, e: Tensor, right: Tensor) -> tuple[Float[Tensor, "m h"], Bool[Tensor, " m"]]:
     """e∘t for the t of t = right + K(e∘t), and whether I - Σ e_j w_j w_jᵀ is positive.
 

@@ -155,15 +155,14 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
     proofs.crown(pairs, form, effort)
+    before, _ = pairs.shortest()
     proofs.cells(pairs, form, effort, deadline)
     left = proofs.still_open(pairs, effort)
     if effort.at is not None:
         attack(pairs, left, effort, known, rounds=8)
-    elif len(
-        untried := left[rank[left] >= TRIED]
-    ):  # a proof that fails may do so because there is a shorter witness
-        before, _ = pairs.shortest()
-        attack(pairs, untried, effort, known, rounds=0)
-        if bool((pairs.shortest()[0] < before).any()):
-            proofs.cells(pairs, form, effort, deadline)
+        return pairs
+    # a proof that fails may do so because there is a shorter witness
+    attack(pairs, left[rank[left] >= TRIED], effort, known, rounds=0)
+    if bool((pairs.shortest()[0] < before).any()):
+        proofs.cells(pairs, form, effort, deadline)
     return pairs

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.attacks.rivals import NeuronMargins
-from featureprism.certificates.bracket import HAIR
+from featureprism.certificates.ball_in_box import ball_certificates
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
+from featureprism.certificates.closing import HAIR, SHORTER
 from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, proofs_at
 from featureprism.certificates.ellipsoids import box_certificates
+from featureprism.certificates.helped import attack_from, towards_leaves
 from featureprism.certificates.pairs import Effort, Pairs
 from featureprism.certificates.quadratics import nearest_flips
 from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
@@ -78,11 +80,12 @@ def cells(pairs: Pairs, form: PowerForm, effort: Effort, deadline: float) -> Non
         return
     attacked = pairs.shortest()[0][pairs.point[rows]]
     reach, goal = effort.reach(attacked), HAIR * effort.goal(attacked)
-    if effort.norm != 2 and form.p == 1:
-        _ellipsoids(pairs, form, rows, goal, effort, deadline)
+    in_box = effort.norm == 2 and effort.domain is not None
+    if in_box or (effort.norm != 2 and form.p == 1):
+        _ellipsoids(pairs, form, rows, reach, goal, effort, deadline)
         closed = pairs.bounds()[rows] >= effort.goal(attacked)
         rows, reach, goal = rows[~closed], reach[~closed], goal[~closed]
-        if not len(rows):
+        if in_box or not len(rows):
             return
     limits = {"max_cells": effort.max_cells, "deadline": deadline}
     search = _cells_trees if effort.norm == 2 else _lines_trees
@@ -95,19 +98,55 @@ def cells(pairs: Pairs, form: PowerForm, effort: Effort, deadline: float) -> Non
         found = cells_certificate(tree, pair, limit, pairs.x[pairs.point[j]], 1.0, claim)
         if found.radius > pairs.certificates[j].radius:
             pairs.certificates[j] = found
+    if effort.norm == 2:
+        _help_attack(pairs, form, rows, trees, effort)
+
+
+def _help_attack(pairs: Pairs, form: PowerForm, rows: Tensor, trees: list[Node], effort: Effort) -> None:
+    """Shorter witnesses near the worst leaves of trees that did not close."""
+    attacked = pairs.shortest()[0][pairs.point[rows]]
+    goal = effort.goal(attacked)
+    left = torch.nonzero(pairs.bounds()[rows] < goal)[:, 0]
+    if not len(left):
+        return
+    rows, goal, reach = rows[left], goal[left], effort.reach(attacked)[left]
+    towards = towards_leaves(
+        _problem(pairs, form, rows, reach), form.W, [trees[k] for k in left.tolist()], goal
+    )
+    x, ones = pairs.x[pairs.point[rows]], torch.ones(len(rows)).double()
+    delta, length = attack_from(pairs.margins(rows), x, ones, pairs.delta[rows], towards)
+    shorter = (length < SHORTER * attacked[left]) & (length <= (effort.at or inf))
+    pairs.delta[rows[shorter]], pairs.length[rows[shorter]] = delta[shorter], length[shorter]
+
+
+def _problem(pairs: Pairs, form: PowerForm, rows: Tensor, reach: Tensor) -> Problem:
+    """Some pairs, as ℓ2 cells see them."""
+    x, votes = pairs.x[pairs.point[rows]], _votes(pairs, rows)
+    return Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
 
 
 def _ellipsoids(
-    pairs: Pairs, form: PowerForm, rows: Tensor, goal: Tensor, effort: Effort, deadline: float
+    pairs: Pairs,
+    form: PowerForm,
+    rows: Tensor,
+    reach: Tensor,
+    goal: Tensor,
+    effort: Effort,
+    deadline: float,
 ) -> None:
-    """ℓ∞: one ellipsoid for each pair, at the radius asked for or a little below."""
-    x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, goal, inf)
-    _, force = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
-    problem = box_problem(form, x, _votes(pairs, rows), goal, effort.domain)
-    every = rows.tolist()
+    """ℓ∞, and ℓ2 in a box: one ellipsoid for each pair."""
+    x, ones = pairs.x[pairs.point[rows]], torch.ones(len(rows)).double()
+    delta = _near_witness(pairs, rows, goal, effort.norm)
+    _, force = margin_gradient(pairs.margins(rows), x + delta, ones)
+    every, domain = rows.tolist(), effort.domain
+    problem = box_problem(form, x, _votes(pairs, rows), reach if effort.norm == 2 else goal, domain)
     forms = (form.of_pair(int(pairs.own[pairs.point[j]]), int(pairs.rival[j])) for j in every)
     asked = ((pair, point, 1.0) for pair, point in zip(forms, x, strict=True))
-    found = box_certificates(problem, force, asked, lines_claim(effort.domain), deadline)
+    if effort.norm == 2:
+        limits = effort.max_cells, deadline
+        found = ball_certificates(problem, (delta, force), goal, asked, domain, limits)
+    else:
+        found = box_certificates(problem, force, asked, lines_claim(domain), deadline)
     for j, better in zip(every, found, strict=False):
         if better.radius > pairs.certificates[j].radius:
             pairs.certificates[j] = better
@@ -125,10 +164,10 @@ def _near_witness(pairs: Pairs, rows: Tensor, reach: Tensor, norm: float) -> Flo
 def _cells_trees(
     pairs: Pairs, form: PowerForm, rows: Tensor, reach: Tensor, goal: Tensor, _effort: Effort, limits: Any
 ) -> tuple[list[Node], Tensor]:
-    x, votes, delta = pairs.x[pairs.point[rows]], _votes(pairs, rows), _near_witness(pairs, rows, reach, 2)
+    x, delta = pairs.x[pairs.point[rows]], _near_witness(pairs, rows, reach, 2)
     _, gradient = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
     tau = reach / torch.linalg.vector_norm(gradient, dim=1).clamp_min(1e-300)
-    problem = Problem(form.gram, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
+    problem = _problem(pairs, form, rows, reach)
     return prove(problem, (x + delta) @ form.W.T + form.b, tau, goal, **limits), reach
 
 

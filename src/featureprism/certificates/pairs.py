@@ -15,11 +15,11 @@ from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, 
 from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import (
     BEYOND,
-    HAIR,
     check_radius,
     check_request,
     default_reach,
 )
+from featureprism.certificates.closing import HAIR
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import Box, LpBall
 

@@ -100,18 +100,20 @@ def prove(
     *,
     max_cells: int,
     deadline: float,
+    whole: Cells | None = None,
 ) -> list[Node]:
     """A tree of ℓ2 cells for every point, grown until its bound reaches `goal`, `max_cells` leaves or the deadline.
 
-    `t`, `tau`: pre-activations and multiplier at the attack's witness. All points advance together, each cutting its worst cells.
+    `t`, `tau`: pre-activations and multiplier at the attack's witness; `whole`: the cell of everything, where that is not the ball of
+    the reach. All points advance together, each cutting its worst cells.
     """
     units = Units.of(problem)
     problem, t, goal = units.scaled(problem), t / units.t, goal / units.reach
-    strong = _few_of(problem, t)
+    strong = _few_of(problem, t) if whole is None else None
     if strong is not None:
         problem, t = strong.problem(), strong.taken(t)
     solver = Solver.of(problem)
-    cells = whole_space(problem)
+    cells = whole_space(problem) if whole is None else units.scaled_cells(whole)
     start = first_proof(problem, cells, t, tau * units.height / units.reach**2) if problem.p > 1 else None
     proof = solver.best(problem, cells, start, goal, ROOT_STEPS)
     trees = _grown(

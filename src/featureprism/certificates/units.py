@@ -38,6 +38,10 @@ class Units:
             reach=torch.ones_like(self.reach),
         )
 
+    def scaled_cells(self, cells: Cells) -> Cells:
+        """Cells in these units."""
+        return Cells(*(getattr(cells, name) / self.t for name in Cells.__dataclass_fields__))
+
     def unscaled_cells(self, cells: Cells, row: int) -> Cells:
         """A cell of one row, as it is without units."""
         return Cells(*(getattr(cells, name) * self.t[row] for name in Cells.__dataclass_fields__))

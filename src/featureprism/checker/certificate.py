@@ -7,7 +7,7 @@ import numpy as np
 
 from featureprism.checker.cells import proven_radius
 from featureprism.checker.cheap import crown_proves, lipschitz_radius
-from featureprism.checker.ellipsoids import proven_in_ellipsoid
+from featureprism.checker.ellipsoids import proven_in_ball, proven_in_ellipsoid
 from featureprism.checker.lines import Room, proven_box_radius
 from featureprism.checker.scaled import Network, Problem, posed
 
@@ -20,9 +20,9 @@ class Certificate:
 
     kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
     the units of the scaled problem (see scaled.py); "lines": such a tree for ℓ∞ (see lines.py); "ellipsoid": a tree of cells and
-    {weights}, also for ℓ∞ (see ellipsoids.py); "boxes": {trees}, such trees in class scores, of a read-out (see readouts.py); "deep":
-    such trees at 0, whose leaves carry multipliers of several layers (see deep.py); "lipschitz", "crown", "norm product" and
-    "readout" need no parameters. `norm` is 2 (not lines, ellipsoid) or inf (CROWN, lines, ellipsoid, deep and norm products).
+    {weights}, for ℓ∞, and for ℓ2 in a box (see ellipsoids.py); "boxes": {trees}, such trees in class scores, of a read-out (see
+    readouts.py); "deep": such trees at 0, whose leaves carry multipliers of several layers (see deep.py); "lipschitz", "crown", "norm
+    product" and "readout" need no parameters. `norm` is 2 (not lines) or inf (CROWN, lines, ellipsoid, deep and norm products).
     Perturbed points have all coordinates in `domain`.
     """
 
@@ -52,6 +52,8 @@ def _in_its_units(certificate: Certificate, problem: Problem, x: np.ndarray) -> 
         room = Room.around(x, certificate.domain, problem.length)
         prove = proven_box_radius if certificate.kind == "lines" else proven_in_ellipsoid
         return prove(certificate.tree, problem, room)
+    if certificate.kind == "ellipsoid" and certificate.norm == 2:
+        return proven_in_ball(certificate.tree, problem, Room.around(x, certificate.domain, problem.length))
     if certificate.kind == "crown" and certificate.norm in (2, np.inf):
         return problem.radius if crown_proves(problem, certificate.norm) else 0.0
     if certificate.kind == "lipschitz" and certificate.norm == 2:

@@ -1,8 +1,14 @@
-"""The checker's word on ℓ∞ radii by ellipsoids: a box lies in one, and in its own lengths that is a ball, of which cells.py knows.
+"""The checker's word on ellipsoids: what a box leaves lies in one, and in its own lengths that is a ball, of which cells.py knows.
 
-Perturbations have |δ_i - m_i| ≤ half_i, m the middle of what the radius and the domain leave. For weights s > 0 they all satisfy
-Σ s_i (δ_i - m_i)² ≤ ρ² = Σ s_i half_i². With δ' = √s (δ - m) that is ‖δ'‖ ≤ ρ, the neurons are w/√s and their products those of the
-Gram matrix W diag(1/s) Wᵀ. If every leaf proves that who flips has ‖δ'‖ ≥ ρ, nobody flips inside. Any weights would be sound.
+Perturbations have -below_i ≤ δ_i ≤ above_i, what the radius and the domain leave. For weights s > 0 and any middle m they satisfy
+Σ s_i (δ_i - m_i)² ≤ ρ², with δ' = √s (δ - m) that is ‖δ'‖ ≤ ρ, the neurons are w/√s and their products those of the Gram matrix
+W diag(1/s) Wᵀ. Every leaf proves that who flips has ‖δ'‖ ≥ some bound.
+
+ℓ∞: ρ² = Σ s_i half_i². If all bounds are at least ρ, nobody flips inside.
+ℓ2, s ≥ 1: Σ s_i (δ_i - m_i)² = ‖δ‖² + Σ_i [(s_i - 1) δ_i² - 2 s_i m_i δ_i + s_i m_i²], and brackets are convex: largest at a face. With
+extra, the sum of these, who flips has ‖δ‖² ≥ bound² - extra, and ρ² = radius² + extra.
+
+Any weights would be sound.
 """
 
 from dataclasses import replace
@@ -10,24 +16,81 @@ from functools import partial
 
 import numpy as np
 
-from featureprism.checker.cells import Tree, leaf_radii, leaves, refuse_malformed, tightened
-from featureprism.checker.enclosed import enclosed, outward, up
+from featureprism.checker.cells import Cell, Tree, between, leaf_radii, leaves, refuse_malformed, tightened
+from featureprism.checker.enclosed import down, enclosed, outward, up
 from featureprism.checker.lines import Room, whole_box
 from featureprism.checker.scaled import Problem, is_array, refuse_unless
+
+HALVINGS = 12  # towards the best split of a neuron; any split is sound
 
 
 def proven_in_ellipsoid(tree: Tree, problem: Problem, room: Room) -> float:
     """problem.radius, if the tree proves that nothing within this ℓ∞ radius flips; else 0. Scaled, like the tree."""
-    refuse_malformed(tree, problem)
-    W, weights = problem.network.neurons, tree.get("weights")
-    refuse_unless(is_array(weights, W.shape[1:]), f"weights as a finite float64 array {W.shape[1:]}")
-    assert isinstance(weights, np.ndarray)
-    refuse_unless(bool((weights > 0).all()), "positive weights")
+    weights = _weights(tree, problem, 0.0)
     below, above = room.within(problem.radius)
     middle = 0.5 * (above - below)
     half = np.maximum(up(above - middle), up(below + middle))
     rho = float(up(np.sqrt(outward((weights * half * half).sum(), len(half)))))
-    network = replace(problem.network, weights=weights)
-    stretched = replace(problem, network=network, c=problem.c + enclosed(W) @ middle, radius=rho)
-    cells = leaves(tree, whole_box(problem, room), partial(tightened, stretched))
-    return problem.radius if all(radius >= rho for radius in leaf_radii(cells, stretched)) else 0.0
+    bounds = _bounds(tree, problem, weights, middle, rho, whole_box(problem, room))
+    return problem.radius if min(bounds, default=rho) >= rho else 0.0
+
+
+def proven_in_ball(tree: Tree, problem: Problem, room: Room) -> float:
+    """The ℓ2 radius below which no perturbation in the box flips, as far as the tree proves it (0: nothing). Scaled, like the tree."""
+    weights = _weights(tree, problem, 1.0)
+    below, above = room.within(problem.radius)
+    middle = (weights - 1) * (above - below) / (2 * weights)
+    square, tilt = enclosed(weights) - 1, 2.0 * (enclosed(weights) * middle)
+    faces = square * below * below + tilt * below, square * above * above - tilt * above
+    most = np.maximum(faces[0].high, faces[1].high) + (enclosed(weights) * middle * middle).high
+    extra = outward(np.maximum(most, 0).sum(), len(most))
+    rho = float(up(np.sqrt(up(up(problem.radius * problem.radius) + extra))))
+    bounds = _bounds(tree, problem, weights, middle, rho, _in_ball_and_box(problem, below, above))
+    bound = min(bounds, default=rho)
+    left = down(down(bound * bound) - extra)
+    return min(problem.radius, float(down(np.sqrt(left)))) if left > 0 else 0.0
+
+
+def _weights(tree: Tree, problem: Problem, least: float) -> np.ndarray:
+    """The weights of a tree that is well formed."""
+    refuse_malformed(tree, problem)
+    shape, weights = problem.network.neurons.shape[1:], tree.get("weights")
+    refuse_unless(is_array(weights, shape), f"weights as a finite float64 array {shape}")
+    assert isinstance(weights, np.ndarray)
+    refuse_unless(
+        bool((weights > 0).all() and (weights >= least).all()), "positive weights, for ℓ2 of at least 1"
+    )
+    return weights
+
+
+def _bounds(
+    tree: Tree, problem: Problem, weights: np.ndarray, middle: np.ndarray, rho: float, whole: Cell
+) -> list[float]:
+    """What each leaf proves of ‖δ'‖."""
+    c = problem.c + enclosed(problem.network.neurons) @ middle
+    stretched = replace(problem, network=replace(problem.network, weights=weights), c=c, radius=rho)
+    return list(leaf_radii(leaves(tree, whole, partial(tightened, stretched)), stretched))
+
+
+def _in_ball_and_box(problem: Problem, below: np.ndarray, above: np.ndarray) -> Cell:
+    """Where t may be for ‖δ‖ ≤ problem.radius in the box."""
+    W, c = problem.network.neurons, problem.c
+    fall, rise = _farthest(-W, problem, below, above), _farthest(W, problem, below, above)
+    return between(down(c.low - fall), up(c.high + rise))
+
+
+def _farthest(W: np.ndarray, problem: Problem, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Floats above max ⟨w, δ⟩: for any u it is at most radius·‖u‖ + Σ_i max((w - u)_i above_i, (u - w)_i below_i).
+
+    The best u is θ·clip(w/θ, -below, above) with the θ at which the clipped vector is as long as the radius, 0 where none is.
+    """
+    r, n = problem.radius, W.shape[1]
+    least, most = np.zeros((len(W), 1)), np.maximum(problem.network.norm / r, 1e-300)[:, None]
+    for _ in range(HALVINGS):
+        theta = 0.5 * (least + most)
+        long = (np.clip(W / theta, -below, above) ** 2).sum(axis=1, keepdims=True) > r * r
+        least, most = np.where(long, theta, least), np.where(long, most, theta)
+    u = most * np.clip(W / most, -below, above)
+    beside = np.maximum(up(W - u) * above, up(u - W) * below).sum(axis=1)
+    length = np.sqrt(outward((u * u).sum(axis=1), n))
+    return outward(r * length + beside, 2 * n)
