@@ -206,7 +206,7 @@ def _claim(network: str) -> Claim:
         "Section 5, sharp",
         f"{LAWS[network]}, at the end: relative error",
         lambda rows: rows.of("growth", network=network).per_seed(final_error),
-        below(0.03),
+        below(0.008),
     )
 
 
