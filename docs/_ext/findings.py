@@ -61,7 +61,8 @@ FINDINGS = (
         "½ (promised: ⅛)",
     ),
     (
-        "CIFAR-10 embeddings: gain in median radius of a head within 1 point of accuracy / with sub-classes found, within 3 points",
+        "CIFAR-10 embeddings (EfficientNet-Lite0, PCA): gain in median radius of a head within 1 point of accuracy / with sub-classes"
+        " found, within 3 points",
         ["beyond/robust-heads:free-gain", "beyond/robust-heads:discovered-gain"],
         "> 1",
     ),

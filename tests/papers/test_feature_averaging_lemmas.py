@@ -9,8 +9,9 @@ from featureprism.data import orthogonal_clusters, sample
 from featureprism.experiment import Rows
 from featureprism.networks import ReLU, TwoLayerNet, averaging_classifier
 from featureprism.papers.feature_averaging.approach import CLAIMS, class_shares, size, sphere_gap
+from featureprism.papers.feature_averaging.dynamics import balance_of
 from featureprism.papers.feature_averaging.lemmas import balance, later_margins, spread_of
-from featureprism.papers.feature_averaging.setting import problem, two_class_start
+from featureprism.papers.feature_averaging.setting import Setting, problem, two_class_start
 from featureprism.records import Dataset
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
@@ -98,3 +99,14 @@ def test_a_point_at_zero_is_active():
     run = first_layer_descent(zero, data.x, data.y, step_size=0.1, steps=1)
     expected = 0.1 * 0.5 * (data.y.unsqueeze(1) * data.x).mean(dim=0)
     torch.testing.assert_close(run.last.W[0].detach(), expected)
+
+
+def test_lumps_of_steps_end_where_single_steps_do():
+    s = Setting(dim=200, positive=2, negative=2, points=80, per_class=2, step_size=0.005, steps=400)
+    train = problem(s, 0).train
+    run = first_layer_descent(two_class_start(s, 0), train.x, train.y, step_size=s.step_size, steps=s.steps)
+    with torch.no_grad():
+        alone = spread_of(train.y * run.last(train.x), train)
+    found = balance_of(s, 0)
+    assert found["margin"] == pytest.approx(alone["margin"], rel=0.02)
+    assert found["balance"] == pytest.approx(alone["balance"], abs=0.01)

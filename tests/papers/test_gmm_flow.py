@@ -1,6 +1,7 @@
 """What the claims of gmm-flow read off rows, on rows whose law is known; and Lemma 1, which no classifier can escape."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,8 @@ from featureprism.papers.gmm_flow import PAPER
 from featureprism.papers.gmm_flow.dynamics import mass_law_error, steps_to_align
 from featureprism.papers.gmm_flow.propositions import Contest, measure
 from featureprism.papers.gmm_flow.robustness import FIGURE_7, Curve, half_radius
+from featureprism.papers.gmm_flow.window import Window, measure_window
+from featureprism.records import Row
 from featureprism.report.figures import draw
 from featureprism.theory.gmm_flow import nominal_mass, proposition_1
 from featureprism.theory.gmm_flow_phases import unequal_radius
@@ -90,3 +93,17 @@ def test_the_border_between_centres_of_unequal_norms():
         assert float(unequal_radius(norms, labels)[radius]) == pytest.approx(float(nearest), rel=1e-6)
     same = torch.ones(3).double()
     torch.testing.assert_close(unequal_radius(same, torch.tensor([1.0, 1.0, -1.0]).double()), same * 2**-0.5)
+
+
+def test_two_draws_of_a_window_are_two_windows():
+    """Suprema of both; the states along the way and the drawing are of the first."""
+    one = Window(series="window", dim=20, per_cluster=10, alpha=0.2, num_times=3)
+    apart = [measure_window(one, seed, Context()) for seed in (2, 3)]
+    together = measure_window(replace(one, draws=2), 1, Context())
+    assert _of_kind("sup", together) == [row for rows in apart for row in _of_kind("sup", rows)]
+    assert _of_kind("window", together) == _of_kind("window", apart[0])
+    assert len(together) == sum(map(len, apart)) - len(_of_kind("window", apart[1]))
+
+
+def _of_kind(kind: str, rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["kind"] == kind]

@@ -5,9 +5,10 @@ from dataclasses import replace
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
 from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.approach import THEOREM_4_6, size
+from featureprism.papers.feature_averaging.boundaries import FIGURE_1
 from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
-from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
+from featureprism.papers.feature_averaging.figures import FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
 from featureprism.papers.feature_averaging.regime import REGIME, Regime
 from featureprism.papers.feature_averaging.scaling import SCALING, Split

@@ -19,8 +19,8 @@ INTRODUCTION = """\
 
 Eight kinds of heads on the same splits: logistic regression, a ReLU network, the same trained with noise and on attacks, 1-nearest
 neighbour, PReLUHead, DecoupledHead and GaussianHead (one covariance, and one for each class). CIFAR-10 embeddings
-(two classes are 0 to 4 against 5 to 9), MNIST pixels and the digits of scikit-learn have rows of norm 1; the tables of scikit-learn are
-standardised.
+(EfficientNet-Lite0 features, reduced by PCA and so centred; two classes are 0 to 4 against 5 to 9), MNIST pixels and the digits of
+scikit-learn have rows of norm 1; the tables of scikit-learn are standardised.
 This page is written by
 
     featureprism reproduce beyond/contest --seeds 5 --seed 1000

@@ -4,11 +4,12 @@ from featureprism.experiment import Paper
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
 from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.approach import THEOREM_4_6
+from featureprism.papers.feature_averaging.boundaries import FIGURE_1
 from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS, FIGURE_10
-from featureprism.papers.feature_averaging.figures import FIGURE_1, FIGURE_2, FIGURE_3
+from featureprism.papers.feature_averaging.figures import FIGURE_2, FIGURE_3
 from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
 from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
 from featureprism.papers.feature_averaging.regime import REGIME

@@ -217,7 +217,7 @@ def _experiment(
         title=title,
         scales={
             scale: [
-                Ablation(varied=varied, values=values[scale], test_points=20 if scale == "quick" else 300)
+                Ablation(varied=varied, values=values[scale], test_points=60 if scale == "quick" else 300)
             ]
             for scale in SCALES
         },

@@ -1,4 +1,4 @@
-"""Figures 1, 2 and 3: what the classifiers look like, what their neurons point at, and where they break."""
+"""Figures 2 and 3: what the neurons point at, and where the classifiers break."""
 
 import numpy as np
 import torch
@@ -6,14 +6,12 @@ from torch import Tensor
 
 from featureprism.context import Context, Progress
 from featureprism.experiment import (
-    SCALES,
     Claim,
     Experiment,
     Rows,
     Values,
     above,
     at_least,
-    at_most,
     below,
     between,
 )
@@ -37,13 +35,11 @@ from featureprism.probes import cosines
 from featureprism.records import Dataset, Row
 from featureprism.theory import feature_averaging as theory
 
-GRID = 31  # points of the slice in each direction
-REACH = 1.3  # of the slice, in units of √d
 CURVE = torch.linspace(0, 1.0, 101, dtype=torch.float64)  # radii in units of √d
 BEYOND = 1.2  # where the universal direction is tried, in units of √(d/k)
 
 
-def _classifiers(
+def classifiers(
     s: Setting, seed: int, progress: Progress
 ) -> tuple[Problem, dict[str, TwoLayerNet | BinaryReadout]]:
     """The network of two labels, and three read-outs of that with one label for each cluster, by name, and their data."""
@@ -68,104 +64,10 @@ def universal_accuracy(net, test: Dataset, centres: Tensor, labels: Tensor, norm
         return float((test.y * net(moved) > 0).double().mean())
 
 
-def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
-    """Both classifiers on the plane through 0, the universal direction u and the first centre."""
-    data, nets = _classifiers(s, seed, context.progress)
-    mu, labels, root = data.clusters.mu, data.clusters.labels, s.dim**0.5
-    u = labels @ mu / (labels @ mu).norm()
-    across = mu[0] - (mu[0] @ u) * u
-    across = across / across.norm()
-    axis = torch.linspace(-REACH, REACH, GRID, dtype=torch.float64) * root
-    plane = (axis[:, None, None] * u + axis[None, :, None] * across).reshape(-1, s.dim)
-    distances = torch.linspace(0, 1, 401, dtype=torch.float64) * root
-    rows: list[Row] = []
-    for name in ("two-class", "ten-class"):
-        net = nets[name]
-        with torch.no_grad():
-            values = net(plane).reshape(GRID, GRID).tolist()
-            along = net(mu[0] - distances.unsqueeze(1) * u)
-        flips = distances[along <= 0]
-        rows += [
-            {"kind": "slice", "network": name, "along": x, "across": y, "value": values[i][j]}
-            for i, x in enumerate(axis.tolist())
-            for j, y in enumerate(axis.tolist())
-        ]
-        rows.append(
-            {
-                "kind": "centre",
-                "network": name,
-                "along": float(mu[0] @ u),
-                "across": float(mu[0] @ across),
-                "flips_at": float(flips[0]) if len(flips) else root,
-                "flipped": bool(len(flips)),
-            }
-        )
-    return rows
-
-
 def over_critical(rows: Rows, name: str) -> Values:
     """A radius ÷ √(d/k), for one row a seed."""
     clusters = rows.per_seed("positive") + rows.per_seed("negative")
     return rows.per_seed(name) / np.sqrt(rows.per_seed("dim") / clusters)
-
-
-def _flips_at(rows: Rows, network: str) -> Values:
-    return rows.of("centre", network=network).per_seed("flips_at")
-
-
-def linearity(own: Rows) -> float:
-    """R² of the best linear function on the slice: share of the variance of f that it explains."""
-    x = np.stack([own.column("along"), own.column("across"), np.ones(len(own))], axis=1)
-    f = own.column("value")
-    if np.isnan(f).any() or len(own) < 4:
-        return float("nan")
-    left = f - x @ np.linalg.lstsq(x, f, rcond=None)[0]
-    return float(1 - left.var() / f.var())
-
-
-def _linear(rows: Rows, network: str) -> Values:
-    return rows.of("slice", network=network).per_seed(linearity)
-
-
-CLAIMS_1 = (
-    Claim(
-        "linear",
-        "Section 7 (1)",
-        "the two-class network is approximately linear: R² of a linear function on the slice",
-        lambda rows: _linear(rows, "two-class"),
-        at_least(0.9),
-        note="read as 90 % of the variance; the schematic Figure 4 has nothing to measure",
-    ),
-    ours(
-        "less-linear",
-        "beside Section 7 (1)",
-        "the network of ten labels is less so: unexplained variance, ten labels ÷ two",
-        lambda rows: (1 - _linear(rows, "ten-class")) / (1 - _linear(rows, "two-class")),
-        above(1.5),
-    ),
-    ours(
-        "two-class",
-        "Remark 4.2, sharp",
-        "from a centre, the universal direction crosses the two-class boundary: distance ÷ √(d/k)",
-        lambda rows: over_critical(rows.of("centre", network="two-class"), "flips_at"),
-        between(0.9, 1.1),
-    ),
-    ours(
-        "ten-class",
-        "beside Figure 1",
-        "and not that of the network with labels for each cluster: share of seeds that flip within √d",
-        lambda rows: rows.of("centre", network="ten-class").per_seed("flipped"),
-        at_most(0.0),
-    ),
-    Claim(
-        "farther",
-        "Figure 1",
-        "the boundary of decoupled features is much farther: distance along the universal direction, ten labels ÷ two",
-        lambda rows: _flips_at(rows, "ten-class") / _flips_at(rows, "two-class"),
-        at_least(2.0),
-        note="looked for up to √d; 'much' is read as twice",
-    ),
-)
 
 
 def measure_2(s: Setting, seed: int, context: Context) -> list[Row]:
@@ -236,7 +138,7 @@ CLAIMS_2 = (
 
 def measure_3(s: Setting, seed: int, context: Context) -> list[Row]:
     """Brackets of both networks, and the universal direction beside them."""
-    data, nets = _classifiers(s, seed, context.progress)
+    data, nets = classifiers(s, seed, context.progress)
     mu, labels, test, root = data.clusters.mu, data.clusters.labels, data.test, s.dim**0.5
     unlearned = theory.opposite_share(1, s.num_clusters, s.points, s.dim, s.num_clusters)
     rows: list[Row] = []
@@ -367,18 +269,6 @@ CLAIMS_3 = (
             - summary("lost_to_universal", network="ten-class")(rows)
         ),
         above(0.9),
-    ),
-)
-FIGURE_1 = Experiment(
-    id="feature-averaging/figure-1",
-    source="Li et al. 2025, Figure 1",
-    title="One direction crosses one boundary and not the other",
-    scales={scale: [Setting(test_points=10)] for scale in SCALES},
-    measure=measure_1,
-    claims=CLAIMS_1,
-    about=(
-        "The paper sketches the two decision boundaries; here they are, on the plane through the origin, the universal direction"
-        " Σ y_j μ_j and the first centre, for networks trained with two labels and with one label for each cluster."
     ),
 )
 FIGURE_2 = Experiment(

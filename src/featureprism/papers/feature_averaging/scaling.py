@@ -92,7 +92,7 @@ SCALING = Experiment(
     source="Li et al. 2025, Section 4",
     title="Two labels: the radius falls like 1/√k; k labels: it stays",
     scales={
-        "quick": _settings((4, 8, 16), 1536, 24),
+        "quick": _settings((4, 8, 16), 1536, 80),
         "standard": _settings((4, 8, 16, 32), 4096, 200),
         "paper": _settings((4, 8, 16, 32, 64), 8192, 500),
     },

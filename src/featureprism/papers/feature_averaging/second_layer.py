@@ -95,7 +95,7 @@ SECOND_LAYER = Experiment(
     source="Li et al. 2025, beside Theorem 4.6",
     title="A second layer that is trained changes nothing",
     scales={
-        "quick": [Setting(dim=1024, points=400, step_size=5e-3, steps=400, test_points=20)],
+        "quick": [Setting(dim=1024, points=400, step_size=5e-3, steps=400, test_points=80)],
         "standard": [Setting(step_size=5e-3, steps=400, test_points=100)],
         "paper": [Setting(step_size=5e-3, steps=400, test_points=1000)],
     },

@@ -21,11 +21,6 @@ def _by_alpha(rows: Rows) -> Rows:
     return rows.of("phase", series="alpha")
 
 
-def _late_note(rows: Rows) -> str:
-    late = rows.of("phase").column("late_8")
-    return f"{late.min():.0f} to {late.max():.0f} times as late as the printed t₂, up to which Lemma 8 promises it"
-
-
 REGIME = ("theorem-1", "assumption-2", "lemma-4")
 INSIDE = under(*REGIME, series="alpha")
 CLAIMS = (
@@ -138,12 +133,20 @@ CLAIMS = (
     ),
     Claim(
         "lemma-8",
+        "Lemma 8, (F.6)",
+        "max|f(μ_k)| ≤ 2ε√h up to the printed t₂: time at which it passes that ÷ t₂, least over p and α",
+        lambda rows: rows.of("phase").least("lemma_8_printed"),
+        at_least(1.0),
+        premises=INSIDE,
+        over="every seed",
+    ),
+    Claim(
+        "lemma-8-law",
         "behind Lemma 8",
         "max|f(μ_k)| passes 2ε√h when the nominal masses do: time ÷ predicted, farthest from 1 over p and α",
         lambda rows: rows.of("phase").farthest("over_lemma_8", 1.0),
         between(0.98, 1.02),
         speaker="ours",
-        note=_late_note,
     ),
     Claim(
         "lemma-9",
@@ -200,12 +203,22 @@ CLAIMS = (
     ),
     Claim(
         "lemma-14",
+        "Lemma 14, (G.1)",
+        "masses at t₁ are at least e^(-E)ε², E = 2p^(p+2)K/(p(p-2)Δ̃₂Δ̃₁^(p-2)): least ln(S_k(t₁)/ε²) ÷ E over clusters, p and α",
+        lambda rows: rows.of("phase").least("lemma_14_printed"),
+        at_least(-1.0),
+        note="they do not fall at all",
+        premises=INSIDE,
+        over="every seed",
+    ),
+    Claim(
+        "lemma-14-law",
         "behind Lemma 14",
         "masses at t₁ ÷ those of the nominal equation, as the largest factor over neurons, p and α",
         lambda rows: rows.of("phase").largest("over_lemma_14"),
         at_most(1.05),
         speaker="ours",
-        note="one centre alone: ((1-c₀²)/(2α²))^(1/p) times the start; the lemma only says not less than e^(-hundreds)",
+        note="one centre alone: ((1-c₀²)/(2α²))^(1/p) times the start",
     ),
     Claim(
         "lemma-16",

@@ -192,6 +192,7 @@ def _lemmas(run: _Run, trajectory: Trajectory[BalancedWeights], data: Mixture) -
         "lemma_7_printed": float(ratio.abs().max()) / bound,
         "lemma_7_own": float((ratio * same)[: at_t1 + 1].clamp_min(0).max()) / bound,
         **_lemma_8(run),
+        "lemma_14_printed": _lemma_14(run, at_t1),
         "over_lemma_14": float(gained.abs().max().exp()),
         "void_growth": float(void.max().exp()),
         "over_lemma_16": float((void - lost).abs().max().exp()),
@@ -280,7 +281,15 @@ def _lemma_8(run: _Run) -> Row:
     masses.index_add_(0, run.start.region[run.learned], (2 * run.law.growth[-1, run.learned]).exp())
     law = ALIGNED_TIME + 0.5 * (level - 2 * s.log_epsilon - float(masses.max().log()))
     printed = phases.alignment_end(s, len(signs), s.log_epsilon)
-    return {"over_lemma_8": float(measured) / law, "late_8": float(measured) / printed}
+    return {"lemma_8_printed": float(measured) / printed, "over_lemma_8": float(measured) / law}
+
+
+def _lemma_14(run: _Run, at_t1: int) -> float:
+    """The least ln(S_k(t₁)/ε²) over clusters ÷ the exponent of Lemma 14, which lets it fall to -1."""
+    s, region = run.setting, run.start.region[run.learned]
+    gained = 2 * (run.rho[at_t1] - run.rho[0])[run.learned]  # every neuron starts with norm ε
+    masses = [torch.logsumexp(gained[region == k], 0) for k in range(s.num_clusters)]
+    return float(torch.stack(masses).min()) / phases.mass_loss(run.start.gap, s)
 
 
 def _lemma_5(seed: int) -> float:

@@ -13,7 +13,7 @@ from featureprism.context import Context, Progress, part
 from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between, under
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet, balanced
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture, nondegenerate_shape
-from featureprism.papers.gmm_flow.window import WINDOW_CLAIMS, Window, measure_window, window_settings
+from featureprism.papers.gmm_flow.window import DRAWS, WINDOW_CLAIMS, Window, measure_window, window_settings
 from featureprism.probes import (
     VOID,
     alignment,
@@ -267,7 +267,7 @@ THEOREM_1 = Experiment(
     source="Min & Vidal 2025, Theorem 1",
     title="Gradient flow at the scale the theorem asks for",
     scales={
-        "quick": [*_settings(400, _masses(400, 100, 3, 9), QUICK_ALPHAS), *window_settings(8)],
+        "quick": [*_settings(400, _masses(400, 100, 3, 9), QUICK_ALPHAS), *window_settings(8, draws=DRAWS)],
         "standard": [*_settings(1000, _masses(1000, 200, 6, 41)), *window_settings(16, clusters=2)],
         "paper": [*_settings(2000, _masses(1000, 500, 10, 81)), *window_settings(24, clusters=5)],
     },

@@ -1,5 +1,6 @@
 """Theorem 1 over its whole window [t*, T*]: the supremum of the distance and of the loss, and the drift after t*."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
@@ -7,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context, part
+from featureprism.context import Context, Progress, part
 from featureprism.experiment import Claim, Rows, Values, at_least, between, log_slope, under
 from featureprism.experiment.rows import farthest
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, balanced
@@ -30,16 +31,28 @@ RTOL = 1e-6  # of the flow; distances are of the order 1e-3 and more
 
 @dataclass(frozen=True, kw_only=True)
 class Window(Setting):
-    """One flow followed to T*, one neuron for each cluster; `series` says what varies beside it."""
+    """Flows followed to T*, one neuron for each cluster, on `draws` independent mixtures; `series` says what varies beside it."""
 
     series: str
     num_times: int
+    draws: int = 1
     positive: int = 1
     negative: int = 1
 
 
 def measure_window(s: Window, seed: int, context: Context) -> list[Row]:
-    """One flow at ε = α^(8K): distance, loss and cosines from t* to T*, beside what is predicted for them."""
+    """Flows at ε = α^(8K): suprema over [t*, T*] of each, and one of them from t* to T*, beside what is predicted."""
+    rows: list[Row] = []
+    for draw in range(s.draws):
+        share = part(context.progress, draw / s.draws, (draw + 1) / s.draws)
+        states, premises = _follow(s, seed * s.draws + draw, share)
+        rows += [*_summary(states, s), *(states if draw == 0 else ()), *premises]
+    context.progress(1.0)
+    return rows
+
+
+def _follow(s: Window, seed: int, progress: Progress) -> tuple[list[Row], list[Row]]:
+    """One flow: distance, loss and cosines from t* to T*, and the premises."""
     data = mixture(s, seed)
     mu, labels = data.clusters.mu, data.clusters.labels
     shape, signs = nondegenerate_shape(data, 1, seed)
@@ -59,16 +72,14 @@ def measure_window(s: Window, seed: int, context: Context) -> list[Row]:
             *(expected + LATE - 1 + np.geomspace(1, 1 + theory.window_length(s), 3 * s.num_times)),
         ],
         rtol=RTOL,
-        progress=part(context.progress, 0, 0.7),
+        progress=progress,
     )
     premises = [
         *theory.theorem_1_premises(s, s.log_epsilon),
         *theory.assumption_2(nondegeneracy_margin(shape, signs, mu, labels), region, s.num_clusters),
         *theory.good_event(data.train, s.alpha),
     ]
-    rows = _inside(trajectory, data, region, s)
-    context.progress(1.0)
-    return [*_summary(rows, s), *rows, *(premise.as_row() for premise in premises)]
+    return _inside(trajectory, data, region, s), [premise.as_row() for premise in premises]
 
 
 def _expected_start(s: Window, start: BalancedWeights, cosine: float) -> float:
@@ -235,14 +246,13 @@ WINDOW_CLAIMS = (
 )
 SMALL, LESS_SMALL = (0.07, 0.05, 0.035), (0.1, 0.07, 0.05)
 POWERS = {2.5: SMALL, 3.0: SMALL, 4.0: LESS_SMALL}
+DRAWS = (6, 1, 3)  # at quick, from the largest α on: the ends decide on a slope, and small α are dear
 
 
-def window_settings(
-    num_times: int, clusters: int = 1, powers: dict[float, tuple[float, ...]] = POWERS
-) -> list[Window]:
-    """N = D = α⁻² for every p; the drift alone at α = 0.14; and D fixed at its largest."""
+def window_settings(num_times: int, clusters: int = 1, draws: Sequence[int] = (1, 1, 1)) -> list[Window]:
+    """N = D = α⁻² for every p; the drift alone at α = 0.14; and D fixed at its largest. `draws` for each α of a slope."""
 
-    def window(series: str, p: float, alpha: float, dim: int = 0) -> Window:
+    def window(series: str, p: float, alpha: float, num: int = 1, dim: int = 0) -> Window:
         size = ceil(alpha**-2 - 1e-9)
         return Window(
             series=series,
@@ -251,11 +261,13 @@ def window_settings(
             dim=dim or size,
             per_cluster=size,
             num_times=num_times,
+            draws=num,
             positive=clusters,
             negative=clusters,
         )
 
-    both = [window("window", p, alpha) for p, alphas in powers.items() for alpha in alphas]
-    largest = ceil(min(powers[4.0]) ** -2 - 1e-9)
-    fixed = [window("fixed D", 4.0, alpha, largest) for alpha in powers[4.0]]
-    return [*both, *(window("drift", p, 0.14) for p in powers), *fixed]
+    largest = ceil(min(POWERS[4.0]) ** -2 - 1e-9)
+    slopes = {p: list(zip(alphas, draws, strict=True)) for p, alphas in POWERS.items()}
+    both = [window("window", p, alpha, num) for p, ends in slopes.items() for alpha, num in ends]
+    fixed = [window("fixed D", 4.0, alpha, num, largest) for alpha, num in slopes[4.0]]
+    return [*both, *(window("drift", p, 0.14) for p in POWERS), *fixed]
