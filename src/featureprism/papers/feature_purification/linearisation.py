@@ -12,6 +12,7 @@ from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, a
 from featureprism.geometry import LpBall, row_norms
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.regime import (
+    FAMILY,
     PURIFIED,
     Regime,
     coding,
@@ -20,7 +21,6 @@ from featureprism.papers.feature_purification.regime import (
     trained,
     unseen,
 )
-from featureprism.papers.feature_purification.setting import FAMILY
 from featureprism.probes.coupling import sampled_coupling_gap
 from featureprism.probes.purification import linearisation_gap
 from featureprism.records import Row

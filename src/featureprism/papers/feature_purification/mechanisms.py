@@ -16,6 +16,7 @@ from featureprism.geometry import row_norms
 from featureprism.networks import SymmetricNet
 from featureprism.networks.symmetric import gates
 from featureprism.papers.feature_purification.regime import (
+    FAMILY,
     LEARNED,
     Regime,
     clean_run,
@@ -25,7 +26,6 @@ from featureprism.papers.feature_purification.regime import (
     trained,
     unseen,
 )
-from featureprism.papers.feature_purification.setting import FAMILY
 from featureprism.probes import growth as probes
 from featureprism.probes.coupling import frozen
 from featureprism.probes.purification import pull_to_dense
