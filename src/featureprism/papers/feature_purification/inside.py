@@ -24,11 +24,12 @@ from featureprism.papers.feature_purification.measures import (
     PURIFIED,
     at_stage,
     bench,
+    movement,
     network_row,
     premise_rows,
     relative,
 )
-from featureprism.papers.feature_purification.purification import STAGES, moved, movement, robust_gain
+from featureprism.papers.feature_purification.purification import STAGES, moved, robust_gain
 from featureprism.papers.feature_purification.setting import (
     SIZES,
     Setting,

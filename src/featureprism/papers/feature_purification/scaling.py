@@ -25,10 +25,11 @@ from featureprism.papers.feature_purification.measures import (
     PURIFIED,
     Bench,
     bench,
+    movement,
     premise_rows,
     shape_row,
 )
-from featureprism.papers.feature_purification.purification import STAGES, movement
+from featureprism.papers.feature_purification.purification import STAGES
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
     SIZES,

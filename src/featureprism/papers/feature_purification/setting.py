@@ -129,7 +129,7 @@ def in_regime(dim: int, **changes: Any) -> Setting:
     k = d^0.36 (rounded, or as it is given), m = 3d, σ_0 ∝ 1/d, λ ∝ 1/d, steps ∝ d (so that as many of them take a time ∝ d) and
     batches ∝ d (or their noise would grow with the steps), caps of b and τ ∝ 1/√k.
     """
-    k = changes.get("sparsity", round(dim**SPARSITY_EXPONENT))
+    k: float = changes.get("sparsity") or round(dim**SPARSITY_EXPONENT)
     rates: dict[str, Any] = {
         "dim": dim,
         "sparsity": k,
