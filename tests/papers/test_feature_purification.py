@@ -42,6 +42,15 @@ def test_sizes_follow_the_rates_of_the_theorems():
     assert large.final_bias / small.final_bias == pytest.approx(math.sqrt(5 / 9))
 
 
+def test_scaling_laws_follow_one_exponent_of_k_and_reach_a_thousand_dimensions():
+    for settings in SCALING.scales.values():
+        first = settings[0]
+        slopes = [math.log(s.sparsity / first.sparsity) / math.log(s.dim / first.dim) for s in settings[1:]]
+        assert slopes == pytest.approx([0.36] * len(slopes))
+        assert len({(s.batch / s.dim, s.width / s.dim, s.steps, s.adversarial_steps) for s in settings}) == 1
+    assert max(s.dim for s in SCALING.scales["paper"]) >= 1000
+
+
 @pytest.mark.parametrize("law", shared.HIDDEN)
 def test_all_laws_of_the_hidden_vector_have_one_norm(law):
     assert 100 * shared.hidden_vector(replace(shared.QUICK, hidden=law)).second_moment == pytest.approx(2)

@@ -63,6 +63,19 @@ def test_cosines_turning_and_drift(generator):
     assert purification.drift(1.5 * W, W) == pytest.approx(0.25)
 
 
+def test_the_parts_of_a_drift_are_those_that_were_put_in_and_add_up(generator):
+    coding, before = problem(), mixed(problem())
+    norm = float((before**2).sum())
+    pure = mixed(coding, beta=0.0)
+    assert purification.drift_parts(pure, before, coding) == pytest.approx((0, 20 * 19 * 0.05**2 / norm, 0))
+    smaller = mixed(coding, alpha=1.5)
+    assert purification.drift_parts(smaller, before, coding) == pytest.approx((20 * 0.25 / norm, 0, 0))
+    moved = before + 0.1 * torch.randn(20, 20, generator=generator).double()
+    parts = purification.drift_parts(moved, before, coding)
+    assert min(parts) > 0
+    assert sum(parts) == pytest.approx(purification.drift(moved, before))
+
+
 def test_participation_and_support():
     coding = problem()
     delta = torch.stack([coding.dense_direction, coding.M[:, 3]])

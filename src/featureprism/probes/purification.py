@@ -138,6 +138,27 @@ def drift(W: Float[Tensor, "h d"], before: Float[Tensor, "h d"]) -> float:
     return float(((W - before) ** 2).sum() / (before**2).sum())
 
 
+class DriftParts(NamedTuple):
+    """The drift of Theorem 5.3(c) in orthogonal parts: along own features, along Mw* of all others, and the rest."""
+
+    own: float
+    mixture: float
+    rest: float
+
+
+def drift_parts(W: Float[Tensor, "h d"], before: Float[Tensor, "h d"], coding: SparseCoding) -> DriftParts:
+    """Squares of what changed, summed over neurons, ÷ Σ‖w_i'‖², for orthogonal M and w* = ±1.
+
+    A neuron's own feature is its largest before; the rest are further features of a neuron, and noise.
+    """
+    change = (W - before) @ coding.M.to(W.dtype) * coding.w.sign().to(W.dtype)
+    own = mixture(before, coding).own
+    others = change.masked_fill(own, 0.0)
+    along = (others.sum(dim=1).square() / (~own).sum(dim=1)).sum()
+    parts = torch.stack([change[own].square().sum(), along, others.square().sum() - along])
+    return DriftParts(*(parts / before.square().sum()).tolist())
+
+
 def participation(delta: Float[Tensor, "n d"], M: Float[Tensor, "d D"]) -> Float[Tensor, " n"]:
     """(Σ c_j²)²/Σ c_j⁴ of the coefficients c = Mᵀδ: how many features a perturbation is spread over; NaN for δ = 0."""
     c = delta @ M.to(delta.dtype)

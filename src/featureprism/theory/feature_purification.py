@@ -25,7 +25,7 @@ class Setting:
     """Sizes and scales: dimension d, sparsity k, width m, noise σ_x, penalty λ in units of 1/d, the radius τ of the adversary."""
 
     dim: int
-    sparsity: int
+    sparsity: float
     width: int
     noise: float
     penalty: float

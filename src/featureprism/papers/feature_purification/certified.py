@@ -8,6 +8,7 @@ from featureprism.experiment import Claim, Experiment, above, at_least, at_most,
 from featureprism.geometry import LpBall
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification.regime import (
+    FAMILY,
     PURIFIED,
     Regime,
     accuracy,
@@ -19,7 +20,6 @@ from featureprism.papers.feature_purification.regime import (
     trained,
     unseen,
 )
-from featureprism.papers.feature_purification.setting import FAMILY
 from featureprism.records import Row
 
 STAGES = ("clean", "adversarial", "pure")
@@ -41,7 +41,7 @@ def measure(s: Certified, seed: int, context: Context) -> list[Row]:
     for stage in STAGES:
         net = in_double(pure(s, problem) if stage == "pure" else trained(s, seed, stage))
         plain = in_double(net, 0.0)
-        delta = attacked(plain, x, y, problem.dense_direction, LpBall(2, s.radius))
+        delta = attacked(plain, x, y, problem.dense_direction, LpBall(2, s.radius), s.attack_steps)
         same = float(((net(x) > 0) == (plain(x) > 0)).double().mean())
         shares = {"clean": accuracy(plain, x, y), "attacked": accuracy(plain, x + delta, y)}
         row: Row = {"kind": "network", "stage": stage, "same_sign": same, **shares}

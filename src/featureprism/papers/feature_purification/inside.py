@@ -24,13 +24,13 @@ from featureprism.papers.feature_purification.measures import (
     PURIFIED,
     at_stage,
     bench,
+    movement,
     network_row,
     premise_rows,
     relative,
 )
-from featureprism.papers.feature_purification.purification import STAGES, moved, movement, robust_gain
+from featureprism.papers.feature_purification.purification import STAGES, moved, robust_gain
 from featureprism.papers.feature_purification.setting import (
-    FAMILY,
     SIZES,
     Setting,
     extended,
@@ -61,7 +61,7 @@ def measure(s: Inside, seed: int, context: Context) -> list[Row]:
     on = bench(s, seed)
     nets = {stage: trained(s, seed, stage) for stage in STAGES}
     context.progress(0.8)
-    rows = [movement(nets, start(s, seed).W.detach(), on.many.x)]
+    rows = [movement(nets, start(s, seed).W.detach(), on)]
     size = probes.large_neurons(nets["adversarial"].W.detach(), on.problem).alpha
     bias, smoothing = s.final_bias, s.smoothing * s.final_bias
     nets["pure"] = pure_net(on.problem.M, on.problem.w, bias, smoothing, scale=abs(size))
@@ -219,7 +219,6 @@ INSIDE = Experiment(
     scales={scale: _settings(scale) for scale in SIZES},
     measure=measure,
     claims=CLAIMS,
-    family=FAMILY,
     about=(
         "The proofs use λ ≥ 1/d, which holds the coefficients of winners at a few tenths; with a bias of 0.12/√k instead of 0.5/√k the"
         " network learns all the same. Theorem E.1 (k > d^((1-c0)/3)) and Theorem F.1 (k^2.5 < d^(1-2c0)/ln d) exclude each other"

@@ -9,9 +9,12 @@ from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
+from featureprism.experiment.rows import number
 from featureprism.geometry import LpBall, row_norms
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.regime import (
+    FAMILY,
+    LEARNED,
     PURIFIED,
     Regime,
     coding,
@@ -20,7 +23,6 @@ from featureprism.papers.feature_purification.regime import (
     trained,
     unseen,
 )
-from featureprism.papers.feature_purification.setting import FAMILY
 from featureprism.probes.coupling import sampled_coupling_gap
 from featureprism.probes.purification import linearisation_gap
 from featureprism.records import Row
@@ -60,7 +62,7 @@ def measure(s: Linearisation, seed: int, context: Context) -> list[Row]:
             size = {"norm": "l2" if p == 2 else "linf", "tau": share * unit * shrink}
             rows.append({"kind": "gap", **size, "gap": mean, "drawn": float(drawn.mean())})
     rows += _at_training_radius(s, net, x, y)
-    rows.append(_moved(s, seed))
+    rows += [_moved(s, seed), _objectives(s, seed, x, y)]
     return rows + premise_rows(s, seed)
 
 
@@ -94,15 +96,33 @@ def _moved(s: Linearisation, seed: int) -> Row:
     g = (A * own) @ M.T
     rest, later = A * ~own, row_norms(after - g)
     alive = row_norms(before) > s.final_bias
-    penalty = [(row_norms(W) ** 2 / 2 + row_norms(W) ** 3 / 3).sum() for W in (g, before)]
+    penalty = [_penalty(W) for W in (g, before)]
     k, d = s.sparsity, s.dim
     return {
         "kind": "moved",
         "rest": float(rest[alive].abs().amax(dim=1).mean()) / (k / d),
         "largest": float(later.max()) / (k / math.sqrt(d)),
         "squares": float(later.square().sum()) / (k**2 / d * s.width),
-        "penalty": float((penalty[1] - penalty[0]).abs()) / (k * math.sqrt(d)),
+        "penalty": abs(penalty[1] - penalty[0]) / (k * math.sqrt(d)),
     }
+
+
+def _penalty(W: Tensor) -> float:
+    """Σ_i (‖w_i‖²/2 + ‖w_i‖³/3)."""
+    return float((row_norms(W) ** 2 / 2 + row_norms(W) ** 3 / 3).sum())
+
+
+@torch.no_grad()
+def _objectives(s: Linearisation, seed: int, x: Tensor, y: Tensor) -> Row:
+    """Loss and penalty of both networks, at the points and under FGM at τ: Obj and RobObj of Theorems D.1 and F.1."""
+    row: Row = {"kind": "objective"}
+    for stage in ("clean", "adversarial"):
+        net = in_double(trained(s, seed, stage))
+        held = s.penalty / s.dim * _penalty(net.W.detach())
+        for name, points in (("obj", x), ("robust", x + _steps(net, x, y, 2)(s.radius))):
+            row[f"{name}_{stage}"] = float(torch.nn.functional.softplus(-y * net(points)).mean()) + held
+    excess = number(row["robust_adversarial"]) - number(row["obj_clean"])
+    return {**row, "excess": excess * math.log(s.dim)}
 
 
 def _exponent(norm: str, key: str) -> Callable[[Rows], Values]:
@@ -113,7 +133,35 @@ def _at_tau(key: str) -> Callable[[Rows], Values]:
     return lambda rows: rows.of("at tau").per_seed(key)
 
 
+def _objective(key: str) -> Callable[[Rows], Values]:
+    return lambda rows: rows.of("objective").per_seed(key)
+
+
+def _objective_note(rows: Rows) -> str:
+    means = {key: _objective(key)(rows).mean() for key in ("obj_clean", "robust_clean", "robust_adversarial")}
+    return "Obj {obj_clean:.2f} and RobObj {robust_clean:.2f} before, RobObj {robust_adversarial:.2f} after".format(
+        **means
+    )
+
+
 CLAIMS = (
+    Claim(
+        "clean-objective",
+        "Theorem D.1",
+        "clean training brings loss and penalty down to o(1): Obj ÷ ln 2, its value for f = 0",
+        lambda rows: _objective("obj_clean")(rows) / math.log(2),
+        at_most(0.5),
+        premises=under(*LEARNED),
+    ),
+    Claim(
+        "objective",
+        "Theorem F.1",
+        "adversarial training brings them down under attack as well: RobObj after it minus Obj before it, in units of 1/ln d",
+        lambda rows: rows.of("objective").per_seed("excess"),
+        at_most(1.0),
+        note=_objective_note,
+        premises=under(*PURIFIED),
+    ),
     Claim(
         "gap",
         "Lemma F.11",

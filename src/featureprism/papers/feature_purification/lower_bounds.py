@@ -33,7 +33,6 @@ from featureprism.papers.feature_purification.regime import (
     in_double,
     pure,
 )
-from featureprism.papers.feature_purification.setting import FAMILY
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
@@ -232,7 +231,6 @@ LOWER_BOUNDS = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
-    family=FAMILY,
     about=(
         "Noiseless data in the ℓ∞ ball, inside the premises of Theorem 5.4. Models learn by Adam until they rest, clean and with"
         " FGM. The cubic knows the features; kernels of degree 3 and 5 do not; there are as many tangent neurons as the network has."

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from featureprism.data import SparseCoding, SparseSample
@@ -99,6 +100,54 @@ def network_row(
     """Accuracies and shape of the network of a stage."""
     accuracies = robustness(net, on.test, on.problem, s, seed, radius, p).row
     return {"kind": "network", "stage": stage, **accuracies, **shape_row(net, on.many.x, on.problem)}
+
+
+def movement(nets: dict[str, SymmetricNet], W0: Tensor, on: Bench) -> Row:
+    """Cosines from stage to stage, ratios of Theorem 5.1(a), drift of Theorem 5.3(c).
+
+    Neurons that never fire only shrink and keep all their cosines: means are weighted by ‖w_i‖², medians over alive neurons.
+    """
+    clean, adversarial = nets["clean"].W.detach(), nets["adversarial"].W.detach()
+    alive = (probes.firing(nets["clean"], on.many.x) > 0) & (
+        probes.firing(nets["adversarial"], on.many.x) > 0
+    )
+    parts = probes.drift_parts(adversarial, clean, on.problem)
+    kept = probes.same_direction(clean, adversarial)
+    turned = probes.turning(clean, W0)
+    return {
+        "kind": "movement",
+        "alive": int(alive.sum()),
+        "start_to_clean": float(probes.same_direction(W0, clean)[alive].median()),
+        "start_to_clean_weighted": probes.weighted_mean(probes.same_direction(W0, clean), clean),
+        "clean_to_adversarial": float(kept[alive].median()),
+        "clean_to_adversarial_weighted": probes.weighted_mean(kept, clean),
+        "pairs_clean": float(probes.pairwise(clean[alive]).median()),
+        "pairs_adversarial": float(probes.pairwise(adversarial[alive]).median()),
+        "kept_from_start": turned.from_start,
+        "together": turned.together,
+        "together_adversarial": probes.turning(adversarial, W0).together,
+        "drift": probes.drift(adversarial, clean),
+        **{f"drift_{part}": value for part, value in parts._asdict().items()},
+        "drift_control": probes.drift(nets["control"].W.detach(), clean),
+    }
+
+
+def linear_shares(s: Setting, net: SymmetricNet, on: Bench) -> Row:
+    """R² with ⟨Mw*, x⟩ of a network without its dense mixtures (further features stay), and of a pure one with mixtures of k/d."""
+    problem, x, dim = on.problem, on.many.x, s.dim
+    parts = probes.mixture(net.W.detach(), problem)
+    beta = (parts.coefficients * ~parts.own).sum(dim=1, keepdim=True) / (~parts.own).sum(dim=1, keepdim=True)
+    both = {
+        "without": parts.coefficients - beta * ~parts.own,
+        "planted": torch.full((dim, dim), s.sparsity / dim).fill_diagonal_(1.0),
+    }
+    nets = {
+        name: SymmetricNet((C * problem.w) @ problem.M.T, net.bias, net.smoothing) for name, C in both.items()
+    }
+    return {
+        f"linear_share_{name}": probes.linear_share(one(x).detach(), x @ problem.dense_direction)
+        for name, one in nets.items()
+    }
 
 
 def linear_radii(problem: SparseCoding, test: SparseSample) -> Tensor:

@@ -22,6 +22,7 @@ from featureprism.seeds import generator_for
 from featureprism.theory import feature_purification as theory
 from featureprism.training import Phase, from_pool, train_symmetric
 
+FAMILY = "feature-purification regime"  # its experiments share trained networks
 SNAPSHOTS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)  # of clean training, besides its end
 INFLATED = 0.5  # σ_ρ ÷ b of the twin that is attacked too: its gradient vanishes nowhere
 LEARNED = ("assumption-2-1", "section-2", "theorem-5-1", "theorem-c-2")
@@ -50,6 +51,7 @@ class Regime(theory.Setting):
     adversarial_steps: int = 400
     batch: int = 300
     pool: int = 30000
+    attack_steps: int = 40  # of PGD
 
     @property
     def regime(self) -> "Regime":
@@ -146,7 +148,7 @@ def in_double(net: SymmetricNet, smoothing: float | None = None) -> SymmetricNet
     return SymmetricNet(net.W.double(), net.bias, net.smoothing if smoothing is None else smoothing)
 
 
-def attacked(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, ball: LpBall) -> Tensor:
+def attacked(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, ball: LpBall, steps: int) -> Tensor:
     """The perturbation of least margin, point by point: along Mw*, FGM, PGD from both, and PGD on a smoother twin."""
     x, y, net = x.double(), y.double(), reachable(in_double(net), x, ball)
     direction = direction.double()
@@ -156,8 +158,8 @@ def attacked(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, ball: L
         [
             along(direction)(net, x, y, ball).delta,
             fgm(net, x, y, ball).delta,
-            pgd(net, x, y, ball, starts=starts).delta,
-            pgd(twin, x, y, ball, starts=starts).delta,
+            pgd(net, x, y, ball, starts=starts, steps=steps).delta,
+            pgd(twin, x, y, ball, starts=starts, steps=steps).delta,
         ]
     )
     with torch.no_grad():

@@ -16,7 +16,7 @@ from featureprism.papers.feature_purification.measures import (
     network_row,
     premise_rows,
 )
-from featureprism.papers.feature_purification.setting import CONDITIONED, FAMILY, Setting, pure_start, trained
+from featureprism.papers.feature_purification.setting import CONDITIONED, Setting, pure_start, trained
 from featureprism.probes import purification as probes
 from featureprism.records import Row
 from featureprism.theory import feature_purification as theory
@@ -149,7 +149,6 @@ LINEAR_SHORTCUT = Experiment(
     scales={scale: [base] for scale, base in (CONDITIONED | {"quick": SMALLER}).items()},
     measure=measure,
     claims=CLAIMS,
-    family=FAMILY,
     about=(
         "Hidden vectors near a tie are drawn again, which Assumption 2.1 does not allow. Accuracies are close to 1 and robustness comes"
         " back, but for another reason: Mw* becomes the first principal component, a few neurons along it carry the clean network, and"
