@@ -54,6 +54,9 @@ WORDS = {
         "A short adversarial training that starts here removes the dense mixtures and hardly turns the neurons.",
     ),
 }
+ELSEWHERE = (
+    "No theorem here says what would make it more robust; `featureprism audit` tries other heads on the same points."
+)
 
 
 @dataclass(frozen=True)
@@ -142,7 +145,7 @@ def explain(
     progress(1.0)
     sentence, advice = (
         _said(picture, fits, compared, bracket, of),
-        WORDS[picture][1] if picture != NONE else "",
+        WORDS[picture][1] if picture != NONE else ELSEWHERE,
     )
     return Explanation(sentence, picture, advice, fits, asked, compared, cards, bracket, of)
 
@@ -280,12 +283,25 @@ def _of_two_classes(
             )
         )
     if found.paired:
-        rows.append(
+        rows += [
             Comparison(
                 "feature-purification", "share that Σ ±μ flips at 1.5 median radii", 1.0, flips(1.5 * high)
-            )
-        )
+            ),
+            Comparison(
+                "feature-purification",
+                "dense mixture: share of the neurons along Σ ±μ; pure features have 1/d",
+                1 / d,
+                _along(of, u),
+            ),
+        ]
     return rows
+
+
+def _along(of: Subject, u: Tensor) -> float:
+    """Σ_j ⟨w_j, u⟩²/Σ_j ‖w_j‖²."""
+    assert of.neurons is not None
+    W = of.neurons.W
+    return float(((W @ u) ** 2).sum() / (W**2).sum().clamp_min(1e-300))
 
 
 def _flips(net: nn.Module, of: Subject, u: Tensor, eps: float) -> float:

@@ -234,7 +234,7 @@ CONTEST = Experiment(
     title="A fair contest of heads",
     scales={
         "quick": _settings(Plan(20, 10, (), 6, 0, 30, 4), 5_000, 3_000),
-        "standard": _settings(Plan(50, 20, (), 6, 0, 50, 4), 40_000, 20_000),
+        "standard": _settings(Plan(50, 20, (), 6, 0, 50, 4), 50_000, 20_000),
         "paper": _settings(Plan(100, 50, (), 6, 0, 100, 4), 50_000, 50_000),
     },
     measure=measure,
