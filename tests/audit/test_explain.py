@@ -17,6 +17,7 @@ from featureprism.audit.anatomy import discovered, subject
 from featureprism.audit.pictures import NONE, Mark, measures, named, ranked
 from featureprism.cli import main
 
+
 def picture(net, x, y):
     of = subject(net, x, y)
     return named(ranked(measures(of), of.num_classes))
@@ -188,8 +189,10 @@ def test_a_perceptron_of_scikit_learn_gets_a_page_with_thumbnails(tmp_path):
     found = fp.explain(model, X, y, num_points=4)
     found.save(tmp_path)
     page = (tmp_path / "index.html").read_text()
+    assert "Radii are medians over 4 points, 100% of them" in page
     assert found.sentence.split(";")[0][:40] in page
     assert page.count("image/png") > 8 * 3
+    assert {p.source.split(",")[0] for p in found.premises} == {"feature-averaging", "gmm-flow"}
     rows = json.loads((tmp_path / "explanation.json").read_text())
     assert sum(row["kind"] == "card" for row in rows) == 8
 
@@ -219,6 +222,9 @@ def test_the_command_writes_a_page_and_says_one_sentence_first(tmp_path, capsys)
     assert main(arguments) == 0
     assert capsys.readouterr().out.startswith("This is the picture of feature-averaging")
     assert (tmp_path / "page" / "index.html").exists()
+    np.savez(tmp_path / "narrow.npz", x=x.numpy()[:, :9], y=y.numpy())
+    assert main(["explain", arguments[1], str(tmp_path / "narrow.npz")]) == 2
+    assert "9 coordinates, the model takes 400" in capsys.readouterr().err
     np.savez(tmp_path / "one.npz", x=x.numpy(), y=np.ones(len(y)))
     assert main(["explain", arguments[1], str(tmp_path / "one.npz")]) == 2
     assert "one label" in capsys.readouterr().err

@@ -87,6 +87,9 @@ def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     """The model as the front door reads it, with its data; finer labels are discovered where none are given."""
     x = as_points(X).double()
     read = Classifier(model) if isinstance(model, SymmetricNet) else opened(model, probe=X)
+    neurons = neurons_of(read.net)
+    if neurons is not None and x.shape[1] != neurons.W.shape[1]:
+        raise ValueError(f"The points have {x.shape[1]} coordinates, the model takes {neurons.W.shape[1]}.")
     own = read.indices(y, len(x))
     if len(torch.unique(own)) < 2:
         raise ValueError(
@@ -96,9 +99,7 @@ def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     means = torch.stack([x[label == s].mean(dim=0) for s in range(len(parent))])
     known = range(read.num_classes) if read.classes is None else read.classes.tolist()
     names = tuple(map(str, known))
-    return Subject(
-        read, x, own, label, parent, _from_origin(means, x), fine is not None, neurons_of(read.net), names
-    )
+    return Subject(read, x, own, label, parent, _from_origin(means, x), fine is not None, neurons, names)
 
 
 def _from_origin(means: Tensor, x: Tensor) -> Tensor:

@@ -30,6 +30,7 @@ from featureprism.theory import double_edged, feature_averaging, gmm_flow
 
 POINTS = 60  # whose radii are bracketed
 SEARCHED = 400  # points that a universal direction is looked for on
+TWO_CLASSES = "assumption-3-3"  # whose classes are balanced
 BEYOND = 1.1  # times the norm that a theorem names: what it says to flip should have flipped here
 
 WORDS = {
@@ -54,9 +55,7 @@ WORDS = {
         "A short adversarial training that starts here removes the dense mixtures and hardly turns the neurons.",
     ),
 }
-ELSEWHERE = (
-    "No theorem here says what would make it more robust; `featureprism audit` tries other heads on the same points."
-)
+ELSEWHERE = "No theorem here says what would make it more robust; featureprism audit tries other heads on the same points."
 
 
 @dataclass(frozen=True)
@@ -138,8 +137,10 @@ def explain(
     progress(0.3)
     bracket = _bracket(of, num_points, part(progress, 0.3, 0.9))
     direction = _universal(of, bracket) if of.num_classes == 2 and of.neurons is not None else None
-    compared = tuple(_comparisons(of, found, bracket, direction)) if found is not None else ()
-    asked = tuple(_premises(of)) if found is not None and of.num_classes == 2 else ()
+    order = [fit.paper for fit in fits]
+    compared = _comparisons(of, found, bracket, direction) if found is not None else []
+    compared = tuple(sorted(compared, key=lambda row: order.index(row.paper)))
+    asked = tuple(_premises(of)) if found is not None else ()
     cards = cards_of(of, direction) if of.neurons is not None else ()
     picture = named(fits)
     progress(1.0)
@@ -182,10 +183,12 @@ def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | Non
 
 
 def _premises(of: Subject) -> list[Premise]:
-    """What the theorems ask of the data."""
+    """What the theorems ask of the data; of more than two classes what those on a label for each sub-class ask."""
     scale, d = float(row_norms(of.mu).mean()), of.x.shape[1]
     centre = torch.stack([of.x[of.fine == s].mean(dim=0) for s in range(len(of.parent))])
-    found = premises(of.x, of.mu, Subclasses(of.fine, of.parent, centre))
+    found = premises(of.x, of.mu, Subclasses(of.fine, (of.parent > of.parent.min()).long(), centre))
+    if of.num_classes != 2:
+        return [p for p in found if not p.id.startswith(TWO_CLASSES)]
     noise = (of.x - centre[of.fine]) / scale * math.sqrt(d)
     sizes = double_edged.Setting(dim=d, clusters=len(of.mu), sigma=float(noise.std()), points=len(of.x))
     signs = torch.where(of.parent == 1, 1.0, -1.0).double()
@@ -313,7 +316,10 @@ def _said(
 ) -> str:
     """One sentence."""
     low, high = (float(side.median()) for side in (bracket.certified, bracket.attacked))
-    broken = f"half of the points break between {low:.3g} (proven) and {high:.3g} (attacked)"
+    sides = f"{low:.3g}", f"{high:.3g}"
+    both = f"at {sides[0]}, proven and attacked"
+    between = f"between {sides[0]} (proven) and {sides[1]} (attacked)"
+    broken = f"half of the points break {both if sides[0] == sides[1] else between}"
     if not fits:
         return f"The theorems speak of one hidden layer of ReLU or its powers, which this model does not have; {broken}."
     if picture == NONE:
