@@ -80,6 +80,17 @@ def test_an_averaging_network_breaks_where_the_theorem_says():
     }
 
 
+def test_clean_training_leaves_a_dense_mixture_that_adversarial_training_thins():
+    shares = []
+    for stage in ("clean", "adversarial"):
+        net, x, y = nets.purified(50, 50, stage, 400)
+        compared = fp.explain(net, x, y, num_points=2).comparisons
+        assert not any("KKT" in c.quantity for c in compared)
+        shares.append(next(c for c in compared if "dense mixture" in c.quantity))
+    assert shares[0].predicted == pytest.approx(1 / 50)
+    assert shares[0].measured > shares[1].measured > shares[1].predicted
+
+
 def test_cards_tell_what_a_network_made_by_hand_looks_at():
     """Neuron 0 sees sub-class 0 alone, neuron 1 averages both of class 0, neuron 2 sees class 1."""
     mu = 5 * torch.eye(3).double()

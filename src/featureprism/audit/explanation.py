@@ -277,8 +277,11 @@ def _of_two_classes(
             1.0,
             flips(BEYOND * summed),
         ),
-        Comparison("double-edged", "residual of the KKT conditions", 0.0, found.residual),
     ]
+    if (
+        found.power == 1 and not found.paired
+    ):  # the conditions speak of ReLU networks whose weights are all free
+        rows.append(Comparison("double-edged", "residual of the KKT conditions", 0.0, found.residual))
     if direction is not None:
         rows.append(
             Comparison(

@@ -28,13 +28,13 @@ This page is written by
 
 as `page.md`, here with version {version} on seeds {seeds}. Every head but the neighbour comes
 in two strengths of one knob of its own; the stronger one plays unless it costs more than a point of validation accuracy. All networks
-have as many neurons for each class, gradient steps and points in a batch (`DecoupledHead`: one neuron for each sub-class that it finds).
-A seed is a split; numbers are means over splits with 95 % intervals. Accuracies are those on up to 2000 test points. Radii are medians
-over some of these, in the units of the data, misclassified points counting as 0: what is *proven* and what an attack reaches
+have as many neurons for each class, gradient steps and points in a batch (`DecoupledHead`: one neuron for each sub-class that it
+finds). A seed is a split; numbers are means over splits with 95 % intervals. Accuracies are those on up to 2000 test points. Radii are
+medians over some of these, in the units of the data, misclassified points counting as 0: what is *proven* and what an attack reaches
 (*attacked*). Fit is CPU time of the head that plays, in seconds.
 
-With `--scale standard` heads of CIFAR-10 train on 50 000 embeddings. Ten classes alone are a sweep, about four CPU minutes a split:
-`featureprism sweep ten.toml --out ten --data FOLDER` with
+With `--scale standard` heads of CIFAR-10 train on 50 000 embeddings. Ten classes alone are a sweep, two and a half CPU minutes a split:
+`featureprism sweep ten.toml --out ten --workers 1 --data FOLDER` (in one process it tells how far it is) with
 
 ```toml
 item = "beyond/contest"

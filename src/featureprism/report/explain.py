@@ -130,8 +130,9 @@ def _section(title: str, words: str, content: str) -> str:
 def _radii(found: Explanation) -> str:
     right = float((found.bracket.attacked > 0).double().mean())
     return (
-        f"μ are the means of the sub-classes, of which there are k. Radii are medians over {len(found.bracket.attacked)} points, {right:.0%}"
-        " of them classified rightly, from what is proven to what an attack reaches, in the units of the data."
+        "μ are the means of the sub-classes, of which there are k. Radii are medians over"
+        f" {len(found.bracket.attacked)} points, {right:.0%} of them classified rightly, from what is proven to what an"
+        " attack reaches, in the units of the data."
     )
 
 
