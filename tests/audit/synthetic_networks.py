@@ -25,8 +25,9 @@ from featureprism.seeds import generator_for
 from featureprism.training import Loss, first_layer_descent, gradient_descent
 
 
-def gmm_flow(seed, dim, half, per_cluster):
-    clusters = orthonormal_clusters(dim, half, half, 0.1, generator=generator_for("centres", seed))
+def gmm_flow(seed, dim, half, per_cluster, more=0):
+    """`more`: sub-classes that the other class has beyond `half`."""
+    clusters = orthonormal_clusters(dim, half, half + more, 0.1, generator=generator_for("centres", seed))
     data = sample_balanced(clusters, per_cluster, generator=generator_for("train", seed))
     start = gaussian_start(
         20 * half, dim, 0.05 / sqrt(dim), PolynomialReLU(3.0), generator=generator_for("start", seed)
@@ -35,8 +36,8 @@ def gmm_flow(seed, dim, half, per_cluster):
     return run.last.double(), data.x, data.y
 
 
-def averaging(seed, dim, half, points):
-    clusters = orthogonal_clusters(dim, half, half, 1.0, generator=generator_for("centres", seed))
+def averaging(seed, dim, half, points, more=0):
+    clusters = orthogonal_clusters(dim, half, half + more, 1.0, generator=generator_for("centres", seed))
     data = sample(clusters, points, generator=generator_for("train", seed))
     start = voting_start(5, dim, 1e-5, ReLU(), generator=generator_for("start", seed))
     run = first_layer_descent(start, data.x, data.y, step_size=3.0 / dim, steps=100)
@@ -51,8 +52,8 @@ def decoupled(seed, dim, half, points):
     return run.last.double(), data.x, data.cluster
 
 
-def at_kkt(seed, dim, clusters, width):
-    s = double_edged.Trained.within(dim, clusters, width=width, test_points=10)
+def at_kkt(seed, dim, half, width, made=double_edged.Trained.within):
+    s = made(dim, 2 * half, width=width, test_points=10)
     data = double_edged.problem(s, seed).train
     return double_edged.trained(s, data, seed), data.x, data.y
 
@@ -68,6 +69,40 @@ def purified(seed, dim, stage, steps):
     net = purification.trained(s, seed, stage)
     points = purification.unseen(s, seed, 1000)
     return copy.deepcopy(net).double(), points.x.double(), points.y.double()
+
+
+def drawn(make, *ranges, **fixed):
+    """A network of a seed whose sizes are drawn from ranges, ends included, by that seed."""
+
+    def of(seed):
+        rng = np.random.default_rng([seed, 7])
+        return make(seed, *(int(rng.integers(low, high + 1)) for low, high in ranges), **fixed)
+
+    return of
+
+
+# every recipe of a paper, at sizes that its seed draws
+RECIPES = {
+    "gmm-flow": {
+        "pReLU, p = 3": drawn(gmm_flow, (80, 400), (1, 6), (15, 60)),
+        "unequal classes": drawn(gmm_flow, (150, 400), (2, 5), (20, 60), more=4),
+    },
+    "feature-averaging": {
+        "two labels": drawn(averaging, (300, 2000), (2, 6), (200, 800)),
+        "two labels, unequal classes": drawn(averaging, (300, 2000), (2, 4), (200, 800), more=3),
+        "a label for each sub-class": drawn(decoupled, (300, 2000), (2, 5), (200, 800)),
+    },
+    "double-edged": {
+        "small noise": drawn(at_kkt, (400, 2000), (2, 5), (4, 30)),
+        "noise of 1": drawn(at_kkt, (400, 1500), (2, 5), (4, 30), made=double_edged.Trained.usual),
+        "means on a sphere": drawn(at_kkt, (400, 1500), (2, 5), (4, 30), made=double_edged.Trained.on_sphere),
+    },
+    "feature-amplification": {"wrong labels": drawn(amplified, (700, 2500), (150, 600), (80, 600))},
+    "feature-purification": {
+        "clean": drawn(purified, (40, 120), stage="clean", steps=500),
+        "adversarial": drawn(purified, (40, 120), stage="adversarial", steps=500),
+    },
+}
 
 
 def random_networks(seed, dim, half):
@@ -108,3 +143,11 @@ def structureless(seed, dim, num_classes):
         warnings.simplefilter("ignore")
         net = MLPClassifier((30,), max_iter=150, random_state=seed).fit(x, y)
     return net, x, y
+
+
+def of_none(seed):
+    """Seven untrained networks, and two trained on features without structure; sizes are drawn by the seed."""
+    rng = np.random.default_rng([seed, 7])
+    dim, half = int(rng.integers(100, 700)), int(rng.integers(2, 6))
+    shapeless = [structureless(seed, int(rng.integers(50, 200)), k) for k in (2, int(rng.integers(3, 7)))]
+    return [*random_networks(seed, dim, half), *shapeless]

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
 from sklearn.covariance import ledoit_wolf as their_ledoit_wolf
 from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.decomposition import PCA
@@ -77,6 +79,49 @@ def test_a_saved_head_comes_back_and_other_doors_read_it(head, tmp_path):
     labels = head.predict(frame)[:5]
     from_file = fp.robust_radius(tmp_path / "head.npz", X[:5], labels)
     torch.testing.assert_close(from_file.certified, head.robust_radius(frame[:5], labels).certified)
+
+
+def nearest_by_search(head, x, own, rng):
+    """min ‖δ‖ with another class at least as likely at x + δ, by SLSQP from several starts; the densities are those of scipy."""
+    laws = [
+        multivariate_normal(m, S)
+        for m, S in zip(head.means_, np.broadcast_to(head.covariances_, (3, 3, 3)), strict=True)
+    ]
+
+    def gap(delta, rival):
+        joint = [laws[c].logpdf(x + delta) + np.log(head.priors_[c]) for c in (rival, own)]
+        return joint[0] - joint[1]
+
+    best = np.inf
+    for rival in {0, 1, 2} - {own}:
+        for start in (head.means_[rival] - x, *rng.normal(size=(2, 3))):
+            found = minimize(
+                lambda delta: delta @ delta,
+                start,
+                jac=lambda delta: 2 * delta,
+                constraints=[{"type": "ineq", "fun": gap, "args": (rival,)}],
+                method="SLSQP",
+                options={"ftol": 1e-12, "maxiter": 200},
+            )
+            if gap(found.x, rival) > -1e-7:
+                best = min(best, np.linalg.norm(found.x))
+    return best
+
+
+@pytest.mark.parametrize("head", KINDS, ids=name_of)
+def test_closed_forms_are_what_a_numerical_minimisation_finds(head):
+    """Neither side of the bracket knows of the other's method."""
+    rng = np.random.default_rng(5)
+    X, y = make_blobs(
+        90, n_features=3, centers=3, cluster_std=[0.7, 1.5, 2.5], center_box=(-3, 3), random_state=5
+    )
+    X = X @ rng.normal(size=(3, 3))
+    head.fit(X, y)
+    right = np.flatnonzero(head.predict(X) == y)[:5]
+    bracket = head.robust_radius(X[right], y[right])
+    searched = [nearest_by_search(head, X[i], int(y[i]), rng) for i in right]
+    np.testing.assert_allclose(bracket.certified, searched, rtol=1e-4)
+    np.testing.assert_allclose(bracket.attacked, searched, rtol=1e-4)
 
 
 def test_random_directions_do_not_flip_below_what_is_proven():

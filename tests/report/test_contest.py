@@ -2,6 +2,7 @@
 
 import pytest
 
+import featureprism as fp
 from featureprism.experiment import Rows
 from featureprism.papers.beyond.contest import ahead
 from featureprism.report.contest import contest_page
@@ -42,6 +43,10 @@ def test_the_side_with_the_larger_proven_radius_wins(ours, winner):
     assert "PReLUHead (5) | ReLU network (5)" in standings
     assert "Most accurate: ReLU network. Largest radius, whatever the accuracy: 1-nearest neighbour" in page
     assert "5 splits" in page
+    assert (
+        f"--seeds 5 --seed 0\n\nas `page.md`, here with version {fp.__version__} on seeds 0, 1, 2, 3, 4."
+        in page
+    )
     assert "Not measured: cifar10 embeddings (2)" in page
 
 

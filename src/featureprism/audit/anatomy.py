@@ -19,7 +19,9 @@ from featureprism.probes import cosines
 LEAST_SILHOUETTE = (
     0.08  # of clusters within a class that count as clusters; pieces of one Gaussian cloud stay below 0.05
 )
-MOST_EACH = 8  # clusters of a class that are looked for
+MOST_EACH = 16  # clusters of a class that are looked for
+LEAST_POINTS = 8  # for each of them, on average
+LEAST_SHARE = 1 / 3  # of that average, which the smallest has: a few points apart are no sub-class
 LOOKED_AT = 400  # points of a class that the number of its clusters is decided on
 KEPT = 30  # principal directions in which clusters are looked for
 NEARLY_ORTHOGONAL = 0.3  # median |cosine| of means up to which the origin of the points is left where it is
@@ -85,6 +87,9 @@ def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     """The model as the front door reads it, with its data; finer labels are discovered where none are given."""
     x = as_points(X).double()
     read = Classifier(model) if isinstance(model, SymmetricNet) else opened(model, probe=X)
+    neurons = neurons_of(read.net)
+    if neurons is not None and x.shape[1] != neurons.W.shape[1]:
+        raise ValueError(f"The points have {x.shape[1]} coordinates, the model takes {neurons.W.shape[1]}.")
     own = read.indices(y, len(x))
     if len(torch.unique(own)) < 2:
         raise ValueError(
@@ -94,9 +99,7 @@ def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     means = torch.stack([x[label == s].mean(dim=0) for s in range(len(parent))])
     known = range(read.num_classes) if read.classes is None else read.classes.tolist()
     names = tuple(map(str, known))
-    return Subject(
-        read, x, own, label, parent, _from_origin(means, x), fine is not None, neurons_of(read.net), names
-    )
+    return Subject(read, x, own, label, parent, _from_origin(means, x), fine is not None, neurons, names)
 
 
 def _from_origin(means: Tensor, x: Tensor) -> Tensor:
@@ -136,15 +139,16 @@ def _clustered(points: Float[np.ndarray, "n d"]) -> Int[np.ndarray, " n"]:
 
     few = points[:: -(-len(points) // LOOKED_AT)]
     best, chosen = LEAST_SILHOUETTE, None
-    if len(few) < 4 or not np.ptp(few, axis=0).any():
+    if not np.ptp(few, axis=0).any():
         return np.zeros(len(points), dtype=np.int64)
     with threadpool_limits(1):
         axes = PCA(min(KEPT, *few.shape), random_state=0).fit(few)
         flat = axes.transform(few)
-        for k in range(2, min(MOST_EACH, len(few) - 2) + 1):
+        for k in range(2, min(MOST_EACH, len(few) // LEAST_POINTS) + 1):
             means = KMeans(k, n_init=5, random_state=0).fit(flat)  # pyright: ignore[reportArgumentType]
             labels = np.asarray(means.labels_)
-            score = silhouette_score(few, labels) if len(np.unique(labels)) == k else -1.0
+            smallest = np.bincount(labels, minlength=k).min()
+            score = silhouette_score(few, labels) if smallest * k >= LEAST_SHARE * len(few) else -1.0
             if score > best:
                 best, chosen = score, means
         if chosen is None:

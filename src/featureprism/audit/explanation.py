@@ -30,6 +30,7 @@ from featureprism.theory import double_edged, feature_averaging, gmm_flow
 
 POINTS = 60  # whose radii are bracketed
 SEARCHED = 400  # points that a universal direction is looked for on
+TWO_CLASSES = "assumption-3-3"  # whose classes are balanced
 BEYOND = 1.1  # times the norm that a theorem names: what it says to flip should have flipped here
 
 WORDS = {
@@ -54,6 +55,7 @@ WORDS = {
         "A short adversarial training that starts here removes the dense mixtures and hardly turns the neurons.",
     ),
 }
+ELSEWHERE = "No theorem here says what would make it more robust; featureprism audit tries other heads on the same points."
 
 
 @dataclass(frozen=True)
@@ -135,14 +137,16 @@ def explain(
     progress(0.3)
     bracket = _bracket(of, num_points, part(progress, 0.3, 0.9))
     direction = _universal(of, bracket) if of.num_classes == 2 and of.neurons is not None else None
-    compared = tuple(_comparisons(of, found, bracket, direction)) if found is not None else ()
-    asked = tuple(_premises(of)) if found is not None and of.num_classes == 2 else ()
+    order = [fit.paper for fit in fits]
+    compared = _comparisons(of, found, bracket, direction) if found is not None else []
+    compared = tuple(sorted(compared, key=lambda row: order.index(row.paper)))
+    asked = tuple(_premises(of)) if found is not None else ()
     cards = cards_of(of, direction) if of.neurons is not None else ()
     picture = named(fits)
     progress(1.0)
     sentence, advice = (
         _said(picture, fits, compared, bracket, of),
-        WORDS[picture][1] if picture != NONE else "",
+        WORDS[picture][1] if picture != NONE else ELSEWHERE,
     )
     return Explanation(sentence, picture, advice, fits, asked, compared, cards, bracket, of)
 
@@ -179,10 +183,12 @@ def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | Non
 
 
 def _premises(of: Subject) -> list[Premise]:
-    """What the theorems ask of the data."""
+    """What the theorems ask of the data; of more than two classes what those on a label for each sub-class ask."""
     scale, d = float(row_norms(of.mu).mean()), of.x.shape[1]
     centre = torch.stack([of.x[of.fine == s].mean(dim=0) for s in range(len(of.parent))])
-    found = premises(of.x, of.mu, Subclasses(of.fine, of.parent, centre))
+    found = premises(of.x, of.mu, Subclasses(of.fine, (of.parent > of.parent.min()).long(), centre))
+    if of.num_classes != 2:
+        return [p for p in found if not p.id.startswith(TWO_CLASSES)]
     noise = (of.x - centre[of.fine]) / scale * math.sqrt(d)
     sizes = double_edged.Setting(dim=d, clusters=len(of.mu), sigma=float(noise.std()), points=len(of.x))
     signs = torch.where(of.parent == 1, 1.0, -1.0).double()
@@ -271,8 +277,11 @@ def _of_two_classes(
             1.0,
             flips(BEYOND * summed),
         ),
-        Comparison("double-edged", "residual of the KKT conditions", 0.0, found.residual),
     ]
+    if (
+        found.power == 1 and not found.paired
+    ):  # the conditions speak of ReLU networks whose weights are all free
+        rows.append(Comparison("double-edged", "residual of the KKT conditions", 0.0, found.residual))
     if direction is not None:
         rows.append(
             Comparison(
@@ -280,12 +289,25 @@ def _of_two_classes(
             )
         )
     if found.paired:
-        rows.append(
+        rows += [
             Comparison(
                 "feature-purification", "share that Σ ±μ flips at 1.5 median radii", 1.0, flips(1.5 * high)
-            )
-        )
+            ),
+            Comparison(
+                "feature-purification",
+                "dense mixture: share of the neurons along Σ ±μ; pure features have 1/d",
+                1 / d,
+                _along(of, u),
+            ),
+        ]
     return rows
+
+
+def _along(of: Subject, u: Tensor) -> float:
+    """Σ_j ⟨w_j, u⟩²/Σ_j ‖w_j‖²."""
+    assert of.neurons is not None
+    W = of.neurons.W
+    return float(((W @ u) ** 2).sum() / (W**2).sum().clamp_min(1e-300))
 
 
 def _flips(net: nn.Module, of: Subject, u: Tensor, eps: float) -> float:
@@ -297,7 +319,10 @@ def _said(
 ) -> str:
     """One sentence."""
     low, high = (float(side.median()) for side in (bracket.certified, bracket.attacked))
-    broken = f"half of the points break between {low:.3g} (proven) and {high:.3g} (attacked)"
+    sides = f"{low:.3g}", f"{high:.3g}"
+    both = f"at {sides[0]}, proven and attacked"
+    between = f"between {sides[0]} (proven) and {sides[1]} (attacked)"
+    broken = f"half of the points break {both if sides[0] == sides[1] else between}"
     if not fits:
         return f"The theorems speak of one hidden layer of ReLU or its powers, which this model does not have; {broken}."
     if picture == NONE:

@@ -80,6 +80,7 @@ class Measures:
     averaging: float  # how evenly neurons look at the means of their own class, 1/k to 1
     most_each: int  # the largest number of sub-classes of one class
     antipodal: float  # share of the sub-classes with a mirror image in their own class
+    parallel: float  # largest cosine of two sub-class means of one class; -1 where no class has two
     linear_accuracy: float
     mean_accuracy: float  # of the class of the nearest sub-class mean
     balance: float  # mean |v² - ‖w‖² - b²|/(v² + ‖w‖² + b²)
@@ -114,6 +115,7 @@ def measures(of: Subject) -> Measures | None:
         averaging=float(weight @ torch.where(largest > 0, even, torch.zeros_like(even))),
         most_each=int(sizes.max()),
         antipodal=_antipodal(of),
+        parallel=_parallel(of),
         linear_accuracy=_linear_accuracy(of),
         mean_accuracy=_nearest_mean(of),
         balance=_balance(neurons, weight),
@@ -147,6 +149,11 @@ def _antipodal(of: Subject) -> float:
     c = cosines(of.mu, of.mu)
     same = of.parent.unsqueeze(0) == of.parent.unsqueeze(1)
     return float((torch.where(same, c, 1.0).amin(dim=1) < -0.8).double().mean())
+
+
+def _parallel(of: Subject) -> float:
+    other = of.parent.unsqueeze(0) != of.parent.unsqueeze(1)
+    return float(cosines(of.mu, of.mu).masked_fill(other, -1.0).fill_diagonal_(-1.0).max())
 
 
 def _linear_accuracy(of: Subject) -> float:
@@ -245,6 +252,7 @@ MARKS: dict[str, Callable[[Measures, int], tuple[Mark, ...]]] = {
         Mark("share of the neurons in the span of their class's means", m.seen, 0.2, 0.7),
         Mark("accuracy of the nearest sub-class mean", m.mean_accuracy, 0.7, 0.9),
         Mark("sub-classes with a mirror image in their class", m.antipodal, 0.6, 0.4),
+        Mark("largest cosine of two sub-class means of one class", m.parallel, 0.9, 0.6),
         Mark("evenness over the means of a class", m.averaging, 0.3, 0.7)
         if k == 2
         else Mark("largest cosine with a sub-class mean", m.aligned, 0.5, 0.9),

@@ -12,7 +12,18 @@ from featureprism.context import Context, part
 from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
 from featureprism.experiment import Claim, Experiment, Rows, above
-from featureprism.heads.compare import NOISE, Plan, Task, bracketed, chance, drawn, named, told, trained_alike
+from featureprism.heads.compare import (
+    NOISE,
+    Plan,
+    Task,
+    bracketed,
+    chance,
+    drawn,
+    is_ours,
+    named,
+    told,
+    trained_alike,
+)
 from featureprism.records import Progress, Row, silent
 
 SOURCE = "beyond the papers"
@@ -116,12 +127,14 @@ def tuned(one: Contestant, task: Task, progress: Progress = silent) -> tuple[Any
     """
     heads, seconds, scores = [], [], []
     for i, make in enumerate(one.makes):
-        head, began = make(), time.process_time()
-        head.fit(task.x, task.y)
+        head, share = make(), (i / len(one.makes), (i + 1) / len(one.makes))
+        more = {"progress": part(progress, *share)} if is_ours(head) else {}
+        began = time.process_time()
+        head.fit(task.x, task.y, **more)
         seconds.append(time.process_time() - began)
         heads.append(head)
         scores.append(float((head.predict(task.x_held) == task.y_held).mean()))
-        progress((i + 1) / len(one.makes))
+        progress(share[1])
     last = max(i for i, score in enumerate(scores) if score >= max(scores) - CLOSE)
     return heads[last], seconds[last]
 
@@ -234,7 +247,7 @@ CONTEST = Experiment(
     title="A fair contest of heads",
     scales={
         "quick": _settings(Plan(20, 10, (), 6, 0, 30, 4), 5_000, 3_000),
-        "standard": _settings(Plan(50, 20, (), 6, 0, 50, 4), 40_000, 20_000),
+        "standard": _settings(Plan(50, 20, (), 6, 0, 50, 4), 50_000, 20_000),
         "paper": _settings(Plan(100, 50, (), 6, 0, 100, 4), 50_000, 50_000),
     },
     measure=measure,
