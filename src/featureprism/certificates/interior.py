@@ -257,7 +257,17 @@ def _with_positive_form(state: Search, space: Space, k: Tensor, alive: Tensor) -
             break
         e = torch.where((failed > 0).unsqueeze(1), 0.7 * e, e)
         factor, failed = torch.linalg.cholesky_ex(_form(space.R, tau * k - torch.where(alive, e, zero)))
+    # a form that no curvature made positive: any direction will do, for what is found is checked
+    unit = torch.eye(factor.shape[-1], dtype=factor.dtype, device=factor.device)
+    factor = torch.where((failed > 0)[:, None, None], unit, factor)
     return replace(state, e=e), space.R @ torch.cholesky_inverse(factor) @ space.R.T
+
+
+def _met_by_cuts(state: Search, exists: Tensor, room: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+    """How stiff each cut is against dt, and dν at dt = 0, for ν slack = μ."""
+    none = torch.zeros_like(state.nu)
+    pull = torch.where(exists, (mu - state.nu * room) / state.slack_nu, none)
+    return torch.where(exists, state.nu / state.slack_nu, none), pull
 
 
 def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Search:
@@ -276,13 +286,9 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
     state, G = _with_positive_form(state, space, k, alive)
     mu = (FALL * _complementarity(state, alive, exists)).clamp_min(LEAST).unsqueeze(1)
     L = _derivatives(problem, cells, t, state.tau.unsqueeze(1), state.e, alive)
-    # cuts: ν slack = μ
     room, none = _room(cells, t), torch.zeros_like(state.nu)
-    pull = torch.where(exists, (mu - state.nu * room) / state.slack_nu, none)  # dν at dt = 0
-    stiff, nu = (
-        torch.where(exists, state.nu / state.slack_nu, none),
-        torch.where(exists, state.nu, none) + pull,
-    )
+    stiff, pull = _met_by_cuts(state, exists, room, mu)
+    nu = torch.where(exists, state.nu, none) + pull
     gradient = state.delta + (L.by_t - nu[:, :h] + nu[:, h:]) @ R
     H = _form(R, L.t_t + stiff[:, :h] + stiff[:, h:])
     m = torch.cat([state.tau.unsqueeze(1), state.e], dim=1)
