@@ -29,7 +29,7 @@ for i in range(len(x)):
 
 # %%
 # Inside a circle nothing flips, which is proven. The arrows are witnesses: the two ends are within a thousandth of each other.
-s = torch.linspace(-1.5, 3.5, 201).double()
+s = torch.linspace(-3.5, 4.5, 201).double()
 plane = torch.stack(torch.meshgrid(s, s, indexing="xy"), dim=-1).reshape(-1, 2)
 figure, axes = plt.subplots(figsize=(4.5, 4.5), layout="constrained")
 axes.contourf(s, s, net(plane).detach().reshape(201, 201) > 0, levels=1, colors=["#d6e6f2", "#fbe3d0"])

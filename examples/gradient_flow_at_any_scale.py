@@ -37,9 +37,9 @@ for epsilon in (1e-7, 1e-80):
     axes.plot(
         run.times, [(2 * state.log_norms).exp().sum() for state in run.snapshots], label=f"ε = {epsilon:g}"
     )
-
-# %%
-# Neurons have turned to their centres long before anything grows; then Σ‖w‖² rises, after a time ∝ log(1/ε).
 axes.set(xlabel="time", ylabel="mass Σ‖w‖² of all neurons")
 axes.legend()
 plt.show()
+
+# %%
+# Neurons have turned to their centres long before anything grows; then Σ‖w‖² rises, after a time ∝ log(1/ε).

@@ -36,9 +36,9 @@ for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack)))
     accuracies = [round(float(k.double().mean()), 2) for k in kept]
     print(name, accuracies)
     axes.plot(radii, accuracies, "o-", label=f"{name} training")
-
-# %%
-# Accuracy on 100 test digits under an ℓ2 attack of ten steps.
 axes.set(xlabel="radius", ylabel="accuracy under attack", ylim=(0, 1.03))
 axes.legend()
 plt.show()
+
+# %%
+# Accuracy on 100 test digits under an ℓ2 attack of ten steps.

@@ -40,9 +40,9 @@ cosines = direction_cosines(trained, exact).tolist()
 print(
     f"trained network: stationarity {audit.stationarity:.4f}, cosines with the exact point {cosines[0]:.4f}, {cosines[1]:.4f}"
 )
-
-# %%
-# One perturbation for all points, along u: the trained network and the exact point break together, the constructed one much later.
 axes.set(xlabel="‖perturbation‖ ÷ √(d/k)", ylabel="test points flipped")
 axes.legend()
 plt.show()
+
+# %%
+# One perturbation for all points, along u: the trained network and the exact point break together, the constructed one much later.

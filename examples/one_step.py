@@ -28,9 +28,9 @@ for dim in (50, 500):
     told = ", ".join(f"{c:.2f}" for c in story)
     print(f"d = {dim}: correlation of neurons with their cluster at steps 0 to 3: {told}")
     axes.plot(story, "o-", label=f"d = {dim}")
-
-# %%
-# At the start the correlation is of order 1/√d; after one step it no longer depends on d.
 axes.set(xlabel="step", ylabel="correlation with the cluster", xticks=range(4), ylim=(0, 1.03))
 axes.legend()
 plt.show()
+
+# %%
+# At the start the correlation is of order 1/√d; after one step it no longer depends on d.

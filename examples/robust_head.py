@@ -36,9 +36,9 @@ for name, head in heads.items():
     proven, attacked = bracket.accuracy(radii)
     (line,) = axes.plot(radii, attacked, label=name)
     axes.fill_between(radii, proven, attacked, alpha=0.3, color=line.get_color())
-
-# %%
-# Robust accuracy, as bands from what is proven to what an attack shows; where brackets close, a band is a line.
 axes.set(xlabel="radius", ylabel="robust accuracy")
 axes.legend()
 plt.show()
+
+# %%
+# Robust accuracy, as bands from what is proven to what an attack shows; where brackets close, a band is a line.
