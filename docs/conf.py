@@ -47,6 +47,7 @@ html_theme_options = {
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
+    "primary_sidebar_end": [],
     "show_toc_level": 2,
 }
 html_sidebars = {"index": [], "atlas/index": []}
@@ -77,7 +78,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib",),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.FirstThingsFirst",
     "abort_on_example_error": True,
     "plot_gallery": "True",
 }

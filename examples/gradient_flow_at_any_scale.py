@@ -7,6 +7,8 @@ Gradient flow from an initialisation of 1e-80: the scale Theorem 1 of gmm-flow a
 
 from math import log
 
+import matplotlib.pyplot as plt
+
 import featureprism as fp
 from featureprism.networks import PolynomialClassifier, balanced, gaussian_shape, nudge_to_own_class
 from featureprism.probes import alignment, sphere_distance
@@ -23,10 +25,21 @@ shape = nudge_to_own_class(
 loss = fp.Loss("square", "per-cluster", num_clusters=6)
 F = PolynomialClassifier(clusters.mu, clusters.labels, P)
 
+figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for epsilon in (1e-7, 1e-80):
     start = balanced(shape, signs, log(epsilon))
-    run = fp.balanced_flow(start, data.x, data.y, p=P, loss=loss, t_end=-log(epsilon) + 5)
+    times = [0.2 * i for i in range(int(-5 * log(epsilon)) + 25)]
+    run = fp.balanced_flow(start, data.x, data.y, p=P, loss=loss, t_end=times[-1], record=times)
     net = run.last.to_net(fp.PolynomialReLU(P))
     aligned = alignment(run.last.directions, clusters.mu).median()
     distance = sphere_distance(net, F).value
     print(f"ε = {epsilon:g}: {run.work} gradients, alignment {aligned:.5f}, sup|f - F| = {distance:.4f}")
+    axes.plot(
+        run.times, [(2 * state.log_norms).exp().sum() for state in run.snapshots], label=f"ε = {epsilon:g}"
+    )
+axes.set(xlabel="time", ylabel="mass Σ‖w‖² of all neurons")
+axes.legend()
+plt.show()
+
+# %%
+# Neurons have turned to their centres long before anything grows; then Σ‖w‖² rises, after a time ∝ log(1/ε).

@@ -7,6 +7,8 @@ Train a small ResNet on digits plainly and against an adversary, and see where e
 Run: python examples/image_networks.py. Another data set: load_images("mnist") after `featureprism fetch mnist`.
 """
 
+import matplotlib.pyplot as plt
+
 from featureprism import generator_for
 from featureprism.attacks.images import ImageAttack, pgd_adversary, survivors
 from featureprism.data.images import load_images
@@ -15,7 +17,8 @@ from featureprism.training.images import Recipe, train_images
 
 digits = load_images("digits")
 x, y = digits.x_train[:400], digits.y_train[:400]
-attack = ImageAttack(norm=2, eps=0.8, steps=3)
+attack, radii = ImageAttack(norm=2, eps=0.8, steps=3), (0.0, 0.4, 0.8)
+figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack))):
     net = image_network("resnet-10", (1, 8, 8), 10, factor=0.125, generator=generator_for("start", 0))
     recipe = Recipe(epochs=5, batch_size=32, step_size=0.05, warm_up=1)
@@ -28,6 +31,14 @@ for name, adversary in (("clean", None), ("adversarial", pgd_adversary(attack)))
             ImageAttack(2, eps, steps=10),
             generator=generator_for("test", 0),
         )
-        for eps in (0.0, 0.4, 0.8)
+        for eps in radii
     ]
-    print(name, [round(float(k.double().mean()), 2) for k in kept])
+    accuracies = [round(float(k.double().mean()), 2) for k in kept]
+    print(name, accuracies)
+    axes.plot(radii, accuracies, "o-", label=f"{name} training")
+axes.set(xlabel="radius", ylabel="accuracy under attack", ylim=(0, 1.03))
+axes.legend()
+plt.show()
+
+# %%
+# Accuracy on 100 test digits under an ℓ2 attack of ten steps.

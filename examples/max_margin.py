@@ -7,6 +7,8 @@ Training goes to a max-margin KKT point that classifies perfectly and breaks at 
 
 import math
 
+import matplotlib.pyplot as plt
+
 import featureprism as fp
 from featureprism.attacks import flip_rate, flipping_norm
 from featureprism.networks import biased_start, robust_margin_classifier
@@ -24,13 +26,23 @@ exact = fp.max_margin_network(train.x, train.y).net
 robust = robust_margin_classifier(clusters.mu, clusters.labels)
 
 u = clusters.labels @ clusters.mu  # the direction of Theorem 4.2
+norms = [0.1 * i for i in range(51)]
+figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, net in {"trained": trained, "exact KKT point": exact, "constructed": robust}.items():
     error = flip_rate(net, test.x, test.y, 0 * u)
     norm = flipping_norm(net, test.x, test.y, u) / math.sqrt(dim / k)
     print(f"{name:>16}: test error {error:.3f}, half of the points flip along u at {norm:.2f} √(d/k)")
+    steps = [r * math.sqrt(dim / k) * u / u.norm() for r in norms]
+    axes.plot(norms, [flip_rate(net, test.x, test.y, step) for step in steps], label=name)
 
 audit = fp.kkt_audit(trained, train.x, train.y, tolerance=1e-2)
 cosines = direction_cosines(trained, exact).tolist()
 print(
     f"trained network: stationarity {audit.stationarity:.4f}, cosines with the exact point {cosines[0]:.4f}, {cosines[1]:.4f}"
 )
+axes.set(xlabel="‖perturbation‖ ÷ √(d/k)", ylabel="test points flipped")
+axes.legend()
+plt.show()
+
+# %%
+# One perturbation for all points, along u: the trained network and the exact point break together, the constructed one much later.

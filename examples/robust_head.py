@@ -33,10 +33,12 @@ for name, head in heads.items():
     print(
         f"{name}: accuracy {model.score(X_test, y_test):.1%}, median radius {low:.3f} (proven) to {high:.3f}"
     )
-    axes.fill_between(radii, *bracket.accuracy(radii), alpha=0.5, label=name)
-
-# %%
-# Robust accuracy between what is proven and what an attack shows.
+    proven, attacked = bracket.accuracy(radii)
+    (line,) = axes.plot(radii, attacked, label=name)
+    axes.fill_between(radii, proven, attacked, alpha=0.3, color=line.get_color())
 axes.set(xlabel="radius", ylabel="robust accuracy")
 axes.legend()
 plt.show()
+
+# %%
+# Robust accuracy, as bands from what is proven to what an attack shows; where brackets close, a band is a line.

@@ -8,6 +8,8 @@ Sweep your own function on two workers, kill it if you like, and fit how its row
 import tempfile
 from pathlib import Path
 
+import matplotlib.pyplot as plt
+
 import featureprism as fp
 from featureprism.report.phase import exponents, phase_of, power
 from featureprism.sweep import Limits, Local, Rules, Store, grid, of_function, sweep
@@ -31,6 +33,16 @@ if __name__ == "__main__":
         with Store(Path(folder)) as store:
             rows = list(store.rows(asked.what))
     print(f"{summary.done} of {summary.total} units are finished, {len(rows)} rows")
+    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
     for fit in exponents(phase_of(rows, "points", "alpha", "length")):
         print(f"alpha = {fit.y}: length ∝ {power(fit, 'points')}, predicted -0.5")
+        own = [row for row in rows if row["alpha"] == fit.y]
+        (dots,) = axes.loglog(
+            [r["points"] for r in own], [r["length"] for r in own], "o", label=f"α = {fit.y}"
+        )
+        own = sorted(own, key=lambda row: row["points"])
+        axes.plot([r["points"] for r in own], [r["predicted"] for r in own], color=dots.get_color())
+    axes.set(xlabel="points", ylabel="length of the mean noise")
+    axes.legend()
+    plt.show()
 # from a file, and with a picture: featureprism sweep SPEC.toml --out DIR; featureprism phase DIR --x points --y alpha --value length

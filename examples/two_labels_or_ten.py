@@ -27,19 +27,20 @@ ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200
 radii = torch.linspace(0, 0.8, 100).double()
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, net in (("two labels", two), ("ten labels", BinaryReadout(ten, clusters.labels))):
-    bracket = fp.robust_radius(net, test.x, test.y, gap=0.03, max_cells=4)
+    bracket = fp.robust_radius(net, test.x, test.y, gap=0.03, max_cells=30)
     low, high = bracket.certified.median() / math.sqrt(dim), bracket.attacked.median() / math.sqrt(dim)
     print(f"{name}: 50 % radius between {low:.3f} and {high:.3f} √d")
     proven, attacked = bracket.accuracy(radii * math.sqrt(dim))
-    axes.fill_between(radii, proven, attacked, alpha=0.5, label=f"{name}: from proven to attacked")
+    (line,) = axes.plot(radii, attacked, label=f"{name}: from proven to attacked")
+    axes.fill_between(radii, proven, attacked, alpha=0.3, color=line.get_color())
 print(
     f"averaging breaks at 1/√k = {1 / math.sqrt(k):.3f}, nothing holds beyond 1/√2 = {1 / math.sqrt(2):.3f}"
 )
-
-# %%
-# The truth lies in the bands. The dotted lines are 1/√k and 1/√2.
 axes.axvline(1 / math.sqrt(k), color="0.5", linestyle=":")
 axes.axvline(1 / math.sqrt(2), color="0.5", linestyle=":")
 axes.set(xlabel="radius ÷ √d", ylabel="robust accuracy")
 axes.legend()
 plt.show()
+
+# %%
+# The truth lies in the bands; where brackets close, a band is a line. The dotted lines are 1/√k and 1/√2.

@@ -34,7 +34,7 @@ def test_example_with_workers_runs(name):
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ELSEWHERE = ("dask_jobqueue", "FOLDER")  # needs a Slurm cluster, or data of your own
+ELSEWHERE = ("dask_jobqueue",)  # needs a Slurm cluster
 
 
 def blocks_of(page):

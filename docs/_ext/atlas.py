@@ -132,7 +132,11 @@ def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
     if errata:
         parts.append(f"What is printed and what is right: :doc:`{errata}`.\n\n")
     parts.append(
-        _raw(_bar(counts(entries)) + _filters(published) + claims_table(entries, published, f"{paper.name}/"))
+        _raw(
+            _bar(counts(entries))
+            + _filters(counts(entries))
+            + claims_table(entries, published, f"{paper.name}/")
+        )
     )
     places = places_of(paper, entries)
     if places:
@@ -182,7 +186,7 @@ def claims_table(entries: list[Entry], published: Published, prefix: str) -> str
             if isinstance(e.claim.note, str) and e.claim.note
             else ""
         )
-        judged = "".join(f"<td>{_judged(e.judged.get(scale))}</td>" for scale in scales)
+        judged = "".join(f"<td data-scale='{scale}'>{_judged(e.judged.get(scale))}</td>" for scale in scales)
         rows.append(
             f"<tr{own} data-verdict='{e.verdict}' data-speaker='{who}' data-regime='{e.regime}'>"
             f"<td><a href='{link}'><code>{escape(e.id)}</code></a><br><small>{escape(e.claim.source)} · {who}</small></td>"
@@ -241,16 +245,15 @@ def _code(item: Experiment) -> str:
     return f"The code that measures it:\n\n{anchor}.. autofunction:: {module}.{name}\n   :no-index:\n\n"
 
 
-def _filters(published: Published) -> str:
+def _filters(told: Mapping[str, int]) -> str:
     def choice(name: str, label: str, options: Iterable[str]) -> str:
         inner = "".join(f"<option>{o}</option>" for o in options)
         return f"<label>{label} <select data-filter='{name}'><option value=''>all</option>{inner}</select></label>"
 
-    shown = KINDS[:-1] if published else KINDS
     return (
         "<form class='atlas-filters' role='search'>"
         "<label>Search <input type='search' data-filter='text' placeholder='theorem, word, claim'></label>"
-        f"{choice('verdict', 'Verdict', shown)}{choice('speaker', 'Speaker', ('the paper', 'ours'))}"
+        f"{choice('verdict', 'Verdict', (kind for kind in KINDS if told[kind]))}{choice('speaker', 'Speaker', ('the paper', 'ours'))}"
         f"{choice('regime', 'Premises', ('inside', 'outside'))}<output></output></form>"
     )
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from featureprism.report.published import read_published
+from featureprism.report.published import figure_path, read_published
 
-MARK = "% main findings"
+MARK, FIGURES_MARK = "% main findings", "% figures"
 # what is told, the claims that measure it (item:name), what theory says
 FINDINGS = (
     (
@@ -73,6 +73,16 @@ FINDINGS = (
     ),
 )
 
+# an item, and what its figure shows
+FIGURES = {
+    "feature-averaging/figure-3": "Two labels average the features and break at √(d/k), under one universal direction; "
+    "ten labels hold beyond it (feature-averaging, Figure 3; bands from proven to attacked).",
+    "double-edged/theorem-4-2": "One perturbation along Σ y μ flips half of the points at √(d/k), of the exact "
+    "max-margin network and of trained ones (double-edged, Theorem 4.2).",
+    "feature-purification/figure-7": "Perturbations of a clean and of an adversarially trained network on CIFAR-10 "
+    "(feature-purification, Figure 7). What more epochs or noise alone would have done: [the zoo](zoo.md).",
+}
+
 
 def findings_table(results: Path) -> str:
     """One row for each finding whose claims were published at the quick scale: mean ± half of the 95 % interval, and the verdict."""
@@ -94,6 +104,16 @@ def findings_table(results: Path) -> str:
     return f"Seeds {', '.join(sorted(seeds))}, version {versions}.\n\n" + "\n".join(lines)
 
 
+def figures(docs: Path) -> str:
+    """The figures that were published at the quick scale, each with what it shows."""
+    paths = {words: figure_path(docs / "results", id, "quick") for id, words in FIGURES.items()}
+    return "\n\n".join(
+        f"![{words.partition(' (')[0]}]({path.relative_to(docs)})\n\n*{words}*"
+        for words, path in paths.items()
+        if path.is_file()
+    )
+
+
 def _measured(claim: dict[str, Any]) -> str:
     low, high = claim["interval"]
     if low is None or high is None or high - low < 1e-3 * abs(claim["measured"]):
@@ -103,7 +123,10 @@ def _measured(claim: dict[str, Any]) -> str:
 
 def _read(app: Any, name: str, source: list[str]) -> None:
     if name == "findings":
-        source[0] = source[0].replace(MARK, findings_table(Path(app.srcdir) / "results"))
+        docs = Path(app.srcdir)
+        source[0] = (
+            source[0].replace(MARK, findings_table(docs / "results")).replace(FIGURES_MARK, figures(docs))
+        )
 
 
 def setup(app: Any) -> dict[str, bool]:

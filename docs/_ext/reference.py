@@ -33,7 +33,7 @@ def index_page() -> str:
         if names:
             rows = "\n   ".join(sorted(names))
             parts.append(
-                f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: generated\n\n   {rows}\n\n"
+                f"{title}\n{'-' * len(title)}\n\n.. autosummary::\n   :toctree: generated\n   :nosignatures:\n\n   {rows}\n\n"
             )
     return "".join(parts)
 

@@ -19,7 +19,7 @@ for (const form of document.querySelectorAll(".atlas-filters")) {
     const kept = new URLSearchParams(Object.entries(wanted).filter(([, value]) => value));
     if (location.protocol !== "about:") history.replaceState(null, "", `${location.pathname}${kept.size ? "?" + kept : ""}${location.hash}`);
   };
-  form.addEventListener("input", show);
+  for (const event of ["input", "change"]) form.addEventListener(event, show);
   form.addEventListener("submit", (event) => event.preventDefault());
   show();
 }

@@ -42,6 +42,7 @@ def test_load_play_pause_and_step(browser, address):
     )
     ActionChains(browser).send_keys("\ue014").perform()  # right arrow
     assert until(browser, "document.body.dataset.frame === '6'")
+    assert "frame=6" in browser.current_url
     ActionChains(browser).send_keys(" ").perform()
     until(browser, "Number(document.body.dataset.frame) > 6")
     assert len(browser.find_elements(By.CSS_SELECTOR, "#fig-compass .neuron")) == 60

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from featureprism.experiment import Claim, Experiment, Paper, Rows, above, below, under
+from featureprism.papers import item_called
 from featureprism.records import Premise
 from featureprism.report.published import figure_path, publish, read_published
 from featureprism.sweep.reproduction import premises
@@ -137,5 +138,9 @@ def test_every_main_finding_has_been_published(monkeypatch):
     findings = __import__("findings")
     table = findings.findings_table(DOCS / "results")
     assert table.count("\n|") == len(findings.FINDINGS) + 2
-    assert findings.MARK in (DOCS / "findings.md").read_text("utf-8")
+    text = (DOCS / "findings.md").read_text("utf-8")
+    assert findings.MARK in text
+    assert findings.FIGURES_MARK in text
+    assert all(item_called(id) for id in findings.FIGURES)
+    assert "feature-averaging--figure-3--quick.webp" in findings.figures(DOCS)
     sys.modules.pop("findings")

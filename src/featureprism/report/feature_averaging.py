@@ -113,7 +113,7 @@ def robust_accuracy(rows: Rows) -> Figure:
     first = rows.of("summary")[0]
     k = first["positive"] + first["negative"]
     guide(axes, 1 / sqrt(k), f"√(d/{k})")
-    guide(axes, sqrt(1 / (1 + first["negative"])), f"√(d/{1 + first['negative']})")
+    guide(axes, sqrt(1 / (1 + first["negative"])), f"√(d/{1 + first['negative']})", height=0.8)
     guide(axes, sqrt(0.5), "√(d/2)")
     passed = all(r["self_test_passed"] for r in rows.of("summary"))
     axes.set_title(f"attack self-test: {'passed' if passed else 'FAILED'}", color="0.3", fontsize=8)

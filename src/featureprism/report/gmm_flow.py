@@ -46,7 +46,7 @@ def robust_accuracy(rows: Rows) -> Figure:
     passed = all(r["self_test_passed"] for r in trained)
     verdict = "F³ falls at 0.75, holds at 0.68" if passed else "FAILED: do not believe these curves"
     zero, blind = (largest([r[name] for r in trained]) for name in ("zero_gradient_share", "blind_share"))
-    told = f"attack self-test: {verdict}; vanished gradients {zero:.0%}; plain PGD misses up to {blind:.0%}"
+    told = f"attack self-test: {verdict}\nvanished gradients {zero:.0%}; plain PGD misses up to {blind:.0%}"
     axes.set_title(told, color="0.3", fontsize=8)
     axes.set(xlabel="ℓ2 radius", ylabel="robust accuracy: proven to attacked", xlim=(0, 0.85), ylim=(0, 1.03))
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))

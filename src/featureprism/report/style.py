@@ -39,13 +39,13 @@ def panels(num: int, width: float = 3.3, height: float = 2.7) -> tuple[Figure, l
     return figure, list(axes[0])
 
 
-def guide(axes: Axes, value: float, text: str, *, along: str = "x") -> None:
-    """A thin dashed line at a predicted value, with its name."""
+def guide(axes: Axes, value: float, text: str, *, along: str = "x", height: float = 0.9) -> None:
+    """A thin dashed line at a predicted value, with its name; where two are close, one name stands lower."""
     if along == "x":
         axes.axvline(value, color="0.45", linewidth=0.8, linestyle="--", zorder=0)
         axes.annotate(
             text,
-            (value, 0.9),
+            (value, height),
             xycoords=("data", "axes fraction"),
             xytext=(2, -2),
             textcoords="offset points",

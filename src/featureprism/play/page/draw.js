@@ -61,7 +61,7 @@ const Draw = (() => {
   // Axes at the left and below with few ticks.
   function axes({ x, y, xTicks, yTicks, box, xLabel, yLabel }) {
     const [left, right, bottom, top] = box;
-    const tickX = xTicks.map(([v, text]) => `<line class="tick" x1="${x(v)}" x2="${x(v)}" y1="${bottom}" y2="${bottom + 4}"/><text class="small" x="${x(v)}" y="${bottom + 15}" text-anchor="middle">${text}</text>`);
+    const tickX = xTicks.map(([v, text]) => `<line class="tick" x1="${x(v)}" x2="${x(v)}" y1="${bottom}" y2="${bottom + 4}"/><text class="small" x="${x(v)}" y="${bottom + 15}" text-anchor="${x(v) > right - 4 ? "end" : "middle"}">${text}</text>`);
     const tickY = yTicks.map(([v, text]) => `<line class="grid" x1="${left}" x2="${right}" y1="${y(v)}" y2="${y(v)}"/><text class="small" x="${left - 6}" y="${y(v) + 3.5}" text-anchor="end">${text}</text>`);
     return `${tickY.join("")}<line class="axis" x1="${left}" x2="${right}" y1="${bottom}" y2="${bottom}"/>${tickX.join("")}
       <text class="small" x="${(left + right) / 2}" y="${bottom + 31}" text-anchor="middle">${xLabel}</text>

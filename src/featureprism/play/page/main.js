@@ -31,7 +31,7 @@ const Main = (() => {
       byId("tab-" + next).focus();
     } else if (typing || !player) return;
     else if (event.key === " " && !event.target.matches("button")) { event.preventDefault(); if (player.playing) player.pause(); else player.play(); }
-    else if (event.key === "ArrowLeft" || event.key === "ArrowRight") { player.pause(); player.go(player.index + (event.key === "ArrowRight" ? 1 : -1)); }
+    else if (event.key === "ArrowLeft" || event.key === "ArrowRight") { player.go(player.index + (event.key === "ArrowRight" ? 1 : -1)); player.pause(); } // pausing keeps the frame in the address
     else if (State.get("tab") === "clusters" && ["1", "2", "3"].includes(event.key)) Clusters.setPower(event.key);
     else if (State.get("tab") === "clusters" && event.key === "l") Clusters.switchLabels();
   }

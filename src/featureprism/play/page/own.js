@@ -32,7 +32,7 @@ const OwnTab = (() => {
     } catch (error) { if (error.name !== "AbortError") { say(error.message); byId("own-verdict").textContent = ""; } }
   }
   function hear(row) {
-    if (row.kind === "opening") opening = row;
+    if (row.kind === "opening") { opening = row; byId("own").classList.remove("empty"); }
     if (row.kind === "cards") byId("cards").innerHTML = row.cards.map(Figures.card).join("") || "<p>Cards are for models with one hidden layer.</p>";
     if (row.kind === "brackets") rows.push(...row.rows);
     draw();
