@@ -27,6 +27,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET_QUICK,
     CLEAN,
     CONTROL,
+    CONTROL_CLAIMS,
     CONTROL_TOLD,
     CONTROLS,
     MAIN,
@@ -221,7 +222,7 @@ CLAIMS_2 = (
             "ours",
             note=_stages,
         )
-        for name, control in (("control", CONTROL), ("noise", NOISE))
+        for name, control in CONTROL_CLAIMS.items()
     ),
 )
 
