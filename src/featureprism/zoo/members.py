@@ -52,9 +52,14 @@ def family(
         replace(grown, name=f"{stem}-more-clean", training=MORE_CLEAN),
         replace(grown, name=f"{stem}-noise", training=NOISE, attacker=MAIN),
     ]
+    rough = replace(later, bfloat16=True)  # faster; for those beyond the four
     robust = [
         replace(
-            grown, name=f"{stem}-adversarial-{short_name(attacker)}", training=ADVERSARIAL, attacker=attacker
+            grown,
+            name=f"{stem}-adversarial-{short_name(attacker)}",
+            training=ADVERSARIAL,
+            attacker=attacker,
+            recipe=later if attacker == MAIN else rough,
         )
         for attacker in attackers
     ]
@@ -72,6 +77,7 @@ ALEXNET = family(
     0.5,
     Recipe(12, step_size=0.05, weight_decay=5e-4, schedule="one-cycle", augment=True),
     Recipe(5, step_size=0.02, weight_decay=5e-4, schedule="one-cycle", augment=True),
+    attackers=tuple(ATTACKS),
 )
 WIDE = family(
     "wrn-10-1",

@@ -1,6 +1,5 @@
 """What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
@@ -29,7 +28,7 @@ from featureprism.networks.deep import image_network
 from featureprism.probes.images import principal_directions
 from featureprism.records import Row, picture
 from featureprism.seeds import generator_for
-from featureprism.training.images import Recipe, checkpoint_for, train_images
+from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
 from featureprism.zoo import MEMBERS, Member, family_mark, fresh, load
 from featureprism.zoo.members import ATTACKS, SHAPE, short_name
 
@@ -56,7 +55,6 @@ CONTROL_CLAIMS = {"control": CONTROL, "noise": NOISE}  # by the names of the cla
 SHIPPED = {CLEAN: "clean", CONTROL: "more-clean", NOISE: "noise", FROM_CLEAN: "adversarial-l2-1"}
 AGAINST = {attacker: f"adversarial-{short_name(attacker)}" for attacker in ATTACKS}  # one member each
 SAMPLED = 2000  # images whose principal components are compared with
-TIMED = 32  # images of a step that is timed
 SHIPPED_ABOUT = (
     "Quick, on CIFAR-10: networks of the zoo from one start ('featureprism zoo' tells how they were trained: against ℓ2 perturbations"
     " of radius 1 unless said otherwise, without smoothing noise); the seeds draw test images and attacks, the weights are the same."
@@ -64,10 +62,10 @@ SHIPPED_ABOUT = (
 UNSHIPPED = (
     "Quick: networks are trained for a few epochs on a few thousand images; the order is what is judged."
 )
-ALEXNETS = family_mark("alexnet", tuple(SHIPPED.values()))
-WIDE = family_mark("wrn-10-1", tuple(SHIPPED.values()))
-EVERY = family_mark("wrn-10-1", (*SHIPPED.values(), *AGAINST.values()))  # one network for each attacker
-RESNETS = EVERY or WIDE or ALEXNETS  # what the items on ResNets measure
+WHOLE = {stem: family_mark(stem, (*SHIPPED.values(), *AGAINST.values())) for stem in ("wrn-10-1", "alexnet")}
+WIDE, ALEXNETS = (mark or family_mark(stem, tuple(SHIPPED.values())) for stem, mark in WHOLE.items())
+RESNETS = WIDE or ALEXNETS  # what the items on ResNets measure
+EVERY = WHOLE["wrn-10-1"] or WHOLE["alexnet"]  # a family with one network for each attacker
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,14 +179,15 @@ def images_of(s: Setting, seed: int, context: Context) -> ImageSet:
 def shipped(s: Setting, data: ImageSet, training: str, attacker: str = MAIN) -> Member | None:
     """The member of the zoo that this network is, if the images are CIFAR-10.
 
-    An attacker whom none of the family was trained against meets the one that was trained against the main one.
+    In a family that is not whole one robust network, the main attacker's, stands for all.
     """
     fits = data.source.startswith("cifar10") and tuple(data.x_train.shape[1:]) == SHAPE
     if not s.zoo or not fits or training not in SHIPPED:
         return None
     stem, name = s.zoo.split()[0], SHIPPED[training]
-    own = f"{stem}-{AGAINST[WITHOUT_NOISE.get(attacker, attacker)]}"
-    return MEMBERS[own if training == FROM_CLEAN and own in MEMBERS else f"{stem}-{name}"]
+    if training == FROM_CLEAN and s.zoo == WHOLE.get(stem):
+        name = AGAINST[WITHOUT_NOISE.get(attacker, attacker)]
+    return MEMBERS[f"{stem}-{name}"]
 
 
 def start(s: Setting, data: ImageSet, seed: int) -> nn.Module:
@@ -269,18 +268,12 @@ def passes(s: Setting, training: str) -> float:
 
 
 def foretell(*trainings: str) -> Callable[[Setting, Context], float]:
-    """Seconds that these trainings take here, from a clean step that is timed on a few images (the second of two)."""
+    """Seconds that these trainings take here, from a clean step that is timed."""
 
     def seconds(s: Setting, context: Context) -> float:
-        few = min(TIMED, s.batch_size)
-        x, y = torch.rand(few, *SHAPE, generator=generator_for("timing", 0)), torch.arange(few) % 10
         net = image_network(s.network, SHAPE, 10, factor=s.factor, generator=generator_for("timing", 0))
-        taken = 0.0
-        for _ in range(2):
-            began = time.perf_counter()
-            train_images(net, x, y, Recipe(1, batch_size=few), seed=0, device=context.device)
-            taken = time.perf_counter() - began
-        return taken / few * s.train_images * sum(passes(s, training) for training in trainings)
+        once = s.train_images * seconds_per_image(net, SHAPE, 10, device=context.device)
+        return once * sum(passes(s, training) for training in trainings)
 
     return seconds
 
