@@ -18,6 +18,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     FROM_CLEAN,
     MAIN,
     NOISE,
+    ONLY_CLEAN,
     RANDOM,
     WHOLE,
     Setting,
@@ -126,6 +127,9 @@ def test_the_zoo_is_measured_on_cifar_alone():
     pictures = ImageSet(one, label, one, label, "cifar10.npz")
     assert shipped(marked, pictures, CLEAN).name == "alexnet-clean"
     assert shipped(marked, pictures, RANDOM) is None
+    alone = replace(TINY, zoo=ONLY_CLEAN)
+    assert shipped(alone, pictures, CLEAN).name == "alexnet-clean"
+    assert shipped(alone, pictures, FROM_CLEAN) is None
     assert shipped(marked, pictures, FROM_CLEAN, "l-infinity 8/255").name == "alexnet-adversarial-l2-1"
     assert shipped(TINY, pictures, CLEAN) is None
 

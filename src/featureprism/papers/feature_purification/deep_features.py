@@ -22,9 +22,9 @@ from featureprism.papers.feature_purification.deep_setting import (
     FOUR,
     FROM_CLEAN,
     MAIN,
+    ONLY_CLEAN,
     RANDOM,
     SHIPPED_ABOUT,
-    UNSHIPPED,
     Setting,
     components,
     foretell,
@@ -52,6 +52,15 @@ from featureprism.seeds import generator_for
 
 SHOWN = 16  # filters or features of each network
 BLACK = 0.0
+FROM_ONE_CLEAN: Row = {  # where the zoo has not one network for each attacker
+    **ALEXNET,
+    **ALEXNET_QUICK,
+    "zoo": ONLY_CLEAN,
+    "train_images": 5000,
+    "finetune_epochs": 2,
+    "train_steps": 1,
+}
+FEW_EPOCHS = "Quick, on CIFAR-10: two epochs on 5000 images from one clean AlexNet of the zoo, against each attacker and as controls."
 ASCENT = {"quick": 200, "standard": 500, "paper": 2000}  # gradient steps to a picture
 
 
@@ -275,7 +284,7 @@ def _feature_item(
     )
     if others:
         names = {attacker: sub("[^a-z0-9.]+", "-", attacker).strip("-") for attacker in attackers}
-        sizes["quick"]["zoo"] = EVERY
+        sizes["quick"] |= {"zoo": EVERY} if EVERY else FROM_ONE_CLEAN
         more = (STRONGER, *more)
     return Experiment(
         id=f"feature-purification/{item}",
@@ -290,7 +299,7 @@ def _feature_item(
         about=(
             "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour;"
             " no jitter, no blur. The energy is that of the picture without its mean colour; pure noise has a share of 0.1. "
-            + (UNSHIPPED if others and not EVERY else SHIPPED_ABOUT)
+            + (FEW_EPOCHS if others and not EVERY else SHIPPED_ABOUT)
         ),
     )
 

@@ -37,7 +37,14 @@ from featureprism.papers.feature_purification.deep_setting import (
     start,
 )
 from featureprism.probes.images import energy_share
-from featureprism.probes.sparse_images import Filters, conv_lasso, filters_of, span_error, sparsity_of
+from featureprism.probes.sparse_images import (
+    Filters,
+    conv_lasso,
+    filters_of,
+    span_error,
+    sparsity_of,
+    squared_norm,
+)
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 
@@ -125,15 +132,16 @@ def sparsest(filters: Filters, x: Tensor, s: Lasso, seed: int) -> tuple[Row, Ten
     """The sparsest codes of a Lasso path whose images are close enough: their share of coefficients and error, and the images."""
     centred = _targets(x)
     lengths = torch.linalg.vector_norm(centred.flatten(1), dim=1).reshape(-1, 1, 1, 1)
+    bound = squared_norm(filters, tuple(x.shape[1:]), generator=generator_for("lasso", seed))
     codes, back, error = None, centred, inf
     for penalty in s.penalties:
         codes = conv_lasso(
             filters,
             centred / lengths,
             penalty,
+            bound=bound,
             steps=2 * s.lasso_steps,
             start=codes,
-            generator=generator_for("lasso", seed),
         )
         back = filters.images(codes) * lengths
         error = float((((back - centred) / lengths) ** 2).flatten(1).sum(dim=1).mean())
@@ -287,7 +295,8 @@ LASSO = (
     "Convolutional Lasso by FISTA after clean training, after adversarial training that starts from it, and after both controls; images"
     " have mean zero in each channel and norm 1, filters norm 1. A coefficient counts unless it is exactly zero."
 )
-ALEX = scales(Lasso, every=ALEXNET, quick=ALEXNET_QUICK | {"lasso_images": 40})
+FEWER = {"lasso_images": 20, "lasso_steps": 100, "penalties": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002)}
+ALEX = scales(Lasso, every=ALEXNET, quick=ALEXNET_QUICK | FEWER)
 FIGURE_12 = Experiment(
     id="feature-purification/figure-12",
     source="feature-purification, Figure 12",
@@ -304,7 +313,7 @@ FIGURE_12_RESNET = Experiment(
     id="feature-purification/figure-12-resnet",
     source="feature-purification, Figure 12 (ResNet)",
     title="Sparse reconstruction by a ResNet's first layer",
-    scales=scales(Lasso, quick={"zoo": WIDE, "lasso_images": 20, "lasso_steps": 60}),
+    scales=scales(Lasso, quick={"zoo": WIDE, "train_images": 3000, "lasso_images": 20, "lasso_steps": 60}),
     measure=measure_12,
     claims=(*CLAIMS_12, _in_span(1e-9)),
     long=True,

@@ -66,6 +66,7 @@ WHOLE = {stem: family_mark(stem, (*SHIPPED.values(), *AGAINST.values())) for ste
 WIDE, ALEXNETS = (mark or family_mark(stem, tuple(SHIPPED.values())) for stem, mark in WHOLE.items())
 RESNETS = WIDE or ALEXNETS  # what the items on ResNets measure
 EVERY = WHOLE["wrn-10-1"] or WHOLE["alexnet"]  # a family with one network for each attacker
+ONLY_CLEAN = family_mark("alexnet", ("clean",))  # what follows its clean training is trained anew
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +185,8 @@ def shipped(s: Setting, data: ImageSet, training: str, attacker: str = MAIN) -> 
     fits = data.source.startswith("cifar10") and tuple(data.x_train.shape[1:]) == SHAPE
     if not s.zoo or not fits or training not in SHIPPED:
         return None
+    if s.zoo == ONLY_CLEAN and training != CLEAN:
+        return None
     stem, name = s.zoo.split()[0], SHIPPED[training]
     if training == FROM_CLEAN and s.zoo == WHOLE.get(stem):
         name = AGAINST[WITHOUT_NOISE.get(attacker, attacker)]
@@ -220,6 +223,7 @@ def train_kept(
         network=s.network,
         factor=s.factor,
         train_images=s.train_images,
+        zoo=s.zoo,  # where the weights it began with may come from
         recipes=[asdict(recipe) for recipe in recipes],
         source=data.source,
         seed=seed,

@@ -149,7 +149,7 @@ def _go_on(
 ) -> nn.Module:
     """More epochs from the weights of a robust network."""
     line = (s.clean_recipe, s.finetune_recipe, s.finetune_recipe)
-    known_by = {"training": name, "attack": asdict(s.training_attack()), "zoo": s.zoo}
+    known_by = {"training": name, "attack": asdict(s.training_attack())}
     return train_kept(deepcopy(net), s, data, line, seed, context, known_by, **how)
 
 
@@ -225,7 +225,7 @@ FIGURE_8_ALEXNET = Experiment(
     id="feature-purification/figure-8-alexnet",
     source="feature-purification, Figure 8 (AlexNet)",
     title="Lottery tickets: which start grows to which filter",
-    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"epochs": 6}),
+    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"epochs": 5}),
     measure=measure_8,
     claims=CLAIMS_8,
     long=True,
@@ -240,7 +240,7 @@ FIGURE_9_ALEXNET = Experiment(
     id="feature-purification/figure-9-alexnet",
     source="feature-purification, Figure 9 (AlexNet)",
     title="Clean training brings the mixtures back",
-    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"finetune_epochs": 3}),
+    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"train_images": 5000, "finetune_epochs": 3}),
     measure=measure_9,
     claims=CLAIMS_9,
     long=True,
