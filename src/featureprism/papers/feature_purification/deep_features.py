@@ -61,7 +61,7 @@ FROM_ONE_CLEAN: Row = {  # where the zoo has not one network for each attacker
     "train_steps": 1,
 }
 FEW_EPOCHS = "Quick, on CIFAR-10: two epochs on 5000 images from one clean AlexNet of the zoo, against each attacker and as controls."
-ASCENT = {"quick": 200, "standard": 500, "paper": 2000}  # gradient steps to a picture
+ASCENT = {"quick": 120, "standard": 500, "paper": 2000}  # gradient steps to a picture
 
 
 @dataclass(frozen=True, kw_only=True)
