@@ -5,6 +5,7 @@ from math import isnan, nan
 
 import pytest
 import torch
+from scipy.stats import spearmanr
 
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
@@ -16,7 +17,10 @@ from featureprism.papers.feature_purification.deep_setting import (
     CONTROL,
     FROM_CLEAN,
     MAIN,
+    NOISE,
+    ONLY_CLEAN,
     RANDOM,
+    WHOLE,
     Setting,
     accuracies,
     images_of,
@@ -25,6 +29,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     trained,
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.deep_tickets import own_minus_others, rank_correlation, tickets
 from featureprism.records import as_image, picture
 
 TINY = Setting(
@@ -81,6 +86,31 @@ def test_attackers_are_judged_as_an_order():
     assert claim.value(told((0.1, 0.3, 0.2, 0.4))) == pytest.approx([2 / 3])
 
 
+def test_the_least_of_the_robust_networks_is_set_against_each_control():
+    claims = {c.name: c for c in FIGURE_13.claims}
+    shares = dict(zip(BY_STRENGTH, (0.2, 0.3, 0.4, 0.5), strict=True)) | {CONTROL: 0.15, NOISE: 0.25}
+    rows = Rows.gather(
+        {"kind": "features", "seed": 0, "network": network, "share": share}
+        for network, share in shares.items()
+    )
+    assert claims["control"].value(rows) == pytest.approx([0.05])
+    assert claims["noise"].value(rows) == pytest.approx([-0.05])
+
+
+def test_a_ticket_is_what_the_start_favoured_and_what_was_gained_beside_it(generator):
+    """Two neurons and the axes: the start counts for nothing in what is gained; each gains what it favoured, or both the same."""
+    begin = torch.tensor([[2.0, 0.0, 0.0, 0.1], [0.0, 3.0, 0.0, 0.0]])
+    end = begin + torch.tensor([[0.0, 0.0, 0.7, 0.0], [0.0, -1.0, 0.0, 5.0]])
+    early, late = tickets(begin, end, torch.eye(4))
+    assert early.argmax(dim=1).tolist() == [0, 1]
+    assert late.argmax(dim=1).tolist() == [2, 3]
+    assert float(late[1, 1]) == pytest.approx(0)
+    assert own_minus_others(torch.eye(3), torch.eye(3)) == pytest.approx(1)
+    assert own_minus_others(torch.eye(3), torch.ones(3, 3)) == pytest.approx(0)
+    x, y = torch.rand(2, 30, generator=generator)
+    assert rank_correlation(x, y) == pytest.approx(spearmanr(x, y).statistic)
+
+
 def test_time_is_foretold_in_proportion_to_the_epochs():
     """Twice the epochs, twice the passes; an attack of two steps costs 1 + 4/3 of a clean step."""
     assert passes(replace(TINY, epochs=6), CLEAN) == 2 * passes(replace(TINY, epochs=3), CLEAN)
@@ -97,7 +127,21 @@ def test_the_zoo_is_measured_on_cifar_alone():
     pictures = ImageSet(one, label, one, label, "cifar10.npz")
     assert shipped(marked, pictures, CLEAN).name == "alexnet-clean"
     assert shipped(marked, pictures, RANDOM) is None
+    alone = replace(TINY, zoo=ONLY_CLEAN)
+    assert shipped(alone, pictures, CLEAN).name == "alexnet-clean"
+    assert shipped(alone, pictures, FROM_CLEAN) is None
+    assert shipped(marked, pictures, FROM_CLEAN, "l-infinity 8/255").name == "alexnet-adversarial-l2-1"
     assert shipped(TINY, pictures, CLEAN) is None
+
+
+def test_in_a_whole_family_every_attacker_has_its_network(monkeypatch):
+    monkeypatch.setitem(WHOLE, "wrn-10-1", "wrn-10-1 0")
+    one, label = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long)
+    pictures = ImageSet(one, label, one, label, "cifar10.npz")
+    names = {MAIN: "l2-1", "l2 0.5": "l2-0.5", "l2 (0.5, 0.12)": "l2-0.5", "l-infinity 4/255": "linf-4"}
+    for attacker, name in names.items():
+        member = shipped(replace(TINY, zoo="wrn-10-1 0"), pictures, FROM_CLEAN, attacker)
+        assert member.name == f"wrn-10-1-adversarial-{name}"
 
 
 def test_shares_are_read_off_the_path():

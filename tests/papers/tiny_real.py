@@ -28,6 +28,7 @@ from featureprism.papers.feature_purification.deep_perturbations import (
     FIGURE_12_RESNET,
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
 from featureprism.records import RadiusBracket
 
 DEEP = {
@@ -60,6 +61,8 @@ CHANGES = (
     (FIGURE_5, DEEP),
     (FIGURE_6, ASCENT),
     (FIGURE_7, DEEP),
+    (FIGURE_8_ALEXNET, DEEP),
+    (FIGURE_9_ALEXNET, DEEP),
     (FIGURE_10, ASCENT),
     (FIGURE_11, ASCENT),
     (FIGURE_12, LASSO),

@@ -9,9 +9,10 @@ from featureprism.probes.images import (
     energy_share,
     exciting_images,
     layer_cosines,
+    output_at,
     principal_directions,
 )
-from featureprism.probes.sparse_images import conv_lasso, filters_of, span_error, sparsity_of
+from featureprism.probes.sparse_images import conv_lasso, filters_of, span_error, sparsity_of, squared_norm
 
 
 def test_cosines_of_scaled_and_turned_filters():
@@ -49,6 +50,19 @@ def test_the_most_exciting_picture_of_a_filter_is_the_filter(generator):
     torch.testing.assert_close(picture[0, 0], (layer.weight[0, 0] > 0).float())
 
 
+def test_a_layer_is_heard_before_the_network_ends(generator):
+    first, second = nn.Conv2d(1, 2, 3), nn.Conv2d(2, 1, 3)
+    net, x = nn.Sequential(first, nn.ReLU(), second), torch.rand(2, 1, 8, 8, generator=generator)
+    heard = []
+    hook = second.register_forward_hook(lambda *_: heard.append(1))
+    assert torch.equal(output_at(net, first, x), first(x))
+    assert not heard
+    assert torch.equal(output_at(net, second, x), net(x))  # the hook is gone again
+    hook.remove()
+    with pytest.raises(ValueError, match="does not use"):
+        output_at(net, nn.ReLU(), x)
+
+
 def test_energy_in_principal_directions(generator):
     scale = torch.tensor([10.0, 5.0] + [0.1] * 18, dtype=torch.float64)
     x = torch.randn(500, 20, generator=generator, dtype=torch.float64) * scale
@@ -66,7 +80,8 @@ def test_the_convolutional_lasso_against_scikit_learn(generator):
     x = torch.randn(2, 2, 6, 6, generator=generator)
     shape = filters.correlations(x).shape[1:]
     atoms = filters.images(torch.eye(shape.numel()).reshape(-1, *shape)).flatten(1)
-    codes = conv_lasso(filters, x, 0.1, steps=3000, generator=generator).flatten(1)
+    bound = squared_norm(filters, tuple(x.shape[1:]), generator=generator)
+    codes = conv_lasso(filters, x, 0.1, bound=bound, steps=3000).flatten(1)
     lasso = Lasso(0.1 / atoms.shape[1], fit_intercept=False, max_iter=100_000, tol=1e-8)
     expected = lasso.fit(atoms.T.double().numpy(), x.flatten(1).T.double().numpy()).coef_
     torch.testing.assert_close(codes.double(), torch.from_numpy(expected), atol=2e-4, rtol=0)

@@ -2,7 +2,14 @@ import pytest
 import torch
 
 from featureprism.networks.deep import image_network
-from featureprism.training.images import Recipe, augmented, checkpoint_for, mixed_precision, train_images
+from featureprism.training.images import (
+    Recipe,
+    augmented,
+    checkpoint_for,
+    mixed_precision,
+    seconds_per_image,
+    train_images,
+)
 
 
 @pytest.fixture
@@ -118,6 +125,32 @@ def test_networks_are_kept_under_all_they_depend_on(tmp_path):
 def test_half_precision_stays_off_where_it_does_not_pay():
     with mixed_precision(torch.device("cpu")):
         assert not torch.is_autocast_enabled("cpu")
+
+
+def test_half_precision_where_it_is_wanted_reaches_the_adversary_too(problem):
+    """One step ends within the rounding of bfloat16 (2⁻⁸) of the exact one, and not at it."""
+    x, y = problem
+    seen = []
+
+    def adversary(_net, images, labels, _strength, _generator):
+        seen.append(torch.is_autocast_enabled("cpu"))
+        return images, labels
+
+    exact, rough = (
+        train_images(small(), x, y, Recipe(1, batch_size=64, bfloat16=half), seed=0, adversary=adversary)
+        for half in (False, True)
+    )
+    assert seen == [False, True]
+    assert not torch.equal(exact.head.weight, rough.head.weight)
+    begin, end, near = (net.head.weight.detach() for net in (small(), exact, rough))
+    assert float((end - near).norm()) < 0.1 * float((end - begin).norm())
+    assert near.dtype == torch.float32
+
+
+def test_a_step_takes_time_and_leaves_the_network_alone():
+    net = small()
+    assert seconds_per_image(net, (1, 8, 8), 2) > 0
+    assert same(net, small())
 
 
 def test_every_batch_is_announced(problem):

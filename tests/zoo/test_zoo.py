@@ -1,5 +1,6 @@
 """The zoo: what is shipped can be read, what is damaged is refused in one sentence, what was killed goes on."""
 
+import hashlib
 import json
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from featureprism.networks.deep import conv_layers
 from featureprism.zoo import KEPT, MEMBERS, family_mark, fresh, grow, load, read_card, save
 from featureprism.zoo.evaluation import standing
 from featureprism.zoo.members import MORE_CLEAN, NOISE
+from featureprism.zoo.rebuild import kept_parent
 from featureprism.zoo.training import data_hash
 
 SHIPPED = [name for name in MEMBERS if (KEPT / f"{name}.json").exists()]
@@ -37,7 +39,7 @@ def test_a_family_has_one_start_and_both_controls():
         assert clean.parent is None
         assert {member.parent for member in rest} == {clean.name}
         assert {MORE_CLEAN, NOISE} <= {member.training for member in rest}
-        assert len({member.recipe for member in rest}) == 1
+        assert len({replace(member.recipe, bfloat16=False) for member in rest}) == 1
         starts = [conv_layers(fresh(member))[0].weight for member in family[:2]]
         assert torch.equal(*starts)
 
@@ -123,6 +125,23 @@ def test_a_child_goes_on_from_its_parent_and_from_its_checkpoint(pictures, tmp_p
     again = grow(child, pictures, replace(context, announce=told.append), hashed=data_hash(pictures))
     assert not told
     assert torch.equal(net.head.weight, again.head.weight)
+
+
+def test_a_child_starts_from_the_parent_that_is_kept(pictures, tmp_path):
+    """In the folder at hand, else in the package; it is trained first where neither has it."""
+    child = MEMBERS["wrn-10-1-noise"]
+    parent = MEMBERS[child.parent]
+    path = save(parent, fresh(replace(parent, seed=7)), {}, tmp_path)
+    begun = kept_parent(child, tmp_path)
+    assert begun.mark == hashlib.sha256(path.read_bytes()).hexdigest()
+    kept = load(parent.name, tmp_path)
+    assert torch.equal(begun.net.net.head.weight, kept.net.head.weight)
+    assert kept_parent(parent, tmp_path) is None
+    still = replace(child, recipe=replace(child.recipe, step_size=0.0, weight_decay=0.0))
+    net = grow(still, pictures, Context(networks=tmp_path / "networks"), start=begun)
+    assert torch.equal(net.net.head.weight, kept.net.head.weight)
+    assert len(list((tmp_path / "networks").iterdir())) == 1
+    assert kept_parent(MEMBERS["alexnet-noise"], tmp_path).mark == read_card("alexnet-clean")["sha256"]
 
 
 def test_noise_moves_every_image_as_far_as_the_attack_may(generator):

@@ -59,7 +59,7 @@ def train_again(args: argparse.Namespace) -> int:
     folder: Path = args.folder or Path("zoo")
     context = context_from(args, networks=folder / "checkpoints")
     member, data = MEMBERS[args.rebuild], cifar(context)
-    told = duration(seconds_of(member, data, context.device))
+    told = duration(seconds_of(member, data, folder, context.device))
     print(
         f"{member.name}: about {told} of training here (from steps that were timed), if nothing is done yet."
     )

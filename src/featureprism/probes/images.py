@@ -36,6 +36,30 @@ def outputs_of(layers: list[nn.Module]) -> Iterator[list[Tensor]]:
             hook.remove()
 
 
+class _Reached(Exception):  # noqa: N818 - nothing went wrong
+    """A layer has spoken; what comes after it is not needed."""
+
+    def __init__(self, out: Tensor) -> None:
+        super().__init__()
+        self.out = out
+
+
+def output_at(net: nn.Module, layer: nn.Module, x: Tensor) -> Tensor:
+    """The output of one layer; nothing after it is computed."""
+
+    def stop(_layer: nn.Module, _given: Any, out: Any) -> None:
+        raise _Reached(out)
+
+    hook = layer.register_forward_hook(stop)
+    try:
+        net(x)
+    except _Reached as reached:
+        return reached.out
+    finally:
+        hook.remove()
+    raise ValueError("The network does not use this layer.")
+
+
 @torch.no_grad()
 def activation_shares(net: nn.Module, x: Float[Tensor, "n c h w"], batch: int = 250) -> list[float]:
     """Share of positive outputs of each ReLU, in the order of the forward pass. Source: feature-purification, Figure 5."""
@@ -73,9 +97,7 @@ def exciting_images(
     rows, size = torch.arange(len(channels)), x[0].numel() ** 0.5
     for _ in range(steps):
         x.requires_grad_()
-        with outputs_of([layer]) as seen:
-            net(x)
-        out = seen[0]
+        out = output_at(net, layer, x)
         middle = out[rows, channels, out.shape[2] // 2, out.shape[3] // 2]
         (slope,) = torch.autograd.grad(middle.sum(), x)
         length = torch.linalg.vector_norm(slope.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)

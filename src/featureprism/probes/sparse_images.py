@@ -36,16 +36,16 @@ def filters_of(layer: nn.Conv2d, size: int) -> Filters:
     return Filters(weight / lengths, stride, padding, (size + 2 * padding - weight.shape[2]) % stride)
 
 
-def operator_norm(
+def squared_norm(
     filters: Filters, shape: tuple[int, ...], *, generator: torch.Generator, steps: int = 100
 ) -> float:
-    """‖A‖² of the linear map `filters.images`, by power iteration on images of a shape (c, h, w)."""
+    """‖A‖² of the linear map `filters.images`, by power iteration on images of a shape (c, h, w), and a twentieth more."""
     x = torch.randn((1, *shape), generator=generator, dtype=filters.weight.dtype)
     norm = 1.0
     for _ in range(steps):
         y = filters.images(filters.correlations(x / x.norm()))
         norm, x = float(y.norm()), y
-    return norm
+    return 1.05 * norm
 
 
 def conv_lasso(
@@ -53,12 +53,14 @@ def conv_lasso(
     images: Float[Tensor, "n c h w"],
     penalty: float,
     *,
+    bound: float,
     steps: int = 200,
     start: Float[Tensor, "n f p q"] | None = None,
-    generator: torch.Generator,
 ) -> Float[Tensor, "n f p q"]:
-    """argmin_y ½‖Ay - x‖² + λ‖y‖₁ for every image by FISTA; A adds up the filters at all places. Source: footnote 18 (λ doubled)."""
-    bound = 1.05 * operator_norm(filters, tuple(images.shape[1:]), generator=generator)
+    """argmin_y ½‖Ay - x‖² + λ‖y‖₁ for every image by FISTA; A adds up the filters at all places, ‖A‖² ≤ `bound`.
+
+    Source: feature-purification, footnote 18 (λ doubled).
+    """
     codes = torch.zeros_like(filters.correlations(images)) if start is None else start
     ahead, momentum = codes, 1.0
     for _ in range(steps):
@@ -90,8 +92,9 @@ def sparsity_of(
     """The Lasso path of images brought to norm 1, from large λ to small; each starts where the last one ended."""
     lengths = torch.linalg.vector_norm(images.flatten(1), dim=1).clamp_min(1e-30).reshape(-1, 1, 1, 1)
     x, codes, found = images / lengths, None, []
+    bound = squared_norm(filters, tuple(images.shape[1:]), generator=generator)
     for penalty in sorted(penalties, reverse=True):
-        codes = conv_lasso(filters, x, penalty, steps=steps, start=codes, generator=generator)
+        codes = conv_lasso(filters, x, penalty, bound=bound, steps=steps, start=codes)
         error = ((filters.images(codes) - x) ** 2).flatten(1).sum(dim=1)
         found.append(SparsityPoint(penalty, float((codes != 0).double().mean()), float(error.mean())))
     return found

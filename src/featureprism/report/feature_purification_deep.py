@@ -161,6 +161,8 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/figure-5": figure_5,
     "feature-purification/figure-6": partial(gallery, columns=4, facts="features"),
     "feature-purification/figure-7": partial(gallery, columns=3, facts="alignment"),
+    "feature-purification/figure-8-alexnet": partial(gallery, columns=2),
+    "feature-purification/figure-9-alexnet": partial(gallery, columns=4, facts="filters"),
     "feature-purification/figure-10": partial(gallery, columns=4, facts="features"),
     "feature-purification/figure-11": partial(gallery, columns=4, facts="features", by="layer"),
     "feature-purification/figure-12": figure_12,

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import cos, pi
@@ -24,6 +25,7 @@ from featureprism.records import Row
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step", "one-cycle")
+TIMED = 32  # images of a step that is timed
 RISE = 0.25  # of a one-cycle training, until the largest step
 Adversary = Callable[
     [nn.Module, Tensor, Tensor, float, torch.Generator], tuple[Tensor, Tensor]
@@ -37,6 +39,7 @@ class Recipe:
     step: a tenth after each of the `milestones` (epochs; 50 % and 75 % of all when none are given). one-cycle: up from a tenth in a
     straight line over the first quarter, then down to zero, for short trainings.
     `augment` pads by 4 (an eighth of the picture), crops and flips; the adversary's strength grows from 0 to 1 over `warm_up` epochs.
+    `bfloat16` multiplies in that precision, the adversary too: twice as fast on CPUs that have it, ten times slower on others.
     """
 
     epochs: int
@@ -49,6 +52,7 @@ class Recipe:
     flip: bool = True
     warm_up: int = 0
     milestones: tuple[int, ...] = ()
+    bfloat16: bool = False
 
     def __post_init__(self) -> None:
         if self.schedule not in SCHEDULES:
@@ -106,7 +110,7 @@ def train_images(
     if len(x) != len(y) or len(y) == 0:
         raise ValueError(f"Need one label for each image, got {len(x)} images and {len(y)} labels.")
     net.to(device)
-    for weight in net.parameters():  # a fifth faster on CPUs; bfloat16 is ten times slower there
+    for weight in net.parameters():  # a fifth faster on CPUs
         if weight.ndim == 4:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
     moving = [w for w in net.parameters() if w.requires_grad]
@@ -155,9 +159,10 @@ def _one_epoch(
             images = augmented(images, flip=recipe.flip, generator=generator)
         images = images.to(home)
         if adversary is not None:
-            images, labels = adversary(net, images, labels, strength, generator)
+            with mixed_precision(home, wanted=recipe.bfloat16):
+                images, labels = adversary(net, images, labels, strength, generator)
         optimiser.zero_grad()
-        with mixed_precision(home):
+        with mixed_precision(home, wanted=recipe.bfloat16):
             logits = net(images.contiguous(memory_format=torch.channels_last))
         cross_entropy(logits.float(), labels).backward()
         optimiser.step()
@@ -168,11 +173,25 @@ def _one_epoch(
         progress((epoch + (index + 1) / len(batches)) / recipe.epochs)
 
 
-def mixed_precision(device: torch.device) -> AbstractContextManager:
-    """bfloat16 for convolutions where it pays: on graphics cards that have it. On CPUs it is ten times slower."""
-    if device.type == "cuda" and torch.cuda.is_bf16_supported():
-        return torch.autocast("cuda", dtype=torch.bfloat16)
+def mixed_precision(device: torch.device, *, wanted: bool = False) -> AbstractContextManager:
+    """bfloat16 for convolutions: where it pays, on graphics cards that have it; elsewhere where it is wanted."""
+    if wanted or (device.type == "cuda" and torch.cuda.is_bf16_supported()):
+        return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
+
+
+def seconds_per_image(
+    net: nn.Module, shape: tuple[int, int, int], num_classes: int, *, device: str = "cpu"
+) -> float:
+    """How long one image of a clean training step takes here: the second of two steps of a copy on random pictures."""
+    generator = generator_for("timing", 0)
+    x, y = torch.rand(TIMED, *shape, generator=generator), torch.arange(TIMED) % num_classes
+    net, taken = deepcopy(net), 0.0
+    for _ in range(2):
+        began = time.perf_counter()
+        train_images(net, x, y, Recipe(1, batch_size=TIMED), seed=0, device=device)
+        taken = time.perf_counter() - began
+    return taken / TIMED
 
 
 def checkpoint_for(folder: Path | None, **what: Any) -> Path | None:

@@ -1,7 +1,7 @@
 """Training a member of the zoo, on all of CIFAR-10, resumed where a killed training stopped."""
 
 import hashlib
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -33,18 +33,27 @@ def fresh(member: Member) -> nn.Module:
     return image_network(member.network, SHAPE, CLASSES, factor=member.factor, generator=generator)
 
 
+@dataclass(frozen=True)
+class Start:
+    """The weights that a training begins with, and a word for them in the names of its checkpoints."""
+
+    net: nn.Module
+    mark: str
+
+
 def grow(
     member: Member,
     data: ImageSet,
     context: Context,
     *,
+    start: Start | None = None,
     curve: list[Row] | None = None,
     hashed: str | None = None,
 ) -> nn.Module:
-    """The trained network; its parent is trained first where `context.networks` does not hold it yet."""
+    """The trained network, from `start` where it is given; else its parent is trained first, unless `context.networks` holds it."""
     hashed = data_hash(data) if hashed is None else hashed
-    net = fresh(member)
-    if member.parent is not None:
+    net = fresh(member) if start is None else start.net
+    if start is None and member.parent is not None:
         net = grow(MEMBERS[member.parent], data, context.within(0, 0.5), hashed=hashed)
         context = context.within(0.5, 1)
     return train_images(
@@ -54,7 +63,7 @@ def grow(
         member.recipe,
         seed=member.seed,
         adversary=adversary_of(member),
-        checkpoint=_checkpoint(member, hashed, context.networks),
+        checkpoint=_checkpoint(member, hashed, context.networks, "" if start is None else start.mark),
         device=context.device,
         watch=lambda net: {"accuracy": accuracy(net, data.x_test[:WATCHED], data.y_test[:WATCHED])},
         history=curve,
@@ -76,13 +85,13 @@ def adversary_of(member: Member) -> Adversary | None:
     return noise_adversary(attack) if member.training == NOISE else pgd_adversary(attack)
 
 
-def _checkpoint(member: Member, hashed: str, folder: Path | None) -> Path | None:
-    """Known by the recipes of the member and of all its forebears."""
+def _checkpoint(member: Member, hashed: str, folder: Path | None, start: str) -> Path | None:
+    """Known by the recipes of the member and of all its forebears, or by the weights it began with."""
     line, now = [], member
     while True:
         line.append(
             {**asdict(now), "attack": None if now.attacker is None else asdict(ATTACKS[now.attacker])}
         )
-        if now.parent is None:
-            return checkpoint_for(folder, zoo=line, data=hashed)
+        if start or now.parent is None:
+            return checkpoint_for(folder, zoo=line, data=hashed, start=start)
         now = MEMBERS[now.parent]

@@ -19,6 +19,7 @@ from featureprism.papers.feature_purification.deep_perturbations import (
     FIGURE_12_RESNET,
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
+from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
 from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
@@ -72,6 +73,8 @@ PAPER = Paper(
         FIGURE_5,
         FIGURE_6,
         FIGURE_7,
+        FIGURE_8_ALEXNET,
+        FIGURE_9_ALEXNET,
         FIGURE_10,
         FIGURE_11,
         FIGURE_12,

@@ -18,12 +18,13 @@ from featureprism.papers.feature_purification.deep_setting import (
     ATTACKERS,
     CLEAN,
     CONTROLS,
+    EVERY,
     FOUR,
     FROM_CLEAN,
     MAIN,
+    ONLY_CLEAN,
     RANDOM,
     SHIPPED_ABOUT,
-    UNSHIPPED,
     Setting,
     components,
     foretell,
@@ -51,7 +52,16 @@ from featureprism.seeds import generator_for
 
 SHOWN = 16  # filters or features of each network
 BLACK = 0.0
-ASCENT = {"quick": 200, "standard": 500, "paper": 2000}  # gradient steps to a picture
+FROM_ONE_CLEAN: Row = {  # where the zoo has not one network for each attacker
+    **ALEXNET,
+    **ALEXNET_QUICK,
+    "zoo": ONLY_CLEAN,
+    "train_images": 5000,
+    "finetune_epochs": 2,
+    "train_steps": 1,
+}
+FEW_EPOCHS = "Quick, on CIFAR-10: two epochs on 5000 images from one clean AlexNet of the zoo, against each attacker and as controls."
+ASCENT = {"quick": 120, "standard": 500, "paper": 2000}  # gradient steps to a picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,15 +99,29 @@ def measure_1(s: Setting, seed: int, context: Context) -> list[Row]:
     nets = {"start": start(s, data, seed), **four(s, data, seed, context.within(0, 0.95))}
     rows: list[Row] = []
     for name, net in nets.items():
-        weight = conv_layers(net)[0].weight.detach().cpu()
-        lengths = torch.linalg.vector_norm(weight.flatten(1), dim=1)
-        shown = weight[lengths.argsort(descending=True)[:SHOWN]]
-        directions = principal_directions(_patches(data.x_train[:1000], weight.shape[-1]), share=0.1)
-        smooth = energy_share(weight.flatten(1), directions)
-        mean = float((smooth * lengths**2).sum() / (lengths**2).sum())
-        rows.append({"kind": "filters", "network": name, "share": mean})
-        rows += pictures(name, stretched(shown))
+        rows.append({"kind": "filters", "network": name, "share": smoothness(net, data)})
+        rows += pictures(name, longest_filters(net))
     return rows
+
+
+def first_filters(net: nn.Module) -> Tensor:
+    """The weights of the first convolution."""
+    return conv_layers(net)[0].weight.detach().cpu()
+
+
+def longest_filters(net: nn.Module) -> Tensor:
+    """The longest filters of the first layer, as pictures."""
+    weight = first_filters(net)
+    lengths = torch.linalg.vector_norm(weight.flatten(1), dim=1)
+    return stretched(weight[lengths.argsort(descending=True)[:SHOWN]])
+
+
+def smoothness(net: nn.Module, data: ImageSet) -> float:
+    """The first layer's share of energy in the first tenth of the principal components of patches of images."""
+    weight = first_filters(net)
+    directions = principal_directions(_patches(data.x_train[:1000], weight.shape[-1]), share=0.1)
+    energy = weight.flatten(1).double().square().sum(dim=1)
+    return float((energy_share(weight.flatten(1), directions) * energy).sum() / energy.sum())
 
 
 def _patches(images: Tensor, size: int) -> Tensor:
@@ -253,14 +277,15 @@ def _feature_item(
     sizes: dict[str, Row] = {
         scale: {"layer": layer, "ascent": ASCENT[scale]} for scale, layer in zip(ASCENT, layers, strict=True)
     }
-    main, *others = attackers
+    others = attackers[1:]
+    names, more = (
+        dict.fromkeys(attackers, "closer-to-images"),
+        over_controls("features", source, SHARE, robust=attackers),
+    )
     if others:
         names = {attacker: sub("[^a-z0-9.]+", "-", attacker).strip("-") for attacker in attackers}
-        sizes["quick"]["zoo"] = ""  # which has one attacker
-        more: tuple[Claim, ...] = (STRONGER,)
-    else:
-        names = dict.fromkeys(attackers, "closer-to-images")
-        more = over_controls("features", source, SHARE, robust=main)
+        sizes["quick"] |= {"zoo": EVERY} if EVERY else FROM_ONE_CLEAN
+        more = (STRONGER, *more)
     return Experiment(
         id=f"feature-purification/{item}",
         source=source,
@@ -274,7 +299,7 @@ def _feature_item(
         about=(
             "Plain gradient ascent from random pictures on the middle neuron of a channel, normalised steps, decay towards one colour;"
             " no jitter, no blur. The energy is that of the picture without its mean colour; pure noise has a share of 0.1. "
-            + (UNSHIPPED if others else SHIPPED_ABOUT)
+            + (FEW_EPOCHS if others and not EVERY else SHIPPED_ABOUT)
         ),
     )
 

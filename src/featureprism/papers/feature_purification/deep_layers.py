@@ -3,7 +3,7 @@
 from copy import deepcopy
 from dataclasses import asdict, replace
 from math import nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -27,6 +27,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET_QUICK,
     CLEAN,
     CONTROL,
+    CONTROL_CLAIMS,
     CONTROL_TOLD,
     CONTROLS,
     MAIN,
@@ -34,6 +35,7 @@ from featureprism.papers.feature_purification.deep_setting import (
     RANDOM,
     SHIPPED_ABOUT,
     SIZES,
+    WITHOUT_NOISE,
     S,
     accuracies,
     components,
@@ -68,23 +70,36 @@ def seen_at_a_glance(net: nn.Module, s: Layer, held: ImageSet, seed: int) -> Row
     return {"clean": float((decided(net, x) == y).double().mean()), "robust": float(kept.double().mean())}
 
 
-def stages_of(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple[dict[str, nn.Module], Row]:
-    """The networks at the start, after clean training, after adversarial training and after both controls; robust accuracies.
+class Stages(NamedTuple):
+    """Networks at the start, after clean and adversarial training and after both controls; the first robust one; epochs of stage 3."""
 
-    From the zoo, where the whole network was trained; by the three stages, one layer at a time, otherwise.
-    """
+    nets: dict[str, nn.Module]
+    first: nn.Module | None = None  # the zoo has none
+    epochs: int = 0
+
+
+def stages_of(s: Layer, data: ImageSet, seed: int, context: Context) -> Stages:
+    """From the zoo, where the whole network was trained; by the three stages, one layer at a time, otherwise."""
     if not shipped(s, data, CLEAN):
         return three_stages(s, data, seed, context)
-    nets = {"start": start(s, data, seed), **four(s, data, seed, context.within(0, 0.9))}
-    robust = {name: accuracies(nets[name], s, data, "l2 1", seed)["robust"] for name in (CLEAN, RANDOM)}
-    return nets, {"stage_1": nan, "stage_2": robust[CLEAN], "stage_3": robust[RANDOM]}
+    return Stages({"start": start(s, data, seed), **four(s, data, seed, context.within(0, 0.9))})
 
 
-def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple[dict[str, nn.Module], Row]:
+def robust_after(stages: Stages, s: Layer, data: ImageSet, seed: int) -> Row:
+    """Robust accuracy after each stage under the strong attack: once for each, on test images."""
+    attacker = MAIN if stages.first else WITHOUT_NOISE[MAIN]
+    nets = {"stage_1": stages.first, "stage_2": stages.nets[CLEAN], "stage_3": stages.nets[RANDOM]}
+    return {
+        name: nan if net is None else accuracies(net, s, data, attacker, seed)["robust"]
+        for name, net in nets.items()
+    }
+
+
+def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> Stages:
     """Stage 1: adversarial training; layers from `s.layer` on drawn anew; stage 2: clean; stage 3: adversarial training.
 
     Stage 3 ends after the epoch in which clean and robust accuracy on a few validation images, kept from training, reach those of
-    stage 1; the controls go on from stage 2 for as many epochs. The strong attack comes once, at the end, on test images.
+    stage 1; the controls go on from stage 2 for as many epochs.
     """
     part, held = _with_validation(s, data)
     robust = trained(part, held, seed, RANDOM, context.within(0, 0.4))
@@ -125,10 +140,7 @@ def three_stages(s: Layer, data: ImageSet, seed: int, context: Context) -> tuple
         CONTROL: from_clean(as_long, context.within(0.85, 0.9), CONTROL),
         NOISE: from_clean(as_long, context.within(0.9, 0.95), NOISE, adversary=noise_adversary(attack)),
     }
-    stages = {"stage_1": robust, "stage_2": clean, "stage_3": again}
-    reached: Row = {name: accuracies(net, s, data, MAIN, seed)["robust"] for name, net in stages.items()}
-    nets = {"start": anew(), CLEAN: clean, **controls, RANDOM: again}
-    return nets, reached | {"stage_3_epochs": as_long}
+    return Stages({"start": anew(), CLEAN: clean, **controls, RANDOM: again}, robust, as_long)
 
 
 def _with_validation(s: Layer, data: ImageSet) -> tuple[Layer, ImageSet]:
@@ -140,13 +152,14 @@ def _with_validation(s: Layer, data: ImageSet) -> tuple[Layer, ImageSet]:
 
 def measure_2(s: Layer, seed: int, context: Context) -> list[Row]:
     """θ between the neurons of one layer at the start, after clean and after adversarial training."""
-    nets, reached = stages_of(s, images_of(s, seed, context), seed, context)
-    layers = {name: conv_layers(net)[s.layer - 1] for name, net in nets.items()}
+    data = images_of(s, seed, context)
+    stages = stages_of(s, data, seed, context)
+    layers = {name: conv_layers(net)[s.layer - 1] for name, net in stages.nets.items()}
     cosines = {f"{a}, {b}": layer_cosines(layers[a], layers[b]) for a, b in PAIRS}
     weight = nn.functional.normalize(layers[RANDOM].weight.detach().cpu().flatten(1), dim=1)
     cosines["different neurons"] = (weight @ weight.T).abs()[~torch.eye(len(weight), dtype=torch.bool)]
     return [
-        {"kind": "stages", **reached},
+        {"kind": "stages", **robust_after(stages, s, data, seed), "stage_3_epochs": stages.epochs},
         *(
             {"kind": "theta", "pair": pair, "median": float(c.median()), "mean": float(c.mean())}
             for pair, c in cosines.items()
@@ -157,10 +170,11 @@ def measure_2(s: Layer, seed: int, context: Context) -> list[Row]:
 def measure_11(s: Ascent, seed: int, context: Context) -> list[Row]:
     """The pictures that excite the neurons of one layer at the start, after clean and after adversarial training."""
     data = images_of(s, seed, context)
-    nets, _ = stages_of(s, data, seed, context)
     directions = components(data)
     return [
-        row for name, net in nets.items() for row in features(name, exciting(net, s, data, seed), directions)
+        row
+        for name, net in stages_of(s, data, seed, context).nets.items()
+        for row in features(name, exciting(net, s, data, seed), directions)
     ]
 
 
@@ -221,7 +235,7 @@ CLAIMS_2 = (
             "ours",
             note=_stages,
         )
-        for name, control in (("control", CONTROL), ("noise", NOISE))
+        for name, control in CONTROL_CLAIMS.items()
     ),
 )
 
