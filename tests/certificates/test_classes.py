@@ -15,7 +15,7 @@ from featureprism.certificates.pairs import Effort
 from featureprism.networks import LinearScores, PowerReLU, ReLU, ScoreNet
 
 WIDTHS, CLASSES, DIMS = (1, 2, 3, 4, 5), (2, 3, 4), (1, 2, 3)
-EFFORT = Effort(seconds_per_point=math.inf, max_cells=4)
+EFFORT = Effort(seconds_per_point=math.inf, max_cells=2)
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 8))]
 
 
@@ -35,13 +35,13 @@ def assert_brackets_hold_the_truth(seeds: range) -> float:
     for seed in seeds:
         rng = np.random.default_rng(seed)
         net = random_net(rng)
-        x, own = classified(net, 6, rng)
+        x, own = classified(net, 4, rng)
         own[0] = int(rng.integers(net.num_classes))  # some points are misclassified
-        attack = nullcontext() if seed % 4 == 0 else long_witnesses(rng, float(rng.choice([1.0, 1.1, 1.5])))
+        attack = nullcontext() if seed % 10 == 0 else long_witnesses(rng, float(rng.choice([1.0, 1.1, 1.5])))
         with attack:
             bracket = class_radius(net, x, own, EFFORT)
         truths = truths_held(bracket, net, x, own)
-        if seed % 4 == 0:
+        if seed % 10 == 0:
             ratios += [float(a) / t for a, t in zip(bracket.attacked, truths, strict=True) if 0 < t < 3]
     return float(np.median(ratios))
 
