@@ -38,6 +38,7 @@ RAYS, SHARES = 48, np.geomspace(1.0, 0.02, 32)  # of the reach, where flips on r
 HALVINGS = 20
 DRAWN = 8  # points, of which one or two are asked about
 TRIALS, KEPT, CHILDREN, ROUNDS = 1024, 6, 16, 20  # of brute force
+FARTHEST = 1e6  # that is looked
 INSIDE = 1 - 1e-9  # of a radius: flips at the radius itself are none below it
 
 
@@ -140,8 +141,9 @@ def question(seed: int) -> Question:
     norm = (2.0, math.inf)[turn % 2] if kind is not read_out else 2.0  # these have no other proofs
     domain = DOMAIN if turn // 2 % 2 else None
     every = Question(kind.__name__, net, x, labels, norm, domain)
+    # ties are no one's class
     right = (every.margin(x) > 0).double().argsort(descending=True, stable=True)
-    asked = right[: 1 if turn % 3 else 2]  # ties are no one's class
+    asked = right[: 1 if turn % 5 else 2]
     return replace(every, x=x[asked], labels=labels[asked])
 
 
@@ -214,7 +216,7 @@ def within(deltas: Tensor, x: Tensor, domain: tuple[float, float] | None) -> Ten
 def worst_margins(q: Question, radius: Tensor, rng: np.random.Generator) -> Tensor:
     """The least margin found below a radius of each point: many perturbations, then ever smaller changes of the worst of them."""
     n, d = q.x.shape
-    most = radius.unsqueeze(1)
+    most = radius.clamp_max(FARTHEST).unsqueeze(1)
 
     def worst_of(deltas: Tensor) -> tuple[Tensor, Tensor]:
         if q.norm == 2:
@@ -228,9 +230,8 @@ def worst_margins(q: Question, radius: Tensor, rng: np.random.Generator) -> Tens
         return deltas[least.indices, torch.arange(n)], least.values[0]
 
     everywhere = most * torch.from_numpy(rng.uniform(-1.5, 1.5, size=(TRIALS, n, d)))
-    deltas, least = worst_of(
-        torch.cat([-q.x.unsqueeze(0), everywhere])
-    )  # without biases the origin may be the only flip
+    origin = -q.x.unsqueeze(0)  # without biases it may be the only flip
+    deltas, least = worst_of(torch.cat([origin, everywhere]))
     for size in np.geomspace(0.5, 1e-7, ROUNDS):
         steps = torch.from_numpy(rng.normal(size=(CHILDREN, 1, n, d)))
         near = (deltas + size * most * steps).reshape(-1, n, d)

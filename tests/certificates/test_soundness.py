@@ -17,11 +17,16 @@ from featureprism.records import RadiusBracket
 REACH = 4.0
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 20))]
 PER_PART = 500
-CELLS = {"several_layers": 5, "read_out": 16}  # that it takes to prove more than cheap bounds do
+SHARES = (
+    0.025,
+    0.05,
+    0.925,
+)  # of models with the attack itself, at one radius that no attack looks at, with long witnesses
+CELLS = {"several_layers": 3, "read_out": 16}  # that it takes to prove more than cheap bounds do
 
 
 def answered(q: Question, seed: int) -> tuple[str, RadiusBracket]:
-    """How it was asked, and the bracket: one in 16 with the attack itself, as many at one radius that no attack looks at."""
+    """How it was asked, and the answer."""
     effort = {
         "norm": q.norm,
         "domain": q.domain,
@@ -29,13 +34,13 @@ def answered(q: Question, seed: int) -> tuple[str, RadiusBracket]:
         "max_cells": CELLS.get(q.kind, 2),
     }
     rng = np.random.default_rng((seed, 6))
-    how = int(rng.integers(16))
-    if how == 0:
-        return "attack", fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
-    with long_witnesses(rng, 0.0 if how == 1 else float(rng.choice([1.0, 1.0, 1.1, 1.5]))):
-        if how == 1:
-            return "at", fp.robust_radius(q.net, q.x, q.labels, at=float(rng.uniform(0.05, 1.0)), **effort)
-        return "long", fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
+    how = str(rng.choice(["attack", "at", "long"], p=SHARES))
+    if how == "attack":
+        return how, fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
+    with long_witnesses(rng, float(rng.choice([1.0, 1.0, 1.1, 1.5])) if how == "long" else 0.0):
+        if how == "at":
+            return how, fp.robust_radius(q.net, q.x, q.labels, at=float(rng.uniform(0.05, 1.0)), **effort)
+        return how, fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
 
 
 def wrong_with(q: Question, bracket: RadiusBracket, rng: np.random.Generator) -> str:
@@ -67,14 +72,14 @@ def asked_all(seeds: range) -> tuple[Counter, list[str]]:
 
 
 def test_no_certificate_exceeds_the_truth_of_random_models():
-    counts, wrong = asked_all(range(40))
+    counts, wrong = asked_all(range(0, 80, 3))
     assert wrong == []
     assert len({method for *_, method in counts}) > 6
 
 
 def test_brute_force_sees_radii_that_are_a_little_too_long():
     seen = []
-    for seed in range(0, 84, 7):
+    for seed in range(0, 84, 12):
         q = question(seed)
         bracket = fp.robust_radius(
             q.net, q.x, q.labels, norm=q.norm, domain=q.domain, upper=REACH, max_cells=1

@@ -91,10 +91,10 @@ def mutate_all(seeds: range) -> tuple[Counter, list[str]]:
 
 
 def test_no_mutant_is_accepted_beyond_a_witness():
-    counts, wrong = mutate_all(range(0, 60, 3))
+    counts, wrong = mutate_all(range(0, 60, 6))
     assert wrong == []
-    assert len({kind for kind, *_ in counts}) > 3
-    assert counts.total() >= 200
+    assert len({kind for kind, *_ in counts}) > 2
+    assert counts.total() >= 100
 
 
 @pytest.mark.slow
