@@ -21,7 +21,7 @@ test: .venv/dev.stamp            ## the quick tests
 test-slow: .venv/dev.stamp       ## the slow ones: many random networks, killed runs, whole items
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "slow and not thorough"
 
-test-thorough: .venv/dev.stamp   ## the rest of ten thousand random networks of every kind: hours
+test-thorough: .venv/dev.stamp   ## the rest of ten thousand random models of every kind: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
 
 check: .venv/dev.stamp           ## format, lint, types, layers

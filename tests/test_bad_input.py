@@ -292,6 +292,12 @@ def test_embeddings_that_are_none_are_refused(changes, said, scaling, folder, ca
     assert not (folder / "audited").exists()
 
 
+def test_a_table_that_is_not_there_is_named(capsys):
+    refused(
+        capsys, ["radius", "net.npz", "gone.csv"], "Cannot read gone.csv: No such file or directory; a .csv"
+    )
+
+
 # --- options -------------------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +308,8 @@ def test_embeddings_that_are_none_are_refused(changes, said, scaling, folder, ca
         ("radius", ["--seconds", "nan"], "(--seconds) must be 0 or more, got nan"),
         ("radius", ["--gap", "nan"], "gap must be between 0 and 1"),
         ("radius", ["--norm", "3"], "norm must be 2 or"),
+        ("radius", ["--domain", "1", "0"], "featureprism: data.npz: The domain must be a pair"),
+        ("radius", ["--domain", "0", "0.5"], "3 of 3 points lie outside the domain [0, 0.5]"),
         ("kkt", ["--most-points", "-3"], "--most-points must be 0 or more, got -3"),
         ("kkt", ["--tolerance", "nan"], "tolerance"),
         ("audit", ["--points", "0"], "--points must be at least 1"),

@@ -46,7 +46,7 @@ def _from_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
             rows = [row for row in csv.reader(file) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(
-            f"Cannot read {path}: {error}; a .csv file of numbers with labels is wanted."
+            f"Cannot read {path}: {getattr(error, 'strerror', None) or error}; a .csv file of numbers with labels is wanted."
         ) from error
     named = bool(rows) and any(not _is_number(cell) for cell in rows[0][:-1])
     names = [cell.strip().lower() for cell in rows[0]] if named else []

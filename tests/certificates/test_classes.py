@@ -1,11 +1,13 @@
 """Brackets of classifiers with many scores, against closed forms and the enumeration of activation patterns."""
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 from activation_patterns import classified, truths_held
+from small_models import long_witnesses
 
 from featureprism.certificates import robust_radius
 from featureprism.certificates.classes import class_radius
@@ -13,7 +15,7 @@ from featureprism.certificates.pairs import Effort
 from featureprism.networks import LinearScores, PowerReLU, ReLU, ScoreNet
 
 WIDTHS, CLASSES, DIMS = (1, 2, 3, 4, 5), (2, 3, 4), (1, 2, 3)
-EFFORT = Effort(seconds_per_point=math.inf, max_cells=30)
+EFFORT = Effort(seconds_per_point=math.inf, max_cells=2)
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 8))]
 
 
@@ -28,16 +30,19 @@ def random_net(rng: np.random.Generator) -> ScoreNet:
 
 
 def assert_brackets_hold_the_truth(seeds: range) -> float:
-    """Returns the median of attacked ÷ truth on points that can be flipped."""
+    """Returns the median of attacked ÷ truth on points that can be flipped; proofs of most networks are asked for too much."""
     ratios = []
     for seed in seeds:
         rng = np.random.default_rng(seed)
         net = random_net(rng)
-        x, own = classified(net, 6, rng)
+        x, own = classified(net, 4, rng)
         own[0] = int(rng.integers(net.num_classes))  # some points are misclassified
-        bracket = class_radius(net, x, own, EFFORT)
+        attack = nullcontext() if seed % 10 == 0 else long_witnesses(rng, float(rng.choice([1.0, 1.1, 1.5])))
+        with attack:
+            bracket = class_radius(net, x, own, EFFORT)
         truths = truths_held(bracket, net, x, own)
-        ratios += [float(a) / t for a, t in zip(bracket.attacked, truths, strict=True) if 0 < t < 3]
+        if seed % 10 == 0:
+            ratios += [float(a) / t for a, t in zip(bracket.attacked, truths, strict=True) if 0 < t < 3]
     return float(np.median(ratios))
 
 
@@ -48,7 +53,7 @@ def test_brackets_hold_the_enumerated_truth():
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS)
 def test_brackets_of_many_networks_hold_the_enumerated_truth(part):
-    assert assert_brackets_hold_the_truth(range(1000 + 250 * part, 1250 + 250 * part)) < 1.001
+    assert assert_brackets_hold_the_truth(range(250 * part, 250 * (part + 1))) < 1.001
 
 
 @pytest.mark.parametrize("norm", [2, math.inf])

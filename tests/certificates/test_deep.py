@@ -21,7 +21,6 @@ from featureprism.networks import LayeredScores, ReLU
 
 DOMAIN = (-0.8, 0.9)
 EFFORT = {"seconds_per_point": math.inf, "max_cells": 4}
-PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 12))]
 
 
 def random_net(seed: int, depth: int, dim: int = 2, classes: int = 3) -> nn.Sequential:
@@ -84,13 +83,6 @@ def test_no_certificate_exceeds_the_truth_of_small_networks():
     ]  # both norms, with and without a box, two and three layers
     assert kinds.count("deep") > 1
     assert kinds.count("nothing") < 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", PARTS)
-def test_no_certificate_exceeds_the_truth_of_three_thousand_small_networks(part):
-    for seed in range(100 + 250 * part, 350 + 250 * part):
-        check_against_brute_force(seed)
 
 
 @pytest.mark.parametrize("norm", [2, math.inf])

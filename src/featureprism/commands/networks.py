@@ -13,6 +13,7 @@ from featureprism.attacks import self_test
 from featureprism.certificates import opened
 from featureprism.certificates.referee import judge_curve, read_curve
 from featureprism.files import as_json, prepare_folder
+from featureprism.geometry import check_domain
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.networks.reading import as_points, input_dim
 from featureprism.points import read_points
@@ -65,6 +66,8 @@ def _bracketed(args: argparse.Namespace, at: float | None = None) -> RadiusBrack
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
         x, own = as_points(points), model.indices(labels, len(points))
+        if domain is not None:
+            check_domain(x, domain)
     except ValueError as error:
         raise ValueError(f"{args.data}: {error}") from error
     with progress_bar("brackets") as track:
