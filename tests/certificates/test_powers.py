@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from featureprism.certificates import margin_radius
+from featureprism.certificates import interior, margin_radius
 from featureprism.certificates.cells import Cells, Problem, Proof, envelope, evaluate, whole_space
 from featureprism.certificates.envelopes import quadratic_below, quotient, slope_of, tangent_quadratic
 from featureprism.certificates.interior import Search, Space, as_proof, contacts, solve
@@ -161,3 +161,15 @@ def test_brackets_scale_with_the_network_and_the_data():
         scaled = bracketed(other, unit * x, y, max_cells=2)
         torch.testing.assert_close(scaled.attacked / unit, plain.attacked, rtol=1e-9, atol=0)
         torch.testing.assert_close(scaled.certified / unit, plain.certified, rtol=1e-6, atol=0)
+
+
+def test_a_form_that_no_curvature_makes_positive_ends_no_search():
+    space = Space.of(torch.eye(2, dtype=torch.float64))
+    ones = torch.ones(2, 2, dtype=torch.float64)
+    none = torch.zeros(2, 4, dtype=torch.float64)
+    e = torch.tensor([[1e6, 1e6], [0.5, 0.5]], dtype=torch.float64)  # far too bent; positive as it is
+    state = Search(ones, ones[:, 0], e, none, ones[:, 0], ones, none)
+    after, inverse = interior._with_positive_form(state, space, torch.zeros_like(e), e > 0)
+    assert torch.isfinite(inverse).all()
+    assert torch.equal(after.e[1], e[1])
+    torch.testing.assert_close(inverse[1], torch.eye(2, dtype=torch.float64) / (1 - 0.5))
