@@ -16,7 +16,7 @@ from featureprism.checker.verify import verified_radii
 
 MUTANTS = 20  # of every certificate
 REACH = 4.0
-SEEDS = 600  # that it takes
+SEEDS = 800  # that it takes
 CHILDREN = ("below", "above")
 KINDS = ("cells", "lines", "ellipsoid", "deep", "crown", "lipschitz", "norm product")
 
