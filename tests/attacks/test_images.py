@@ -134,3 +134,9 @@ def test_losses_and_vanishing_gradients():
     flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.ReLU(), torch.nn.Linear(4, 2))
     x = torch.stack([torch.ones(1, 2, 2), -torch.ones(1, 2, 2)])  # the ReLU is shut on the second
     assert vanishing_share(flat, x, torch.tensor([0, 1])) == 0.5
+
+
+def test_no_images_have_no_perturbations(problem, generator):
+    model, x, y = problem[0], problem[1], problem[2]
+    delta = perturb(model, x[:0], y[:0], ImageAttack(2, 1.0, steps=2), generator=generator)
+    assert delta.shape == x[:0].shape

@@ -93,7 +93,7 @@ def perturb(
     length = attack.step_size or 2.5 * attack.eps / attack.steps
     step_ball = LpBall(attack.norm, length)
     for _ in range(attack.restarts):
-        start = ball.sample(len(x), x[0].numel(), generator=generator, dtype=x.dtype).reshape(x.shape)
+        start = ball.sample(len(x), x.shape[1:].numel(), generator=generator, dtype=x.dtype).reshape(x.shape)
         delta = (x + start.to(x.device)).clamp(0, 1) - x
         for step in range(attack.steps + (not last)):
             value, slope = _slope(model, x + delta, y, noise, loss, needed=step < attack.steps)
