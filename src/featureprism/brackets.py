@@ -2,6 +2,7 @@
 
 import html
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -48,7 +49,7 @@ class RadiusBracket:
     >>> bracket = fp.RadiusBracket(certified=torch.tensor([0.5, 0.2]), attacked=torch.tensor([0.502, 0.4]))
     >>> [round(gap, 3) for gap in bracket.gap.tolist()]
     [0.004, 0.5]
-    >>> low, high = bracket.accuracy(torch.tensor([0.3]))
+    >>> low, high = bracket.accuracy([0.3])
     >>> low.item(), high.item()
     (0.5, 1.0)
     """
@@ -84,10 +85,12 @@ class RadiusBracket:
         closed = self.certified == self.attacked
         return torch.where(closed, torch.zeros_like(self.attacked), 1 - self.certified / self.attacked)
 
-    def accuracy(self, radii: Float[Tensor, " m"]) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
+    def accuracy(
+        self, radii: Float[Tensor, " m"] | Float[np.ndarray, " m"] | Sequence[float]
+    ) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
         """Robust accuracy at each radius, as (certified, attacked): the truth lies between."""
-        radii = radii.unsqueeze(1).to(self.certified.dtype)
-        certified, attacked = self.certified.unsqueeze(0) > radii, self.attacked.unsqueeze(0) > radii
+        column = torch.as_tensor(radii, dtype=self.certified.dtype).reshape(-1, 1)
+        certified, attacked = self.certified.unsqueeze(0) > column, self.attacked.unsqueeze(0) > column
         return certified.double().mean(dim=1), attacked.double().mean(dim=1)
 
     def __repr__(self) -> str:
@@ -96,10 +99,14 @@ class RadiusBracket:
             return "no points"
         low, high = (float(side.median()) for side in (self.certified, self.attacked))
         closed, right = float((self.gap <= CLOSED).double().mean()), self.attacked > 0
-        order = torch.where(right, self.attacked, math.inf).argsort()[: min(WORST, int(right.sum()))]
+        flipped = right & torch.isfinite(self.attacked)
+        order = torch.where(flipped, self.attacked, math.inf).argsort()[: min(WORST, int(flipped.sum()))]
         worst = ", ".join(f"{i} ({float(self.attacked[i]):.3g})" for i in order.tolist())
+        half = f"between {low:.4g} (proven) and {high:.4g} (attacked)"
+        if math.isinf(high):
+            half = f"beyond {low:.4g} (proven), the attack flips {int(flipped.sum())}"
         return (
-            f"{len(self)} points: half break between {low:.4g} (proven) and {high:.4g} (attacked); {closed:.0%} of the brackets "
+            f"{len(self)} points: half break {half}; {closed:.0%} of the brackets "
             f"closed to {CLOSED:.0%}; clean accuracy {float(right.double().mean()):.3f}"
             + (f"; nearest to breaking: points {worst}" if worst else "")
         )
