@@ -137,6 +137,6 @@ def test_losses_and_vanishing_gradients():
 
 
 def test_no_images_have_no_perturbations(problem, generator):
-    model, x, y = problem[0], problem[1], problem[2]
+    model, x, y = problem
     delta = perturb(model, x[:0], y[:0], ImageAttack(2, 1.0, steps=2), generator=generator)
     assert delta.shape == x[:0].shape
