@@ -163,7 +163,7 @@ TABLE_1 = Experiment(
     title="Clean and adversarial training against four attackers",
     scales={
         scale: [Column(**size, attacker=attacker) for attacker in _columns(size)]
-        for scale, size in (SIZES | {"quick": {"zoo": EVERY or RESNETS}}).items()
+        for scale, size in {**SIZES, "quick": {"zoo": EVERY or RESNETS}}.items()
     },
     measure=measure,
     claims=CLAIMS,
