@@ -340,6 +340,7 @@ X, Y = torch.eye(3).double(), torch.ones(3).double()
         ),
         (lambda: robust_radius(small_net(), X, Y, upper=0), "upper must be positive and finite, got 0"),
         (lambda: robust_radius(small_net(), X, Y, upper=float("nan")), "upper must be positive"),
+        (lambda: robust_radius(small_net(), X, Y, max_cells=-3), "whole number, 0 or more, got -3"),
         (lambda: robust_radius(small_net(), X, Y, seconds_per_point=float("nan")), "0 or more, got nan"),
         (lambda: robust_radius(small_net(), X[:0], Y[:0]), "Points are empty"),
         (lambda: robust_radius(small_net(), X[:, :2], Y), "dimension 3, got 2"),

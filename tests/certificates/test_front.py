@@ -9,6 +9,7 @@ from torch import nn
 
 import featureprism as fp
 from featureprism.certificates.classes import class_radius
+from featureprism.certificates.front import _check_numbers
 from featureprism.certificates.pairs import Effort
 from featureprism.networks import ReLU, ScoreNet, TwoLayerNet
 
@@ -196,3 +197,17 @@ def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
     torch.testing.assert_close(again.witness, direct.witness)
     assert len(again.proofs()) == len(direct.proofs())
     assert direct.plot().axes
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"max_cells": 2.5}, "whole number, 0 or more, got 2.5"),
+        ({"max_cells": "a"}, "max_cells must be one number, got 'a'"),
+        ({"max_cells": 1, "gap": "1"}, "gap must be one number, got '1'"),
+        ({"max_cells": 1, "at": [0.1]}, r"at must be one number, got \[0.1\]"),
+    ],
+)
+def test_options_that_are_no_numbers_are_named(asked, told):
+    with pytest.raises(ValueError, match=told):
+        _check_numbers(**asked)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -86,12 +87,24 @@ def robust_radius(
     >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
     (True, 5)
     """
+    _check_numbers(
+        norm=norm, gap=gap, seconds_per_point=seconds_per_point, max_cells=max_cells, upper=upper, at=at
+    )
     check_request(norm, gap, seconds_per_point)
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
     effort = Effort(norm, gap, seconds_per_point, max_cells, upper, domain, at)
     own = read.indices(y, len(x))
     return bracket_classifier(read, x, own, effort, starts=starts, lipschitz=lipschitz, progress=progress)
+
+
+def _check_numbers(**asked: Any) -> None:
+    """Refuse options that are no numbers, and cells that cannot be counted; None is one that was left out."""
+    for name, value in asked.items():
+        if value is not None and not isinstance(value, Real):
+            raise ValueError(f"{name} must be one number, got {value!r}.")
+    if asked["max_cells"] != int(asked["max_cells"]) or asked["max_cells"] < 0:
+        raise ValueError(f"max_cells must be a whole number, 0 or more, got {asked['max_cells']}.")
 
 
 def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
