@@ -48,7 +48,11 @@ def test_projection_and_steepest_solve_their_problems_in_a_box(norm, generator):
         inside = {"type": "ineq", "fun": lambda d: 0.35**2 - d @ d}
         held = [inside] if norm == 2 else []
         near = minimize(
-            lambda d, i=i: ((d - v[i].numpy()) ** 2).sum(), np.zeros(4), bounds=bounds, constraints=held
+            lambda d, i=i: ((d - v[i].numpy()) ** 2).sum(),
+            np.zeros(4),
+            bounds=bounds,
+            constraints=held,
+            options={"ftol": 1e-12},  # the default of older releases is too coarse
         )
         np.testing.assert_allclose(ball.project(v)[i].numpy(), near.x, atol=1e-4)
         far = minimize(lambda d, i=i: -(d @ v[i].numpy()), np.zeros(4), bounds=bounds, constraints=held)
