@@ -35,10 +35,9 @@ bench: .venv/dev.stamp           ## timings as ratios within one run
 
 SCALE ?= quick
 SEEDS ?= 5
-results: .venv/run.stamp         ## docs/results.md and docs/results/SCALE.json from seeds that nobody looked at while choosing sizes and bounds
-	$(BIN)/featureprism reproduce all --scale $(SCALE) --seed 1000 --seeds $(SEEDS) --out results/$(SCALE)
+results: .venv/run.stamp         ## docs/results.md and docs/results/SCALE.json from seeds that nobody looked at while choosing sizes and bounds; LONG=--long: images too
+	$(BIN)/featureprism reproduce all $(LONG) --scale $(SCALE) --seed 1000 --seeds $(SEEDS) --out results/$(SCALE)
 	$(BIN)/featureprism report results/$(SCALE) --publish docs/results
-	test $(SCALE) != quick || cp results/quick/results.md docs/results.md
 
 docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

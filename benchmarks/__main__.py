@@ -1,7 +1,8 @@
 """Timings as ratios within one run: `make bench`; `python -m benchmarks radius` runs one part.
 
 `python -m benchmarks tightness --points 8` says of how many points, `--docs` writes its table into the docs.
-`python -m benchmarks --publish` adds the ratios to history.jsonl, `python -m benchmarks history` prints how they went.
+At the end stands the table of all ratios beside those of published runs (history.jsonl); `--publish` adds this run to them, and
+`python -m benchmarks history` prints the table without running anything.
 """
 
 import sys
@@ -55,5 +56,6 @@ if __name__ == "__main__":
     for line in chain.from_iterable(calls[name]() for name in asked.parts or PARTS):
         print(line, flush=True)
         ratios += [line] if isinstance(line, Ratio) else []
+    print("\n".join(["", *history.table(ratios)]))
     if asked.publish:
         history.publish(ratios)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.timing import Ratio
 from featureprism.sweep.reproduction import provenance
@@ -14,18 +15,34 @@ SHOWN = 6  # the last runs
 
 def publish(ratios: Sequence[Ratio], file: Path = FILE) -> None:
     """Add a run."""
-    about = {"at": datetime.now(UTC).date().isoformat(), **provenance()}
-    run = {**about, "ratios": {r.name: round(r.value, 4) for r in ratios}}
     with file.open("a", encoding="utf-8") as out:
-        out.write(json.dumps(run, ensure_ascii=False) + "\n")
+        out.write(json.dumps(_run(ratios), ensure_ascii=False) + "\n")
 
 
-def table(file: Path = FILE) -> list[str]:
-    """A line for each ratio with its value in the last runs, the newest at the right."""
+def _run(ratios: Sequence[Ratio]) -> dict[str, Any]:
+    about = {"at": datetime.now(UTC).date().isoformat(), **provenance()}
+    return {**about, "ratios": {r.name: round(r.value, 4) for r in ratios}}
+
+
+def table(now: Sequence[Ratio] = (), file: Path = FILE) -> list[str]:
+    """A line for each ratio: its value in the last published runs and, if there is one, in this run; then newest ÷ the one before."""
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     runs = [json.loads(line) for line in lines][-SHOWN:]
-    names = dict.fromkeys(name for run in runs for name in run["ratios"])
+    heads = [run["featureprism"] for run in runs]
+    if now:
+        runs, heads = [*runs, _run(now)], [*heads, "now"]
+    names = dict.fromkeys(name for run in reversed(runs) for name in run["ratios"])
     width = max(map(len, names), default=0)
-    head = " ".join(f"{run['featureprism']:>8}" for run in runs)
-    rows = [" ".join(f"{run['ratios'].get(name, float('nan')):8.2f}" for run in runs) for name in names]
-    return [f"{'':{width}} {head}", *(f"{name:{width}} {row}" for name, row in zip(names, rows, strict=True))]
+    return [
+        " ".join([" " * width, *(f"{head:>8}" for head in (*heads, "change"))]),
+        *(
+            " ".join([f"{name:{width}}", *_cells([run["ratios"].get(name) for run in runs])])
+            for name in names
+        ),
+    ]
+
+
+def _cells(values: Sequence[float | None]) -> list[str]:
+    known = [value for value in values if value is not None]
+    change = f"{known[-1] / known[-2]:8.2f}" if len(known) > 1 and known[-2] else f"{'':8}"
+    return [*(f"{'':8}" if value is None else f"{value:8.3g}" for value in values), change]

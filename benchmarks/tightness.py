@@ -24,7 +24,7 @@ from benchmarks.tight_networks import (
     mnist_mlp,
     random_networks,
 )
-from benchmarks.tight_peers import foolbox_says, lirpa_says
+from benchmarks.tight_peers import autoattack_says, foolbox_says, lirpa_says
 from benchmarks.timing import Ratio
 from featureprism import RadiusBracket, __version__, robust_radius
 from featureprism.commands.common import DATA
@@ -51,7 +51,7 @@ class Row:
     max_cells: int = 60
     at: float | None = None
     domain: tuple[float, float] | None = None
-    more: int = 1  # times as many points
+    more: float = 1  # times as many points
     peers: bool = False
 
 
@@ -87,9 +87,17 @@ class Measured:
 TWO = (100, 100)
 ROWS = (
     Row("MLP 784-100-10 on MNIST, ℓ2", mnist_mlp, 0.01, 0.25, peers=True),
-    Row("MLP 784-100-10 on MNIST, ℓ2 in [0, 1]", mnist_mlp, 0.01, 1.0, domain=(0.0, 1.0)),
+    Row("MLP 784-100-10 on MNIST, ℓ2 in [0, 1]", mnist_mlp, 0.01, 1.0, domain=(0.0, 1.0), peers=True),
     Row("MLP 784-100-10 on MNIST, ℓ∞", mnist_mlp, 0.03, 1.0, inf, 300, peers=True),
-    Row("784-1024-10 on MNIST, holds at ℓ2 0.3", partial(mnist_layers, (1024,)), 0.85, 3.0, at=0.3),
+    Row(
+        "784-1024-10 on MNIST, holds at ℓ2 0.3",
+        partial(mnist_layers, (1024,)),
+        0.85,
+        3.0,
+        at=0.3,
+        more=10,
+        peers=True,
+    ),
     Row("784-100-100-10 on MNIST, ℓ2", partial(mnist_layers, TWO), 0.25, 5.0, peers=True),
     Row("784-100-100-10 on MNIST, ℓ∞", partial(mnist_layers, TWO), 0.25, 5.0, inf, peers=True),
     Row(
@@ -99,7 +107,7 @@ ROWS = (
         10.0,
         at=1.0,
         domain=(0.0, 1.0),
-        more=5,
+        peers=True,
     ),
     Row(
         "784-100-100-10 trained against ℓ2 0.5, holds at 1 in [0, 1]",
@@ -108,13 +116,14 @@ ROWS = (
         10.0,
         at=1.0,
         domain=(0.0, 1.0),
+        more=2.5,
     ),
-    Row("784-100-100-100-10 on MNIST, ℓ2", partial(mnist_layers, (100, 100, 100)), 1.0, inf),
+    Row("784-100-100-100-10 on MNIST, ℓ2", partial(mnist_layers, (100, 100, 100)), 1.0, inf, more=0.15),
     Row("PReLUHead, ten classes, CIFAR-10 embeddings", partial(head, PReLUHead), 0.01, 1.0),
     Row("DecoupledHead, ten classes, CIFAR-10 embeddings", partial(head, DecoupledHead), 0.03, 1.0),
-    Row("pReLU p = 3, width 200, D = 2000", mixture, 0.01, 0.25, more=4),
+    Row("pReLU p = 3, width 200, D = 2000", mixture, 0.01, 0.25),
     *(
-        Row(f"random networks, p = {p:g}", lambda n, p=p: random_networks(p, n, SMALL), 0.02, 0.5, more=6)
+        Row(f"random networks, p = {p:g}", lambda n, p=p: random_networks(p, n, SMALL), 0.02, 0.5)
         for p in POWERS
     ),
 )
@@ -142,7 +151,12 @@ def measured(row: Row, cases: list[Case]) -> Measured:
     peers: tuple[str, ...] = ()
     if row.peers:
         (model, x, _), bracket = cases[0], brackets[0]
-        peers = tuple(filter(None, (say(model, x, bracket, row.norm) for say in (foolbox_says, lirpa_says))))
+        said = (
+            foolbox_says(model, x, bracket, row.norm, row.domain) if row.at is None else "",
+            autoattack_says(model, x, bracket, row.norm, row.at, row.domain),
+            lirpa_says(model, x, bracket, row.norm, row.at),
+        )
+        peers = tuple(filter(None, said))
     if row.at is not None:
         stands = attacked > row.at
         share = float((certified[stands] >= row.at).double().mean()) if bool(stands.any()) else nan
@@ -190,11 +204,13 @@ def ratios(points: int = 8, *, docs: bool = False) -> Iterator[str]:
     """One line for each row."""
     table, few = [], []
     for row in ROWS:
-        cases = row.make(row.more * points)
+        cases = row.make(max(1, round(row.more * points)))
         if cases is None:
             yield f"     {row.name}: data not found; name its folder in {DATA}"
             continue
         table.append(measured(row, cases))
+        if docs:
+            _write(table, few)  # again after every row: an interrupt keeps what was measured
         yield told(table[-1])
     for dim in (2, 3):
         share, count = attack_in_few_dimensions(dim, 4 * points)

@@ -58,4 +58,6 @@ def check_device(device: str) -> None:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"Device {device!r} cannot be used: {str(error).splitlines()[0]}") from error
+        raise ValueError(
+            f"Device {device!r} cannot be used: this machine, or this build of torch, has none; cpu is always there."
+        ) from error

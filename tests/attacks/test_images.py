@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from featureprism.attacks.images import (
+    SHORT,
     ImageAttack,
     decided,
     group_loss,
@@ -90,6 +91,17 @@ def test_survivors_fall_with_the_radius_and_with_more_losses(problem, generator)
     assert counts[0] == 5
     assert counts == sorted(counts, reverse=True)
     assert counts[2] < 5
+
+
+def test_a_fragile_network_costs_a_few_passes(problem, generator):
+    """Where a short run fells every image, the full ones are not made: its steps, a last look, and two decisions."""
+    model, x, _ = problem
+    y, seen = decided(model, x), []
+    handle = model.register_forward_hook(lambda *_: seen.append(1))
+    attack = ImageAttack(2, 5.0, steps=40, restarts=3)
+    assert not survivors(model, x, y, attack, losses=(margin_loss, label_loss), generator=generator).any()
+    handle.remove()
+    assert len(seen) == SHORT + 1 + 2
 
 
 def test_the_adversary_restores_training_mode_and_obeys_its_strength(problem, generator):

@@ -20,18 +20,18 @@ class Halves(nn.Module):
 class Fake:
     """Stands for AutoAttack: moves every pixel of [0, 1] down by eps."""
 
-    def __init__(self, forward, norm, eps, seed, device, verbose):
+    def __init__(self, forward, norm, eps, seed, device):
         self.eps, self.norm = eps, norm
 
-    def run_standard_evaluation(self, x, y, bs):
+    def run_standard_evaluation(self, x, y, batch_size):
         assert float(x.min()) >= 0
         assert float(x.max()) <= 1
-        return (x - self.eps).clamp(0, 1)
+        return (x - self.eps).clamp(0, 1), y
 
 
 def test_the_box_is_mapped_and_eps_with_it(monkeypatch):
     """A point at 0.3 of [-1, 1] survives a step of 0.2 there, one at 0.1 does not."""
-    monkeypatch.setitem(sys.modules, "autoattack", SimpleNamespace(AutoAttack=Fake))
+    monkeypatch.setitem(sys.modules, "pyautoattack", SimpleNamespace(AutoAttack=Fake))
     x, y = torch.tensor([0.3, 0.1]).reshape(2, 1, 1, 1), torch.tensor([1, 1])
     kept = auto_attack_survivors(Halves(), x, y, inf, 0.2, box=(-1.0, 1.0))
     assert kept.tolist() == [True, False]
@@ -42,7 +42,7 @@ def test_the_box_is_mapped_and_eps_with_it(monkeypatch):
 
 
 def test_without_it_one_sentence_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "autoattack", None)
+    monkeypatch.setitem(sys.modules, "pyautoattack", None)
     assert not has_auto_attack()
     with pytest.raises(ValueError, match="pip install"):
         auto_attack_survivors(Halves(), torch.zeros(1, 1, 1, 1), torch.tensor([1]), inf, 0.1)

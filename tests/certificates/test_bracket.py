@@ -146,9 +146,12 @@ def test_misclassified_tanh_and_foreign_modules(generator):
     tanh = gaussian_start(6, 20, 1.0, Tanh(), generator=generator)
     with torch.no_grad():
         labels = torch.where(tanh(x) >= 0, 1.0, -1.0).double()
-    plain = bracketed(tanh, x, labels)
-    assert set(plain.method) == {"not certified"}
-    assert float(plain.certified.max()) == 0
+    proven = bracketed(tanh, x, labels)
+    assert set(proven.method) == {"norm product"}
+    assert bool((proven.certified > 0).all())
+    foreign = bracketed(torch.nn.Sequential(tanh), x, labels)
+    assert set(foreign.method) == {"not certified"}
+    assert float(foreign.certified.max()) == 0
     constant = float((tanh.a.abs() * tanh.W.norm(dim=1)).sum().detach())
     given = bracketed(torch.nn.Sequential(tanh), x, labels, lipschitz=constant)
     assert bool((given.certified > 0).all())

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 import featureprism as fp
+from featureprism.certificates.bracket import check_numbers
 from featureprism.certificates.classes import class_radius
-from featureprism.certificates.front import _check_numbers
 from featureprism.certificates.pairs import Effort
-from featureprism.networks import ReLU, ScoreNet, TwoLayerNet
+from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
 
 CELLS = {"seconds_per_point": math.inf, "max_cells": 40}
 
@@ -210,4 +210,25 @@ def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
 )
 def test_options_that_are_no_numbers_are_named(asked, told):
     with pytest.raises(ValueError, match=told):
-        _check_numbers(**asked)
+        check_numbers(**asked)
+
+
+def test_two_layers_of_tanh_are_proven_by_norms_up_to_brute_force():
+    """Rays on all sides find the truth in two dimensions; where tanh is nearly linear the product of norms is nearly exact."""
+    W = torch.tensor([[1.0, 0.2], [0.9, -0.1]]).double()
+    net = TwoLayerNet(0.01 * W, torch.tensor([1.0, 1.0]).double(), activation=Tanh())
+    x, y = (
+        torch.tensor([[1.0, 0.3], [2.0, -1.0], [-1.5, 0.2]]).double(),
+        torch.tensor([1.0, 1.0, -1.0]).double(),
+    )
+    bracket = fp.robust_radius(net, x, y, seconds_per_point=math.inf, max_cells=1)
+    angles = torch.linspace(0, 2 * math.pi, 721)[:-1].double()
+    rays = torch.stack([angles.cos(), angles.sin()], dim=1)
+    radii = torch.linspace(0, 4, 2001).double()
+    for i in range(3):
+        moved = x[i] + radii[:, None, None] * rays
+        flipped = (y[i] * net(moved.reshape(-1, 2)) <= 0).reshape(len(radii), -1).any(dim=1)
+        truth = float(radii[flipped.nonzero()[0]])
+        assert 0.95 * truth <= bracket.certified[i] <= truth
+        assert bracket.attacked[i] == pytest.approx(truth, rel=0.01)
+        assert fp.check(bracket.certificates[i], net, x[i], float(y[i]))

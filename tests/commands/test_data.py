@@ -30,7 +30,9 @@ def test_without_any_word_there_is_no_folder_and_the_cpu(nothing, monkeypatch):
     assert (context.data, context.device, context.networks) == (None, "cpu", None)
 
 
-def test_devices_that_are_not_there_are_named(monkeypatch):
+def test_devices_that_are_not_there_are_named_in_one_sentence(monkeypatch):
+    with pytest.raises(ValueError, match=r"has none; cpu is always there\.$"):
+        context_from(None, "cuda:99")
     for name in ("abacus", "cuda:99", "meta"):
         with pytest.raises(ValueError, match=f"Device '{name}' cannot be used"):
             context_from(None, name)

@@ -1,12 +1,14 @@
 """Embeddings and images of feature-averaging: pure functions against known answers, claims on rows whose verdict is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from featureprism.context import Context
+from featureprism.data.images import ImageSet
 from featureprism.data.real import real_data
 from featureprism.experiment import Outcome, Rows, fields_of, judge
 from featureprism.heads import HeadNet, PReLUHead
@@ -46,6 +48,17 @@ def test_the_lead_is_read_at_half_the_radius_of_two_labels():
     }
     assert images.lead_half_way(Rows.gather([*rows, half])) == pytest.approx([0.1])
     assert np.isnan(images.lead_half_way(Rows.gather([*rows, half | {"half_radius": None}]))).all()
+
+
+def test_networks_of_the_zoo_are_measured_on_cifar_alone(monkeypatch):
+    monkeypatch.setattr(images, "load", lambda name: torch.nn.Linear(1, len(name)))
+    s = replace(images.FIGURE_3_CIFAR.scales["quick"][0], zoo="resnet-10 0", epochs=0)
+    x, y = torch.zeros(10, 3, 32, 32), torch.arange(10)
+    for labels, outputs in ((images.TWO, 2), (images.TEN, 10)):
+        kept = images.trained(labels, ImageSet(x, y, x, y, "cifar10.npz"), s, 0, Context())
+        assert kept.out_features == len(f"resnet-10-{images.MEMBER[labels]}")
+        own = images.trained(labels, ImageSet(x, y, x, y, "digits"), s, 0, Context())
+        assert own.head.out_features == outputs
 
 
 def image_rows(*gains):

@@ -42,13 +42,16 @@ def test_sizes_follow_the_rates_of_the_theorems():
     assert large.final_bias / small.final_bias == pytest.approx(math.sqrt(5 / 9))
 
 
-def test_scaling_laws_follow_one_exponent_of_k_and_reach_a_thousand_dimensions():
+def test_scaling_laws_follow_the_rates_of_the_theorems_and_reach_1600_dimensions():
     for settings in SCALING.scales.values():
-        first = settings[0]
-        slopes = [math.log(s.sparsity / first.sparsity) / math.log(s.dim / first.dim) for s in settings[1:]]
-        assert slopes == pytest.approx([0.36] * len(slopes))
-        assert len({(s.batch / s.dim, s.width / s.dim, s.steps, s.adversarial_steps) for s in settings}) == 1
-    assert max(s.dim for s in SCALING.scales["paper"]) >= 1000
+        for path in ("random", "pure"):
+            sizes = [s for s in settings if s.path == path]
+            assert [s.sparsity / 5 for s in sizes] == pytest.approx([(s.dim / 100) ** 0.36 for s in sizes])
+            assert [s.c0 for s in sizes] == pytest.approx([0.15] * len(sizes), abs=2e-3)
+            assert len({(s.batch / s.dim, s.steps, s.bias_growth) for s in sizes}) == 1
+            times = [s.adversarial_time / s.sparsity**2 for s in sizes]
+            assert times == pytest.approx([24] * len(sizes), rel=0.01)
+    assert max(s.dim for s in SCALING.scales["paper"]) == 1600
 
 
 @pytest.mark.parametrize("law", shared.HIDDEN)
@@ -89,7 +92,7 @@ def test_where_half_of_the_features_are_lost():
 
 def test_exponents_are_slopes_by_seed():
     rows = [
-        {"kind": "size", "seed": seed, "dim": d, "drift": 3.0 * d**power}
+        {"kind": "size", "seed": seed, "path": "random", "dim": d, "drift": 3.0 * d**power}
         for seed, power in ((0, -0.5), (1, 0.25))
         for d in (50, 100, 200)
     ]

@@ -30,6 +30,7 @@ from featureprism.papers.feature_purification.deep_setting import (
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.deep_tickets import own_minus_others, rank_correlation, tickets
+from featureprism.papers.feature_purification.deep_zoo import ZOO
 from featureprism.records import as_image, picture
 
 TINY = Setting(
@@ -199,6 +200,26 @@ def test_the_table_is_judged_by_its_hardest_attacker():
     unknown = Rows.gather([*rows[:-1], rows[-1] | {"robust": nan}])
     assert isnan(claims["no-worse"].value(unknown)[0])
     assert isnan(claims["noise"].value(Rows.gather(rows))[0])
+
+
+def test_the_zoo_is_judged_by_the_family_that_gains_less():
+    robust = {"alexnet": (0.02, 0.03, 0.01, 0.3), "wrn-10-1": (0.0, 0.1, 0.0, 0.25)}
+    rows = Rows.gather(
+        {
+            "kind": "worth",
+            "seed": 0,
+            "network": network,
+            "training": training,
+            "accuracy": 0.7,
+            "robust": share,
+        }
+        for network, shares in robust.items()
+        for training, share in zip((CLEAN, CONTROL, NOISE, RANDOM), shares, strict=True)
+    )
+    claims = {c.name: c.value(rows)[0] for c in ZOO.claims}
+    assert claims == pytest.approx(
+        {"accuracy-alexnet": 0.7, "accuracy-wrn-10-1": 0.7, "robust": 0.25, "control": 0.15, "noise": 0.25}
+    )
 
 
 def test_pictures_survive_their_rows(generator):

@@ -68,7 +68,7 @@ EXPERIMENTS = (
 TINY: dict[str, list] = {
     e.id: [replace(s, **(SMALL | OWN.get(e.id, {}))) for s in e.settings("quick")] for e in EXPERIMENTS
 }
-TINY[SCALING.id] = [replace(s, dim=dim) for s, dim in zip(TINY[SCALING.id], (30, 40, 50), strict=True)]
+TINY[SCALING.id] = [replace(s, dim=dim) for s, dim in zip(TINY[SCALING.id], (30, 40, 50) * 2, strict=True)]
 # growth with d and k needs settings that differ in them
 _random, _smaller, _sparser, _pure = TINY[DENSE_MIXTURE.id]
 TINY[DENSE_MIXTURE.id] = [_random, replace(_smaller, dim=30), replace(_sparser, sparsity=3), _pure]

@@ -29,6 +29,7 @@ from featureprism.papers.feature_purification.deep_perturbations import (
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
+from featureprism.papers.feature_purification.deep_zoo import ZOO
 from featureprism.records import RadiusBracket
 
 DEEP = {
@@ -105,4 +106,4 @@ def quicken(monkeypatch) -> None:
 
 TINY: dict[str, list] = {
     experiment.id: [replace(experiment.settings("quick")[0], **changes)] for experiment, changes in CHANGES
-}
+} | {ZOO.id: [replace(family, **DEEP) for family in ZOO.settings("quick")]}

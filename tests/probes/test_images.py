@@ -111,6 +111,15 @@ def test_the_span_of_filters_is_what_they_add_up_to(generator):
     assert span_error(filters, both.detach()).tolist() == pytest.approx([0.5] * 3, rel=1e-5)
 
 
+def test_filters_that_span_every_image_leave_nothing_outside(generator):
+    """The identity among the filters of stride 1: no spectrum is asked, and the answer is that of the spectrum."""
+    layer = nn.Conv2d(2, 3, 1, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]).reshape(3, 2, 1, 1))
+    x = torch.randn(4, 2, 5, 5, generator=generator)
+    assert span_error(filters_of(layer, 5), x).tolist() == [0.0] * 4
+
+
 def test_principal_directions_of_few_points_are_those_of_their_covariance(generator):
     """Fewer points than pixels: the small matrix gives the same subspace as the large one (points repeated)."""
     x = torch.randn(20, 50, generator=generator) * torch.linspace(3, 0.1, 50)

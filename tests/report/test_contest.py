@@ -44,10 +44,16 @@ def test_the_side_with_the_larger_proven_radius_wins(ours, winner):
     assert "Most accurate: ReLU network. Largest radius, whatever the accuracy: 1-nearest neighbour" in page
     assert "5 splits" in page
     assert (
-        f"--seeds 5 --seed 0\n\nas `page.md`, here with version {fp.__version__} on seeds 0, 1, 2, 3, 4."
+        f"beyond/contest --scale quick --seeds 5 --seed 0\n\nas `page.md`, here with version {fp.__version__} on seeds 0, 1, 2, 3, 4."
         in page
     )
     assert "Not measured: cifar10 embeddings (2)" in page
+
+
+def test_the_page_names_the_scale_whose_sizes_the_rows_have():
+    sizes = {"train_points": 100, "test_points": 50}
+    page = contest_page(Rows.gather({**row, **sizes} for seed in range(2) for row in split(seed, 2.0)))
+    assert "beyond/contest --scale standard --seeds 2 --seed 0" in page
 
 
 def test_the_lead_is_the_difference_over_the_sum_and_one_where_a_side_has_nobody():

@@ -10,7 +10,8 @@ from PIL import Image
 from featureprism.experiment import Claim, Experiment, Paper, Rows, above, below, under
 from featureprism.papers import item_called
 from featureprism.records import Premise
-from featureprism.report.published import figure_path, publish, read_published
+from featureprism.report.markdown import results_page
+from featureprism.report.published import figure_path, in_words, publish, read_published
 from featureprism.sweep.reproduction import premises
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -93,6 +94,13 @@ def test_publishing_again_replaces_the_item_and_keeps_the_others(published, tmp_
         "mine/first": (9.0, 1),
         "mine/second": (3.0, 2),
     }
+
+
+def test_the_page_of_what_is_published_is_that_of_the_run(published, monkeypatch):
+    monkeypatch.setattr("featureprism.report.published.all_papers", lambda: {"mine": PAPER})
+    about, claims = judged()
+    of_the_run = results_page([({**about, "title": ITEM.title, "source": ITEM.source}, claims)])
+    assert results_page(in_words(read_published(published)["quick"])) == of_the_run
 
 
 def test_every_claim_is_a_line_of_its_own(published):

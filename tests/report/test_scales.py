@@ -10,6 +10,7 @@ def claim(name, verdict, low, high, bound=1.0, relation="<="):
         "verdict": verdict,
         "measured": middle,
         "interval": [low, high],
+        "values": [low, high],
         "bound": bound,
         "relation": relation,
         "over": "mean",
@@ -46,9 +47,13 @@ def test_changed_verdicts_come_first_with_what_changed():
     page = scales_page({"quick": QUICK, "paper": PAPER})
     assert page.index("Verdicts that change") < page.index("Every claim") < page.index("What it costs")
     moved = line(page, "- `mine/moves`")
-    assert "holds at quick (0.45 ± 0.05), fails at paper (1.45 ± 0.05)" in moved
-    assert "moved" in moved
-    assert "agree within the spread" in line(page, "- `mine/spread`")
+    assert (
+        "**holds** at quick (0.45 ± 0.05; 2 of 2 seeds), **fails** at paper (1.45 ± 0.05; 0 of 2 seeds)"
+        in moved
+    )
+    assert "the value itself moves" in moved
+    assert "within the spread" in line(page, "- `mine/spread`")
+    assert page.index("- `mine/moves`") < page.index("- `mine/spread`")
     assert "a law in the sizes: ≤ 0.1" in line(page, "- `mine/law`")
     assert "- `mine/better`" not in page
 

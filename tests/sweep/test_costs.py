@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def known(tmp_path, monkeypatch):
     path = tmp_path / "costs.json"
     path.write_text(json.dumps({"step": 0.1, "scales": {"quick": {"toy/item": [30.0, 500]}}}))
     monkeypatch.setattr(costs, "KNOWN", path)
-    monkeypatch.setattr(costs, "step_seconds", lambda: 0.2)
+    monkeypatch.setattr(costs, "step_seconds", lambda _clock=None: 0.2)
     return path
 
 
@@ -48,6 +48,22 @@ def test_seconds_are_those_of_this_machine_and_of_what_is_left(tmp_path):
     reproduce([TOY], "quick", [0], out, Serial())
     (found,) = costs.estimates([TOY], "quick", range(4), out, Context())
     assert (found.seeds, found.seconds) == (3, 180.0)
+
+
+@pytest.mark.usefixtures("known")
+def test_training_that_nobody_published_has_the_time_of_its_steps(tmp_path):
+    image = replace(TOY, id="toy/image", foretell=lambda setting, _context: 7.0 * setting.a)
+    (found,) = costs.estimates([image], "quick", range(4), tmp_path / "out", Context())
+    assert found == costs.Estimate("toy/image", 4, 4 * 7.0 * (1 + 2), None)
+    new = replace(TOY, id="toy/new")
+    (unknown,) = costs.estimates([new], "quick", range(4), tmp_path / "out", Context())
+    assert (unknown.seconds, unknown.memory_mb) == (None, None)
+    reproduce([new], "quick", [0], tmp_path / "out", Serial())
+    with Store(tmp_path / "out") as store:
+        units = units_of(new, "quick", [0], Context())
+        cost, memory = store.seconds_of(units), store.memory_of(units)
+    (begun,) = costs.estimates([new], "quick", range(4), tmp_path / "out", Context())
+    assert (begun.seeds, begun.seconds, begun.memory_mb) == (3, pytest.approx(3 * cost), memory)
 
 
 def test_published_costs_are_seconds_a_seed_and_the_peak_of_a_unit(tmp_path, known):
@@ -92,6 +108,6 @@ def test_a_paper_leaves_out_items_without_the_scale_and_an_item_says_so(capsys, 
     told, words = capsys.readouterr()
     items = {item["item"] for item in json.loads(told)["items"]}
     assert "feature-purification/scaling" in items
-    assert "feature-purification/real-codes" not in items
+    assert "feature-purification/zoo" not in items
     assert "as they have no scale paper" in words
-    assert main(["reproduce", "feature-purification/real-codes", "--scale", "paper", "--estimate"]) == 2
+    assert main(["reproduce", "feature-purification/zoo", "--scale", "paper", "--estimate"]) == 2

@@ -13,6 +13,7 @@ from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
 from featureprism.training.adversarial import Moments, adam_step
+from featureprism.training.resting import QUIET, Watch
 from featureprism.training.symmetric import mean_bias_pull
 
 
@@ -197,3 +198,45 @@ def test_fresh_batches_are_drawn_together_and_never_twice(generator):
     batches = [draw()[0] for _ in range(5)]
     assert all(batch.shape == batches[0].shape for batch in batches)
     assert len(torch.cat(batches).unique(dim=0)) == 35
+
+
+def test_neurons_at_rest_change_nothing_but_the_time():
+    coding = SparseCoding(
+        dictionary("haar", 40, generator=generator_for("M", 0)),
+        label_weights("signs", 40, generator=generator_for("w", 0)),
+        two_level(40, 4.0),
+        noise=0.5,
+    )
+    net = symmetric_start(120, 40, 0.01, 0.02, 0.0, generator=generator_for("start", 0))
+    clean = Phase(120, 1.2, 0.05, step_per_bias=8.0, bias_growth=0.3 / 40, bias_cap=0.25)
+    harder = Phase(40, 1.2, 0.05, perturb=FastGradient(LpBall(2, 0.1)))
+    runs = []
+    for watch in (0, 4):
+        draw = fresh(coding, 120, generator=generator_for("batches", 0))
+        runs.append(
+            train_symmetric(net, draw, [clean, harder], penalty=0.1 / 40, record=[50, 121], watch=watch)
+        )
+    for plain, watched in zip(runs[0].snapshots, runs[1].snapshots, strict=True):
+        W, same = plain.W.detach(), watched.W.detach()
+        assert W.shape == same.shape
+        assert float((W - same).norm() / W.norm()) < 1e-3
+
+
+def test_only_quiet_neurons_rest_and_their_norms_follow_the_penalty():
+    W = torch.diag(torch.tensor([1.0, 0.9, 0.1, 0.05])).double()
+    net, rate, penalty = SymmetricNet(W, 0.5, 0.01), 2.0, 0.1
+    crew, x = Watch(net, 1, penalty), torch.eye(4, dtype=torch.float64)
+    for _ in range(QUIET):
+        assert net.width == 4
+        crew.look(x)
+    crew.dismiss()
+    assert net.width == 2
+    expected = W.clone()
+    for _ in range(3):
+        crew.shrink(rate)
+        expected[2:] *= 1 - rate * penalty * (1 + expected[2:].norm(dim=1, keepdim=True))
+    crew.wake()
+    assert torch.allclose(net.W.data, expected)
+    crew.look(100 * x)  # what comes near its threshold once is awake again
+    crew.dismiss()
+    assert net.width == 4

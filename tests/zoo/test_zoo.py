@@ -14,8 +14,8 @@ from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.networks.deep import conv_layers
 from featureprism.zoo import KEPT, MEMBERS, family_mark, fresh, grow, load, read_card, save
-from featureprism.zoo.evaluation import standing
-from featureprism.zoo.members import MORE_CLEAN, NOISE
+from featureprism.zoo.evaluation import judged, standing
+from featureprism.zoo.members import ALEXNET, LABELLED, MORE_CLEAN, NOISE, WIDE
 from featureprism.zoo.rebuild import kept_parent
 from featureprism.zoo.training import data_hash
 
@@ -31,10 +31,7 @@ def pictures(generator):
 
 
 def test_a_family_has_one_start_and_both_controls():
-    families = {}
-    for member in MEMBERS.values():
-        families.setdefault((member.network, member.seed), []).append(member)
-    for family in families.values():
+    for family in (ALEXNET, WIDE):
         clean, *rest = family
         assert clean.parent is None
         assert {member.parent for member in rest} == {clean.name}
@@ -42,6 +39,30 @@ def test_a_family_has_one_start_and_both_controls():
         assert len({replace(member.recipe, bfloat16=False) for member in rest}) == 1
         starts = [conv_layers(fresh(member))[0].weight for member in family[:2]]
         assert torch.equal(*starts)
+
+
+def test_two_labels_and_ten_differ_in_nothing_else():
+    two, ten = LABELLED
+    assert replace(ten, name=two.name, parent=two.parent, labels=2) == two
+    assert [fresh(member).head.out_features for member in (two, ten)] == [2, 10]
+    assert torch.equal(*(conv_layers(fresh(member))[0].weight for member in (two, ten)))
+    classes = torch.arange(10)
+    assert ten.labelled(classes).tolist() == list(range(10))
+    assert two.labelled(classes).tolist() == [int(c >= 5) for c in range(10)]
+
+
+def test_a_network_of_ten_labels_is_also_judged_by_its_two_groups(generator):
+    """Beside the definition: the group with the larger sum of probabilities."""
+    x, y = torch.rand(50, 3, 2, 2, generator=generator), torch.arange(50) % 10
+    data = ImageSet(x, y, x, y, "cifar10")
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 10))
+    torch.nn.init.normal_(net[1].weight, std=3.0, generator=generator)
+    found = judged(LABELLED[1], net, data, num_images=2)
+    p = torch.softmax(net(x), dim=1)
+    right = [bool((p[i, 5:].sum() > p[i, :5].sum()) == (y[i] >= 5)) for i in range(50)]
+    assert found["two groups"]["share"] == pytest.approx(sum(right) / 50)
+    assert found["accuracy"]["share"] == pytest.approx(float((net(x).argmax(1) == y).double().mean()))
+    assert "two groups" not in judged(LABELLED[0], net, data, num_images=2)
 
 
 def test_what_is_shipped_is_small_whole_and_described():

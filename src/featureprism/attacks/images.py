@@ -18,6 +18,7 @@ ImageLoss = Callable[
 
 
 AT_ONCE = 500  # images in one pass when no gradient is needed
+SHORT = 3  # steps of the run that goes before the full ones
 
 
 @dataclass(frozen=True)
@@ -157,19 +158,21 @@ def survivors(
 ) -> Bool[Tensor, " n"]:
     """Which images keep their decision under every one of the losses (default: that of the decision itself).
 
-    Against an attack with noise the decision is made at x + δ + n with a new draw of the noise.
+    Most images of a fragile network fall in a few steps, so a short run of the first loss goes before the full ones, which see what
+    it leaves. Against an attack with noise the decision is made at x + δ + n with a new draw of the noise.
     """
     losses = losses or ((label_loss,) if groups is None else (group_loss(groups),))
+    short = replace(attack, steps=min(SHORT, attack.steps), restarts=1)
     model.eval()
     kept = []
     for image, label in zip(x.split(batch), y.split(batch), strict=True):
         alive = decided(model, image, groups) == label
-        for loss in losses:
+        for loss, run in ((losses[0], short), *((loss, attack) for loss in losses)):
             left = alive.nonzero().flatten()  # what has fallen is left in peace
             if not len(left):
                 break
             x_left, y_left = image[left], label[left]
-            delta = perturb(model, x_left, y_left, attack, loss=loss, generator=generator)
+            delta = perturb(model, x_left, y_left, run, loss=loss, generator=generator)
             moved = x_left + delta + draw_noise(x_left, attack, generator=generator)[0]
             alive[left] = decided(model, moved, groups) == y_left
         kept.append(alive)

@@ -12,7 +12,7 @@ from featureprism.networks.deep import home_of
 def has_auto_attack() -> bool:
     """Whether AutoAttack can be imported."""
     try:
-        import autoattack  # pyright: ignore[reportMissingImports] # noqa: F401
+        import pyautoattack  # pyright: ignore[reportMissingImports] # noqa: F401
     except ImportError:
         return False
     return True
@@ -34,10 +34,8 @@ def auto_attack_survivors(
     AutoAttack clips to [0, 1]: images with pixels in another `box` are mapped there, and eps with them.
     """
     if not has_auto_attack():
-        raise ValueError(
-            "AutoAttack is not installed (it is not on PyPI): pip install git+https://github.com/fra31/auto-attack"
-        )
-    from autoattack import AutoAttack  # pyright: ignore[reportMissingImports]
+        raise ValueError("AutoAttack is not installed: pip install pyautoattack")
+    from pyautoattack import AutoAttack  # pyright: ignore[reportMissingImports]
 
     low, high = box
     if not bool(((x >= low) & (x <= high)).all()):
@@ -53,7 +51,7 @@ def auto_attack_survivors(
     model.eval()
     home = home_of(model)
     x, y = x.to(home), y.to(home)
-    attack = AutoAttack(in_box, norm=names[norm], eps=eps / width, seed=seed, device=str(home), verbose=False)
-    moved = attack.run_standard_evaluation((x - low) / width, y, bs=batch)
+    attack = AutoAttack(in_box, norm=names[norm], eps=eps / width, seed=seed, device=str(home))
+    moved, _ = attack.run_standard_evaluation((x - low) / width, y, batch_size=batch)
     with torch.no_grad():
         return (in_box(moved).argmax(dim=1) == y).cpu()

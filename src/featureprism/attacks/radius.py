@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified
-from featureprism.attacks.starts import FAN, Start
+from featureprism.attacks.starts import FAN, Start, far_in_rivals
 from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall
+from featureprism.networks.grouped import BinaryReadout
 from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
@@ -134,7 +135,10 @@ def _drawn_in(
 ) -> Float[Tensor, "n d"]:
     """Witnesses moved along the boundary towards their points."""
     if ball.p == 2:
-        delta = _best_of(net, z, y, torch.cat([delta.unsqueeze(0), rays[:RIVALS]]), ball.box)
+        far = (
+            [far_in_rivals(net, z, y, RIVALS)] if isinstance(net, BinaryReadout) and ball.box is None else []
+        )
+        delta = _best_of(net, z, y, torch.cat([delta.unsqueeze(0), rays[:RIVALS], *far]), ball.box)
     delta = slide(net, z, y, delta, ball.box, ball.p)
     if ball.p == 2:
         delta = convex_concave(net, z, y, delta, box=ball.box)

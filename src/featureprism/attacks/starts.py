@@ -15,6 +15,7 @@ from featureprism.networks.grouped import BinaryReadout
 from featureprism.networks.two_layer import TwoLayerNet
 
 FAN = {2: 360, 3: 1000}  # directions in two and three dimensions
+FAR = 1e3  # times the longest point, or the length at which a logit is 1
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
 
 
@@ -154,3 +155,26 @@ def _between_classes(net: BinaryReadout, limit: int = 64) -> Float[Tensor, "k d"
     U = unit_rows(net.net.equivalent_weights().double())
     pairs = U[net.labels > 0].unsqueeze(1) - U[net.labels < 0].unsqueeze(0)
     return pairs.reshape(-1, U.shape[1])[:limit]
+
+
+@torch.no_grad()
+def far_in_rivals(
+    net: BinaryReadout, z: Float[Tensor, "n d"], y: Float[Tensor, " n"], limit: int
+) -> Float[Tensor, "s n d"]:
+    """Perturbations so far along the weights u_l of rivals that the read-out's concave part is about the logit of that class alone.
+
+    There N's tangent is f_l ≤ N, and the first convex-concave step finds the shortest flip that class l makes; of many rivals
+    those whose linear estimate (P - f_l)/‖∇P - u_l‖ at the point is least.
+    """
+    V, logits = net.net.equivalent_weights().to(z.dtype), net.net(z)
+    P, slope, _, _ = net.convex_parts(z, y)
+    away = slope.unsqueeze(1) - V  # (n, k, d)
+    estimate = (P.unsqueeze(1) - logits) / row_norms(away.flatten(0, 1)).clamp_min(1e-300).reshape(
+        logits.shape
+    )
+    estimate = torch.where(net.labels != y.unsqueeze(1), estimate, torch.inf)
+    rivals = int((net.labels > 0).sum()), int((net.labels < 0).sum())
+    count = min(limit, *rivals)  # the same for both labels
+    nearest = estimate.argsort(dim=1)[:, :count].T  # (s, n)
+    far = FAR * row_norms(z).max() + FAR / row_norms(V).clamp_min(1e-300).min()
+    return far * unit_rows(V)[nearest]

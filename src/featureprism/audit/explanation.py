@@ -278,9 +278,7 @@ def _of_two_classes(
             flips(BEYOND * summed),
         ),
     ]
-    if (
-        found.power == 1 and not found.paired
-    ):  # the conditions speak of ReLU networks whose weights are all free
+    if found.power == 1 and not found.paired:  # the conditions are those of ReLU networks with free weights
         rows.append(Comparison("double-edged", "residual of the KKT conditions", 0.0, found.residual))
     if direction is not None:
         rows.append(
@@ -288,19 +286,16 @@ def _of_two_classes(
                 "double-edged", "cosine of the universal direction with Σ ±μ", 1.0, abs(float(direction @ u))
             )
         )
-    if found.paired:
-        rows += [
-            Comparison(
-                "feature-purification", "share that Σ ±μ flips at 1.5 median radii", 1.0, flips(1.5 * high)
-            ),
-            Comparison(
-                "feature-purification",
-                "dense mixture: share of the neurons along Σ ±μ; pure features have 1/d",
-                1 / d,
-                _along(of, u),
-            ),
-        ]
-    return rows
+    return rows + (_of_pairs(of, u, flips(1.5 * high)) if found.paired else [])
+
+
+def _of_pairs(of: Subject, u: Tensor, flipped: float) -> list[Comparison]:
+    """What feature-purification says of neurons in mirrored pairs."""
+    dense = "dense mixture: share of the neurons along Σ ±μ; pure features have 1/d"
+    return [
+        Comparison("feature-purification", "share that Σ ±μ flips at 1.5 median radii", 1.0, flipped),
+        Comparison("feature-purification", dense, 1 / of.mu.shape[1], _along(of, u)),
+    ]
 
 
 def _along(of: Subject, u: Tensor) -> float:

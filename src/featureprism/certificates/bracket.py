@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from numbers import Real
 from typing import Any
 
 import torch
@@ -55,9 +56,9 @@ def margin_radius(
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); a symmetric network without smoothing
     is one of them. The two-class read-out of a grouped network: the attack, a Lipschitz bound and boxes of class scores. An `MLP` of
-    several ReLU layers: the attack, norms, lines and quadratic proofs, at most max_cells of them. Every certificate has passed the
-    checker. Other modules: the attack, and
-    y f(x)/lipschitz if a Lipschitz constant is given, else 0, marked "not certified".
+    several ReLU layers: the attack, norms, lines and quadratic proofs, at most max_cells of them. Two layers of tanh: the attack and
+    norms. Every certificate has passed the checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is given,
+    else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. With a `domain` (lo, hi) every coordinate of x + δ stays between the two. With `at` only that radius is in question: a
     point is finished once it is proven beyond it or flipped within it, and `attacked` is infinite where nothing within flips. An
@@ -79,6 +80,15 @@ def margin_radius(
         bracket = searched if bracket is None else _within_domain(bracket, searched)
     progress(1.0)
     return replace(bracket, seconds=(time.perf_counter() - began) / max(1, len(x)))
+
+
+def check_numbers(**asked: Any) -> None:
+    """Refuse options that are no numbers, and cells that cannot be counted; None is one that was left out."""
+    for name, value in asked.items():
+        if value is not None and not isinstance(value, Real):
+            raise ValueError(f"{name} must be one number, got {value!r}.")
+    if asked["max_cells"] != int(asked["max_cells"]) or asked["max_cells"] < 0:
+        raise ValueError(f"max_cells must be a whole number, 0 or more, got {asked['max_cells']}.")
 
 
 def check_request(norm: float, gap: float, seconds_per_point: float) -> None:
@@ -183,7 +193,7 @@ def _searched(
     asked, gap = (attacked, gap) if at is None else _asked_at(attacked, at)
     before = asked.radius.clone()
     form = power_form(net) if isinstance(net, TwoLayerNet) else None
-    layers = as_layers(net) if isinstance(net, MLP) and lipschitz is None else None
+    layers = as_layers(net) if isinstance(net, MLP | TwoLayerNet) and lipschitz is None else None
     if isinstance(net, BinaryReadout) and norm == 2:
         proofs, untried = proven_readouts(net, x, y, asked, gap, effort, progress)
     elif layers is not None:

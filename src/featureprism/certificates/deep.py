@@ -12,7 +12,7 @@ from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import Relaxation, proves, relaxation
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
-from featureprism.networks import MLP, LayeredScores, ScoreNet, Tanh
+from featureprism.networks import MLP, LayeredScores, ScoreNet, Tanh, TwoLayerNet
 
 HALVINGS = 6  # of the radius that lines alone prove
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
@@ -40,6 +40,10 @@ def as_layers(net: Any) -> Layers | None:
         *hidden, last = (W.detach().double().numpy().copy() for W in net.weights)
         weights = (*hidden, np.concatenate([np.zeros_like(last), last]))
         return Layers(weights, tuple(np.zeros(len(W)) for W in weights), "relu")
+    if isinstance(net, TwoLayerNet) and isinstance(net.activation, Tanh):
+        W, a = (t.detach().double().numpy().copy() for t in (net.W, net.a))
+        b = np.zeros(len(W)) if net.b is None else net.b.detach().double().numpy().copy()
+        return Layers((W, np.stack([np.zeros_like(a), a])), (b, np.zeros(2)), "tanh")
     return None
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from featureprism.attacks import Start
 from featureprism.certificates import margins as deep_margins
-from featureprism.certificates.bracket import check_request, margin_radius
+from featureprism.certificates.bracket import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import class_radius
 from featureprism.certificates.deep import as_layers
@@ -75,36 +74,22 @@ def robust_radius(
 
     `at=eps` asks the cheaper question of robust accuracy, whether each point holds at that one radius: it is finished once it is
     proven beyond eps or flipped within, `attacked` is infinite where nothing within eps flips, and `bracket.accuracy([eps])` is the
-    proven and the attacked share. An interrupt keeps what is finished; points it left have the method
-    "interrupted".
+    proven and the attacked share. An interrupt keeps what is finished; points it left have the method "interrupted".
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.neural_network import MLPClassifier
     >>> import featureprism as fp
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = MLPClassifier((8,), solver="lbfgs", alpha=0.1, max_iter=500, random_state=0).fit(X, y)
-    >>> bracket = fp.robust_radius(model, X[::30], y[::30])
+    >>> model = MLPClassifier((8,), solver="lbfgs", alpha=0.1, max_iter=500, random_state=0)
+    >>> bracket = fp.robust_radius(model.fit(X, y), X[::30], y[::30])
     >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
     (True, 5)
     """
-    _check_numbers(
-        norm=norm, gap=gap, seconds_per_point=seconds_per_point, max_cells=max_cells, upper=upper, at=at
-    )
-    check_request(norm, gap, seconds_per_point)
+    effort = Effort(norm, gap, seconds_per_point, max_cells, upper, domain, at)
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
-    effort = Effort(norm, gap, seconds_per_point, max_cells, upper, domain, at)
     own = read.indices(y, len(x))
     return bracket_classifier(read, x, own, effort, starts=starts, lipschitz=lipschitz, progress=progress)
-
-
-def _check_numbers(**asked: Any) -> None:
-    """Refuse options that are no numbers, and cells that cannot be counted; None is one that was left out."""
-    for name, value in asked.items():
-        if value is not None and not isinstance(value, Real):
-            raise ValueError(f"{name} must be one number, got {value!r}.")
-    if asked["max_cells"] != int(asked["max_cells"]) or asked["max_cells"] < 0:
-        raise ValueError(f"max_cells must be a whole number, 0 or more, got {asked['max_cells']}.")
 
 
 def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
@@ -183,12 +168,12 @@ def check(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) ->
     >>> fp.check(bracket.certificates[0], net, x[0], 1.0)
     True
     """
+    every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
+    alone = isinstance(net, MLP) and not isinstance(certificate, dict)
+    if (isinstance(net, TwoLayerNet) or alone) and (layers := as_layers(net)) is not None:
+        return bool(every) and all(deep_margins.check_margin(one, layers, x, y) for one in every)
     if isinstance(net, TwoLayerNet | BinaryReadout):
-        every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
         return bool(every) and all(check_margin(one, net, x, y) for one in every)
-    if isinstance(net, MLP) and not isinstance(certificate, dict):
-        model = as_layers(net)
-        return model is not None and deep_margins.check_margin(certificate, model, x, y)
     if not isinstance(certificate, dict):
         raise ValueError(
             "A network with many scores needs a certificate for each rival, as its brackets hold them."

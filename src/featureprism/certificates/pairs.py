@@ -15,6 +15,7 @@ from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, 
 from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import (
     BEYOND,
+    check_numbers,
     check_radius,
     check_request,
     default_reach,
@@ -39,6 +40,14 @@ class Effort:
     at: float | None = None  # the one radius in question; None: how far each point holds
 
     def __post_init__(self) -> None:
+        check_numbers(
+            norm=self.norm,
+            gap=self.gap,
+            seconds_per_point=self.seconds_per_point,
+            max_cells=self.max_cells,
+            upper=self.upper,
+            at=self.at,
+        )
         check_request(self.norm, self.gap, self.seconds_per_point)
         check_radius("upper", self.upper)
         check_radius("at", self.at)

@@ -5,7 +5,8 @@ G_l(u_l), where G_l(u) = u
 from A_l on, [u]₊ + ε_l below it and 0 below -B_l; for h = 1 that is [u]₊. y f = P - N, the log-sum-exps (or maxima) of own and
 rival logits:
 
-    P ≥ Σ_own π_j f_j + entropy(π),  Σπ ≤ 1;     N ≤ ln S - 1 + (1/S) Σ_rivals e^f_l for any S > 0;     one rival at a time for maxima.
+    P ≥ Σ_own π_j f_j + entropy(π),  Σπ ≤ 1;     N ≤ ln S - 1 + (1/S) Σ_rivals e^f_l for any S > 0;     one rival at a time for maxima,
+and for log-sum-exp too, with N ≤ max_l f_l + ln r, r rivals: less is lost where scores are large.
 
 For any α with δ̄ = Σ α_j v_j, ½‖δ‖² = ⟨δ̄, δ⟩ - ½‖δ̄‖² + ½‖δ - δ̄‖² and ‖δ - δ̄‖² ≥ Σ_j D_j (u_j - ū_j)² as long as Σ_j D_j v_j
 v_jᵀ ≤ I. So every δ that
@@ -17,6 +18,7 @@ the score that makes a function least is not that of the flip.
 
 import time
 from dataclasses import dataclass, replace
+from math import log
 from typing import Any
 
 import torch
@@ -46,9 +48,15 @@ class Scores:
     reach: Float[Tensor, " m"]
     num_own: int
     smooth: bool  # log-sum-exp, or a maximum, with one rival
+    one_of: int  # the rival may be any of so many; 0: all rivals together
     above: Float[Tensor, "m k"]  # A: from here on G(u) = u
     below: Float[Tensor, "m k"]  # B: up to -B, G(u) = 0
     lift: Float[Tensor, "m k"]  # ε
+
+    @property
+    def allowance(self) -> float:
+        """What the rivals' log-sum-exp may have beyond the one rival: ln r."""
+        return log(self.one_of) if self.smooth and self.one_of else 0.0
 
     def rows(self, index: Tensor) -> "Scores":
         """The problem of some of the points."""
@@ -57,7 +65,12 @@ class Scores:
 
 
 def scores_of(
-    W: Float[Tensor, "k h d"], x: Float[Tensor, "m d"], reach: Float[Tensor, " m"], num_own: int, smooth: bool
+    W: Float[Tensor, "k h d"],
+    x: Float[Tensor, "m d"],
+    reach: Float[Tensor, " m"],
+    num_own: int,
+    smooth: bool,
+    one_of: int,
 ) -> tuple[Scores, Float[Tensor, "k d"]]:
     """The problem of points before own classes (first) and rivals, and the vectors v."""
     V = W.mean(dim=1)
@@ -71,7 +84,7 @@ def scores_of(
     least, most = centre - length, centre + length
     above, below = (-least).amax(dim=2).clamp_min(0), most.amax(dim=2).clamp_min(0)
     lift = torch.maximum(least.abs(), most.abs()).mean(dim=2) / 2
-    return Scores(gram, weight, x @ V.T, reach, num_own, smooth, above, below, lift), V
+    return Scores(gram, weight, x @ V.T, reach, num_own, smooth, one_of, above, below, lift), V
 
 
 @dataclass(frozen=True)
@@ -165,7 +178,7 @@ def shortest_flip(
         rivals = relu_power(u[:, own:], 1)
         value = rivals.logsumexp(dim=1) if problem.smooth else rivals.sum(dim=1)
         slope = weights * (u[:, own:] > -0.05)  # a rival at its kink may rise
-        flat = value - (slope * u[:, own:]).sum(dim=1)
+        flat = value + problem.allowance - (slope * u[:, own:]).sum(dim=1)
         tangents = torch.cat([rows, -slope.unsqueeze(1).expand(-1, TANGENTS, -1)], dim=2)
         A = torch.cat([tangents, -eye, eye], dim=1)
         o = torch.cat([offsets - flat.unsqueeze(1), *box], dim=1)
@@ -207,14 +220,15 @@ def part_of(problem: Scores, leaf: Leaf, u: Float[Tensor, "m k g"]) -> Float[Ten
     A, B, lift = (v[:, own:].unsqueeze(2) for v in (problem.above, problem.below, problem.lift))
     logit = torch.where(rest >= A, rest, relu_power(rest, 1) + lift)
     logit = torch.where(rest <= -B, torch.zeros_like(rest), logit)
-    second = (logit - leaf.level.reshape(-1, 1, 1)).exp() if problem.smooth else logit
+    second = (logit - leaf.level.reshape(-1, 1, 1)).exp() if not problem.one_of else logit
     return torch.cat([first, -tau * second], dim=1)
 
 
 def proven(problem: Scores, leaf: Leaf) -> Leaf:
     """The bound of each box with the parameters it has, and where to cut it."""
     values, at = least_values(problem, leaf)
-    offset = _entropy(problem, leaf.share) - ((leaf.level - 1) if problem.smooth else 0.0)
+    above = problem.allowance if problem.one_of else leaf.level - 1
+    offset = _entropy(problem, leaf.share) - above
     square = ((leaf.alpha @ problem.gram) * leaf.alpha).sum(dim=1)
     value = leaf.tau * offset - square / 2 + values.sum(dim=1)
     bound = (2 * value.nan_to_num(0.0).clamp_min(0)).sqrt()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from math import log
 
 import torch
 from torch import Tensor
@@ -41,15 +42,35 @@ def proven_readouts(
     ]
     for number, batch in enumerate(batches):
         try:
-            forests = _forests(net, x, y, attacked, goal, batch, effort)
-            for i, trees in zip(batch, forests, strict=True):
-                radius = float(attacked.radius[i])
-                found = boxes_certificate([plain_tree(t) for t in trees], net, radius, x[i], float(y[i]))
-                proofs[i] = found if found.radius > proofs[i].radius else proofs[i]
+            ways = _ways(net, x, y, batch, gap)
+            share = effort[0] / len(ways), effort[1]
+            for together, asked in ways:
+                left_open = [i for i in asked if proofs[i].radius < float(goal[i])]
+                forests = _forests(net, x, y, attacked, goal, left_open, share, together)
+                for i, trees in zip(left_open, forests, strict=True):
+                    radius = float(attacked.radius[i])
+                    found = boxes_certificate([plain_tree(t) for t in trees], net, radius, x[i], float(y[i]))
+                    proofs[i] = found if found.radius > proofs[i].radius else proofs[i]
         except KeyboardInterrupt:
             return proofs, [i for part in batches[number:] for i in part]
         progress((number + 1) / len(batches))
     return proofs, []
+
+
+def _ways(
+    net: BinaryReadout, x: Tensor, y: Tensor, batch: Sequence[int], gap: float
+) -> list[tuple[bool, list[int]]]:
+    """Whether rivals are seen together, and which points are asked so: one at a time first where ln r is small beside the margin."""
+    rivals = int((net.labels != y[batch[0]]).sum())
+    if net.kind == "max":
+        return [(False, list(batch))]
+    if rivals == 1:
+        return [(True, list(batch))]
+    with torch.no_grad():
+        margins = (y[list(batch)] * net(x[list(batch)])).tolist()
+    large = [i for i, m in zip(batch, margins, strict=True) if log(rivals) <= gap * m]
+    small = [i for i in batch if i not in large]
+    return [(False, large), (True, list(batch)), (False, small)]
 
 
 def _forests(
@@ -60,20 +81,26 @@ def _forests(
     goal: Tensor,
     batch: Sequence[int],
     effort: tuple[float, int],
+    together: bool,
 ) -> list[list[Node]]:
-    """The trees of each point: one for log-sum-exp, one for each rival for maxima."""
+    """The trees of each point: one of all rivals together, or one for each rival."""
+    if not batch:
+        return []
     index = torch.tensor(batch)
     own = torch.nonzero(net.labels == y[index[0]])[:, 0]
     rivals = torch.nonzero(net.labels != y[index[0]])[:, 0]
     smooth = net.kind == "log-sum-exp"
-    parts = [rivals] if smooth else list(rivals.split(1))
+    parts = [rivals] if together else list(rivals.split(1))
+    one_of = 0 if together else len(rivals)
     seconds, max_cells = effort
-    deadline = time.perf_counter() + seconds * len(batch)
+    end = time.perf_counter() + seconds * len(batch)
     points, W = x[index], net.net.W.detach().double()
     forests: list[list[Node]] = [[] for _ in batch]
-    for part in parts:
+    for number, part in enumerate(parts):
+        now = time.perf_counter()
+        deadline = now + (end - now) / min(2, len(parts) - number)  # one rival does not take all the time
         classes = torch.cat([own, part])
-        problem, V = scores_of(W[classes], points, attacked.radius[index], len(own), smooth)
+        problem, V = scores_of(W[classes], points, attacked.radius[index], len(own), smooth, one_of)
         witness = (points + attacked.delta[index]) @ V.T
         # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
         trees = prove(problem, witness, goal[index] * (1 + 1e-6), max_cells=max_cells, deadline=deadline)

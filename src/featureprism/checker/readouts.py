@@ -2,7 +2,8 @@
 bound).
 
 Nothing of the search is believed but cuts and free parameters: α, τ ≥ 0, ln S and weights π ≥ 0 with Σπ ≤ 1. As logits are not
-negative, P ≥ Σ π_j f_j - Σ π_j ln π_j + ln Σπ for log-sum-exp, and P ≥ Σ π_j f_j for maxima.
+negative, P ≥ Σ π_j f_j - Σ π_j ln π_j + ln Σπ for log-sum-exp, and P ≥ Σ π_j f_j for maxima. Log-sum-exp of r rivals may be proven
+one rival at a time as well: it is at most the largest plus ln r.
 """
 
 from collections.abc import Iterator
@@ -31,7 +32,8 @@ class Scores:
     low: np.ndarray
     high: np.ndarray
     num_own: int
-    smooth: bool
+    smooth: bool  # log-sum-exp: the entropy of the own classes counts
+    one_of: int  # the rival may be any of so many, one at a time; 0: all rivals together, by exponentials
     above: np.ndarray  # A
     below: np.ndarray  # B
     lift: np.ndarray  # ε, beyond [u]₊ between -B and A
@@ -43,7 +45,8 @@ def proven_readout(
 ) -> float:
     """The radius below which no perturbation flips the read-out, as far as the trees prove it (0: nothing), at most `reach`.
 
-    One tree for log-sum-exp; for maxima one for each class of the other label, in their order: one of them must reach the own ones.
+    One tree for log-sum-exp; for maxima, or if there are so many trees, one for each class of the other label, in their order: one
+    of them must reach the own ones.
     """
     refuse_unless(isinstance(W, np.ndarray) and W.ndim == 3 and is_array(W, W.shape), "finite W (k, h, d)")
     refuse_unless(is_array(x, W.shape[2:]) and y in (-1, 1), "a finite float64 point and a label -1 or +1")
@@ -52,16 +55,21 @@ def proven_readout(
     sizes = np.array([np.abs(W).max(), max(np.abs(x).max(), reach), reach])
     refuse_unless(bool(((sizes > SCALES[0]) & (sizes < SCALES[1])).all()), "numbers of usual sizes")
     own, rivals = np.flatnonzero(labels == y), np.flatnonzero(labels != y)
-    parts = [rivals] if kind == "log-sum-exp" else [rivals[i : i + 1] for i in range(len(rivals))]
-    refuse_unless(isinstance(trees, list) and len(trees) == len(parts), f"{len(parts)} trees")
+    refuse_unless(isinstance(trees, list), "a list of trees")
+    together = kind == "log-sum-exp" and len(trees) == 1
+    parts = [rivals] if together else [rivals[i : i + 1] for i in range(len(rivals))]
+    refuse_unless(len(trees) == len(parts), f"{len(parts)} trees")
+    one_of = 0 if together else len(rivals)
     radii = [reach]
     for part, tree in zip(parts, trees, strict=True):
-        scores = posed_scores(W[np.concatenate([own, part])], x, reach, len(own), kind != "max")
+        scores = posed_scores(W[np.concatenate([own, part])], x, reach, len(own), kind != "max", one_of)
         radii += [_leaf_radius(leaf, low, high, scores) for leaf, low, high in _leaves(tree, scores)]
     return float(min(radii))
 
 
-def posed_scores(W: np.ndarray, x: np.ndarray, reach: float, num_own: int, smooth: bool) -> Scores:
+def posed_scores(
+    W: np.ndarray, x: np.ndarray, reach: float, num_own: int, smooth: bool, one_of: int = 0
+) -> Scores:
     """What is known of the scores; any v_j would do, the means of groups are near all of their neurons."""
     k, h, d = W.shape
     V = W.mean(axis=1)
@@ -82,6 +90,7 @@ def posed_scores(W: np.ndarray, x: np.ndarray, reach: float, num_own: int, smoot
         up(u0.high + span),
         num_own,
         smooth,
+        one_of,
         np.maximum(-least.min(axis=1), 0),
         np.maximum(most.max(axis=1), 0),
         up(lift + slip),
@@ -160,7 +169,8 @@ def _leaf_radius(leaf: Tree, low: np.ndarray, high: np.ndarray, scores: Scores) 
     own = scores.num_own
     constant = constant - enclosed(tau) * (enclosed(share) * scores.slip[:own]).sum()
     if scores.smooth:
-        gained = _entropy(share) - leaf["level"] + 1.0
+        above = _log(scores.one_of) if scores.one_of else enclosed(leaf["level"]) - 1.0
+        gained = _entropy(share) - above
         constant = constant + enclosed(tau) * gained
     offset, slope = _lines(leaf, low, high, scores)
     grid = _grid(low, high)
@@ -206,7 +216,7 @@ def _lines(leaf: Tree, low: np.ndarray, high: np.ndarray, scores: Scores) -> tup
     ends = [
         np.where(linear, up(u + slip), np.where(silent, 0.0, up(np.maximum(u, 0) + lift))) for u in (a, b)
     ]
-    if scores.smooth:
+    if not scores.one_of:
         ends = [_exponential(v - enclosed(leaf["level"])) for v in ends]
     slope = (ends[1] - ends[0]) / np.where(b > a, b - a, 1.0)  # any slope will do
     line = enclosed(slope)
@@ -218,6 +228,12 @@ def _lines(leaf: Tree, low: np.ndarray, high: np.ndarray, scores: Scores) -> tup
         Enclosed(np.concatenate([zero, falling[1].mid]), np.concatenate([zero, falling[1].rad])),
         Enclosed(np.concatenate([rising.mid, falling[0].mid]), np.concatenate([rising.rad, falling[0].rad])),
     )
+
+
+def _log(count: int) -> Enclosed:
+    """ln count."""
+    value = np.log(count)
+    return Enclosed(value, LIBRARY * (value + 1))
 
 
 def _exponential(exponent: Enclosed) -> np.ndarray:

@@ -77,7 +77,7 @@ def _experiments(add: Add) -> None:
         "--publish",
         type=Path,
         metavar="FOLDER",
-        help="also keep the results there, as one JSON file for each scale and small figures: what the atlas is made of",
+        help="also keep the results there, as one JSON file for each scale and small figures, and all of them as FOLDER.md",
     )
 
 

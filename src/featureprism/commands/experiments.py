@@ -27,8 +27,9 @@ from featureprism.report import (
     write_report,
 )
 from featureprism.report.claims import tally
+from featureprism.report.markdown import results_page
 from featureprism.report.page import read_items
-from featureprism.report.published import publish, read_published
+from featureprism.report.published import in_words, publish, read_published
 from featureprism.report.scales import scales_page
 from featureprism.sweep import Failure, Result, reproduce
 from featureprism.sweep.costs import Estimate, estimates
@@ -197,10 +198,13 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Write the page and print its path; with --publish keep the results for the atlas."""
+    """Write the page and print its path; with --publish keep the results for the atlas, and all of them in FOLDER.md."""
     if args.publish is not None:
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())
-        write_whole(args.publish / "scales.md", scales_page(read_published(args.publish)))
+        known = read_published(args.publish)
+        write_whole(args.publish / "scales.md", scales_page(known))
+        first = next(iter(known.values()))  # of the smallest scale
+        write_whole(args.publish.with_name(f"{args.publish.name}.md"), results_page(in_words(first)))
     print(write_report(args.folder).resolve())
     return 0

@@ -11,6 +11,7 @@ from featureprism.commands.common import context_from
 from featureprism.files import as_json
 from featureprism.records import Row
 from featureprism.report import duration, progress_bar
+from featureprism.zoo.evaluation import JUDGES
 from featureprism.zoo.files import KEPT, read_card
 from featureprism.zoo.members import MEMBERS
 from featureprism.zoo.rebuild import cifar, rebuild, seconds_of
@@ -34,16 +35,14 @@ def run_zoo(args: argparse.Namespace) -> int:
 def _table(cards: dict[str, Row]) -> Table:
     """One line for each network: how it was trained and what it is worth."""
     table = Table(title="Networks on CIFAR-10; robust: PGD with restarts and two losses, 95 % intervals")
-    judges = list(next(iter(cards.values()), {"accuracies": {}})["accuracies"])
-    judges = [name for name in judges if name not in ("accuracy", "zero_gradients")]
-    for column in ("name", "epochs", "accuracy", *judges):
+    for column in ("name", "epochs", "accuracy", *JUDGES):
         table.add_column(column, no_wrap=column == "name")
     for name, card in cards.items():
         found = card["accuracies"]
         table.add_row(
             name,
             str(card["recipe"]["epochs"]),
-            *(_told(found[field]) for field in ("accuracy", *judges)),
+            *(_told(found[field]) for field in ("accuracy", *JUDGES)),
         )
     return table
 

@@ -111,7 +111,11 @@ def span_error(
     size = images[0].numel()
     units = torch.eye(size, dtype=torch.float64).reshape(size, *images.shape[1:])
     gram = torch.cat([double.images(double.correlations(part)) for part in units.split(256)]).flatten(1)
-    values, directions = torch.linalg.eigh((gram + gram.T) / 2)
+    gram = (gram + gram.T) / 2
+    least = cut * gram.abs().sum(dim=1).max()  # at least `cut` times the largest eigenvalue
+    if not torch.linalg.cholesky_ex(gram - least * torch.eye(size, dtype=gram.dtype)).info:
+        return torch.zeros(len(images), dtype=gram.dtype)  # the filters span all images
+    values, directions = torch.linalg.eigh(gram)
     inside = directions[:, values > cut * values[-1]]
     x = images.flatten(1).double()
     energy = (x * x).sum(dim=1).clamp_min(1e-300)

@@ -7,7 +7,9 @@ import numpy as np
 from featureprism import __version__
 from featureprism.experiment import Rows
 from featureprism.experiment.verdict import mean_interval
-from featureprism.papers.beyond.contest import FIELDS
+from featureprism.papers.beyond.contest import CONTEST, FIELDS
+
+SIZES = ("data", "classes", "train_points", "test_points")  # by which a scale is known
 
 COLUMNS = (
     ("accuracy", 100, 1),
@@ -24,7 +26,7 @@ neighbour, PReLUHead, DecoupledHead and GaussianHead (one covariance, and one fo
 scikit-learn have rows of norm 1; the tables of scikit-learn are standardised.
 This page is written by
 
-    featureprism reproduce beyond/contest --seeds {num} --seed {first}
+    featureprism reproduce beyond/contest --scale {scale} --seeds {num} --seed {first}
 
 as `page.md`, here with version {version} on seeds {seeds}. Every head but the neighbour comes
 in two strengths of one knob of its own; the stronger one plays unless it costs more than a point of validation accuracy. All networks
@@ -33,8 +35,9 @@ finds). A seed is a split; numbers are means over splits with 95 % intervals. Ac
 medians over some of these, in the units of the data, misclassified points counting as 0: what is *proven* and what an attack reaches
 (*attacked*). Fit is CPU time of the head that plays, in seconds.
 
-With `--scale standard` heads of CIFAR-10 train on 50 000 embeddings. Ten classes alone are a sweep, two and a half CPU minutes a split:
-`featureprism sweep ten.toml --out ten --workers 1 --data FOLDER` (in one process it tells how far it is) with
+Heads of CIFAR-10 train on 5000 embeddings at the scale `quick` and on 50 000 at `standard`. Ten classes alone are a sweep, at
+`standard` two and a half CPU minutes a split: `featureprism sweep ten.toml --out ten --workers 1 --data FOLDER` (in one process it
+tells how far it is) with
 
 ```toml
 item = "beyond/contest"
@@ -78,7 +81,20 @@ def contest_page(rows: Rows) -> str:
 def _introduction(heads: Rows) -> str:
     seeds = sorted(heads.distinct("seed"))
     listed = ", ".join(map(str, seeds))
-    return INTRODUCTION.format(num=len(seeds), first=seeds[0], seeds=listed, version=__version__)
+    return INTRODUCTION.format(
+        scale=_scale(heads), num=len(seeds), first=seeds[0], seeds=listed, version=__version__
+    )
+
+
+def _scale(heads: Rows) -> str:
+    """The scale whose settings have the sizes of these rows."""
+    sizes = tuple(heads.rows[0][name] for name in SIZES)
+    known = {
+        tuple(getattr(s, name) for name in SIZES): scale
+        for scale, settings in CONTEST.scales.items()
+        for s in settings
+    }
+    return known.get(sizes, "quick")
 
 
 def _standings(fields: dict[tuple[str, int], Rows]) -> list[str]:

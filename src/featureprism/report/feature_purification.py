@@ -71,17 +71,19 @@ def purification(rows: Rows) -> Figure:
 
 
 def scaling(rows: Rows) -> Figure:
-    """What falls with the dimension and what does not, on logarithmic axes."""
+    """What falls with the dimension and what does not, on logarithmic axes: random starts full, won features dashed."""
     figure, axes = panels(3, width=3.4, height=3.0)
     groups = (
-        {"share_random": "mixture β/(α k)", "together": "Q1", "kept_from_start": "Q0"},
+        {"share": "mixture β/(α k)", "together": "Q1"},
         {"drift": "drift, adversarial", "drift_control": "drift, more clean steps"},
         {"worst_clean": "clean training", "worst_adversarial": "adversarial training"},
     )
     titles = ("Theorems 5.1(a), 5.2", "Theorem 5.3(c)", "worst accuracy ÷ pure network")
     for panel, names, title in zip(axes, groups, titles, strict=True):
         for colour, (key, text) in zip(COLOURS, names.items(), strict=False):
-            band(panel, *over_seeds(rows.of("size"), "dim", key), colour, text)
+            band(panel, *over_seeds(rows.of("size", path="random"), "dim", key), colour, text)
+            dim, _, middle, _ = over_seeds(rows.of("size", path="pure"), "dim", key)
+            panel.plot(dim, middle, "--", color=colour)
         panel.set(xscale="log", yscale="log", xlabel="dimension d", title=title)
         panel.legend(fontsize=7)
     return figure

@@ -153,6 +153,23 @@ def figure_12(rows: Rows) -> Figure:
     return figure
 
 
+def worth(rows: Rows) -> Figure:
+    """Accuracy and robust accuracy of each family of the zoo, training by training, with the spread over draws of test images."""
+    families = rows.of("worth").groups("network")
+    figure, axes = panels(len(families), width=3.4)
+    for spot, (network, own) in zip(axes, families.items(), strict=True):
+        trainings = own.groups("training")
+        for shift, colour, column in ((-0.2, COLOURS[0], "accuracy"), (0.2, COLOURS[1], "robust")):
+            values = [part.column(column) for part in trainings.values()]
+            places = np.arange(len(values)) + shift
+            spread = [value.std() for value in values]
+            spot.bar(places, [v.mean() for v in values], 0.4, yerr=spread, color=colour, label=column)
+        spot.set(xticks=range(len(trainings)), ylim=(0, 1), title=network)
+        spot.set_xticklabels([str(NAMES.get(name, name)) for name in trainings], rotation=20, fontsize=7)
+    axes[0].legend(fontsize=7)
+    return figure
+
+
 DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/table-1": table_1,
     "feature-purification/figure-1": partial(gallery, columns=4, facts="filters"),
@@ -168,4 +185,5 @@ DRAWINGS: dict[str, Callable[[Rows], Figure]] = {
     "feature-purification/figure-12": figure_12,
     "feature-purification/figure-12-resnet": figure_12,
     "feature-purification/figure-13": partial(gallery, columns=4, facts="features"),
+    "feature-purification/zoo": worth,
 }

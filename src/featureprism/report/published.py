@@ -6,7 +6,9 @@ from typing import Any
 
 from featureprism.experiment import SCALES
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.papers import all_papers
 from featureprism.records import Row
+from featureprism.report.changes import sizes_of
 
 CLAIM = (
     "id",
@@ -22,6 +24,7 @@ CLAIM = (
     "loose",
 )
 CLAIM_TOO = ("seeds_to_decide", "regime", "note")
+EMPTY: Row = {"seeds_to_decide": None, "note": ""}
 ITEM = (
     "id",
     "scale",
@@ -43,7 +46,8 @@ def publish(items: list[tuple[Row, list[Row]]], runs: Path, folder: Path) -> lis
     prepare_folder(folder / "figures")
     known = read_published(folder)
     for about, claims in items:
-        kept = {key: about[key] for key in ITEM} | {"claims": [_kept(claim) for claim in claims]}
+        kept = {key: about[key] for key in ITEM} | {"sizes": sizes_of(about.get("settings", []))}
+        kept["claims"] = [_kept(claim) for claim in claims]
         known.setdefault(about["scale"], {})[about["id"]] = kept
         _keep_figure(runs / about["id"] / "figure.png", figure_path(folder, about["id"], about["scale"]))
     written = sorted({about["scale"] for about, _ in items}, key=SCALES.index)
@@ -57,6 +61,19 @@ def read_published(folder: Path) -> Published:
     paths = {scale: folder / f"{scale}.json" for scale in SCALES}
     found = {scale: json.loads(path.read_text("utf-8")) for scale, path in paths.items() if path.is_file()}
     return {scale: {item["id"]: item for item in items} for scale, items in found.items()}
+
+
+def in_words(items: dict[str, Row]) -> list[tuple[Row, list[Row]]]:
+    """Published items as a run has them, with the words of the registry; what is no longer claimed is left out."""
+    told = []
+    for id in sorted(items):
+        paper = all_papers().get(id.partition("/")[0])
+        found = [e for e in paper.experiments if e.id == id] if paper else []
+        for item in found:
+            words = {item.claim_id(claim): claim.as_row() for claim in item.claims}
+            kept = [words[row["id"]] | EMPTY | row for row in items[id]["claims"] if row["id"] in words]
+            told.append(({**items[id], "title": item.title, "source": item.source}, kept))
+    return told
 
 
 def figure_path(folder: Path, item: str, scale: str) -> Path:

@@ -176,9 +176,9 @@ def estimates_table(items: Sequence[Row]) -> Table:
     for name in ("item", "seeds left", "time", "memory"):
         table.add_column(name)
     for e in items:
-        known = e["seconds"] is not None
-        cost = (duration(e["seconds"]), f"{e['memory_mb']:.0f} MB") if known else ("-", "-")
-        table.add_row(e["item"], str(e["seeds"]), *cost)
+        time = "-" if e["seconds"] is None else duration(e["seconds"])
+        memory = "-" if e["memory_mb"] is None else f"{e['memory_mb']:.0f} MB"
+        table.add_row(e["item"], str(e["seeds"]), time, memory)
     return table
 
 

@@ -133,14 +133,14 @@ class _System:
         """(du/dt, dρ/dt) as rows; uncoupled means f = 0."""
         self.work += 1
         u = unit_rows(state[:, :-1])
-        z = self.x @ u.T  # (n, m)
+        z = u @ self.x.T  # (m, n): few neurons as rows are read faster than as columns
         slope = relu_power(z, self.p - 1)
         power = slope * z.clamp_min(0)
-        f = power @ (signs * (2 * state[:, -1]).exp()) if coupled else torch.zeros_like(self.y)
+        f = (signs * (2 * state[:, -1]).exp()) @ power if coupled else torch.zeros_like(self.y)
         g = self.loss.residual(f, self.y)
-        pull = (slope * g.unsqueeze(1)).T @ self.x  # (m, r)
+        pull = (slope * g) @ self.x  # (m, r)
         tangent = pull - (pull * u).sum(dim=1, keepdim=True) * u
-        growth = (g @ power).unsqueeze(1)
+        growth = (power @ g).unsqueeze(1)
         return -signs.unsqueeze(1) * torch.cat([self.p * tangent, growth], dim=1)
 
     def coupled(self, flat: Tensor) -> Tensor:

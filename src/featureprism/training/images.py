@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from featureprism.context import Progress, silent, speechless
-from featureprism.networks.deep import home_of
+from featureprism.networks.deep import channels_last, home_of
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 
@@ -109,10 +109,7 @@ def train_images(
     """
     if len(x) != len(y) or len(y) == 0:
         raise ValueError(f"Need one label for each image, got {len(x)} images and {len(y)} labels.")
-    net.to(device)
-    for weight in net.parameters():  # a fifth faster on CPUs
-        if weight.ndim == 4:
-            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+    channels_last(net.to(device))
     moving = [w for w in net.parameters() if w.requires_grad]
     optimiser = torch.optim.SGD(
         moving, lr=recipe.step_size, momentum=recipe.momentum, weight_decay=recipe.weight_decay

@@ -14,6 +14,7 @@ from featureprism.data.sparse_coding import SparseCoding, sample_sparse
 from featureprism.networks.symmetric import Gates, SymmetricNet, gates, smoothed_step
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
+from featureprism.training.resting import Watch
 
 Batch = tuple[Tensor, Tensor]  # x (n, d), y (n,)
 Draw = Callable[[], Batch]
@@ -173,33 +174,44 @@ def train_symmetric(
     noise: torch.Generator | None = None,
     record: Sequence[int] = (),
     probes: Probes | None = None,
+    watch: int = 0,
     progress: Progress = silent,
 ) -> Trajectory[SymmetricNet]:
     """Algorithm 1 (phases without `perturb`) and Algorithm 2 (with), one after another; the given net is left alone.
 
-    Only W is trained; bias and smoothing follow the phases. Times are step counts over all phases; the last step is recorded.
+    Only W is trained; bias and smoothing follow the phases. Times are step counts over all phases; the last step is recorded. With
+    `watch` neurons far from opening rest in all but every `watch`-th step (`Watch`): most of them, once the bias has grown.
     """
     now = SymmetricNet(net.W, net.bias, net.smoothing)
     total, step = sum(p.steps for p in phases), 0
     wanted, recorder = {*record, total}, Recorder(probes)
-    move, scratch = partial(symmetric_step, penalty=penalty, noise=noise), None
+    crew = Watch(now, 0 if any(p.bias_descent for p in phases) else watch, penalty)  # all pull at a bias
+    move, memory = partial(symmetric_step, penalty=penalty, noise=noise), now.W.new_empty(0)
     for phase in phases:
         now.smoothing = phase.smoothing * now.bias
         for inner in range(phase.steps):
+            if step in wanted or crew.is_due(step):
+                crew.wake()
             if step in wanted:
                 recorder.add(step, SymmetricNet(now.W, now.bias, now.smoothing))
             x, y = draw()
             if phase.perturb is not None:
                 x, y = phase.perturb(now, x, y, phase.radius_at(inner))
-            if scratch is None or scratch.shape[1] != len(x):
-                scratch = x.new_empty(4, len(x), now.width)
-            rate = phase.step_at(now.bias)
+            if crew.is_due(step):
+                crew.look(x)
+            size = 4 * len(x) * now.width
+            memory = memory if len(memory) >= size else x.new_empty(size)
+            rate, scratch = phase.step_at(now.bias), memory[:size].view(4, len(x), now.width)
             pull = mean_bias_pull(now, x, y) if phase.bias_descent else 0.0
             move(now.W.data, x, y, bias=now.bias, smoothing=now.smoothing, step_size=rate, scratch=scratch)
+            crew.shrink(rate)
+            if crew.is_due(step):
+                crew.dismiss()
             now.bias = phase.bias_after(now.bias, rate, pull)
             now.smoothing = phase.smoothing * now.bias
             step += 1
             progress(step / total)
+        crew.wake()
         if not bool(torch.isfinite(now.W).all()):
             return recorder.trajectory(Ended.DIVERGED, work=step)
     recorder.add(step, SymmetricNet(now.W, now.bias, now.smoothing))

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from math import inf
 
+import torch
 from torch import Tensor, nn
 
 from featureprism.attacks.images import (
+    SHORT,
     ImageAttack,
     decided,
     label_loss,
@@ -17,6 +19,7 @@ from featureprism.attacks.images import (
 from featureprism.data.images import ImageSet
 from featureprism.records import Progress, Row, silent
 from featureprism.seeds import generator_for
+from featureprism.zoo.members import CLASSES, Member
 
 JUDGES = {  # the attackers that every member meets, whatever it was trained against
     "l2 1": ImageAttack(2, 1.0, steps=50, restarts=3),
@@ -28,11 +31,16 @@ BATCH = 125
 def standing(
     net: nn.Module, x: Tensor, y: Tensor, attack: ImageAttack, *, seed: int, progress: Progress = silent
 ) -> Tensor:
-    """Which images stay right under every restart of PGD on the cross-entropy and on the margin; those that fell are left in peace."""
+    """Which images stay right under every restart of PGD on the cross-entropy and on the margin; those that fell are left in peace.
+
+    A short run goes first: it is all that most images of a fragile network need.
+    """
     alive = decided(net, x) == y
-    once = replace(attack, restarts=1)
-    rounds = [(loss, again) for loss in (margin_loss, label_loss) for again in range(attack.restarts)]
-    for index, (loss, again) in enumerate(rounds):
+    full = replace(attack, restarts=1)
+    short = replace(full, steps=min(SHORT, full.steps))
+    runs = [(loss, again, full) for loss in (margin_loss, label_loss) for again in range(attack.restarts)]
+    rounds = [(margin_loss, "short", short), *runs]
+    for index, (loss, again, once) in enumerate(rounds):
         generator = generator_for(f"{loss.__name__} {again}", seed)
         for few in alive.nonzero().flatten().split(BATCH):
             delta = perturb(net, x[few], y[few], once, loss=loss, generator=generator)
@@ -42,12 +50,26 @@ def standing(
 
 
 def judged(
-    net: nn.Module, data: ImageSet, *, num_images: int = 1000, seed: int = 0, progress: Progress = silent
+    member: Member,
+    net: nn.Module,
+    data: ImageSet,
+    *,
+    num_images: int = 1000,
+    seed: int = 0,
+    progress: Progress = silent,
 ) -> Row:
-    """Clean accuracy on all test images; robust accuracy on the first `num_images` of them under each of JUDGES."""
+    """Clean accuracy on all test images; robust accuracy on the first `num_images` of them under each of JUDGES.
+
+    `two groups`: a network of ten labels that decides between the first five classes and the last five.
+    """
     net.eval()
-    x, y = data.x_test[:num_images], data.y_test[:num_images]
-    told: Row = {"accuracy": _share(decided(net, data.x_test) == data.y_test)}
+    labels = member.labelled(data.y_test)
+    x, y = data.x_test[:num_images], labels[:num_images]
+    told: Row = {"accuracy": _share(decided(net, data.x_test) == labels)}
+    if member.labels == CLASSES:
+        halves = replace(member, labels=2).labelled
+        groups = halves(torch.arange(CLASSES))
+        told["two groups"] = _share(decided(net, data.x_test, groups) == halves(data.y_test))
     for index, (name, attack) in enumerate(JUDGES.items()):
         begin, size = index / len(JUDGES), 1 / len(JUDGES)
         held = standing(

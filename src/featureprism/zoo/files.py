@@ -12,9 +12,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from featureprism.data.images import ImageSet
+from featureprism.experiment import Rows
 from featureprism.files import as_json, prepare_folder, read_arrays, write_whole
+from featureprism.networks.deep import channels_last
 from featureprism.records import Row
-from featureprism.zoo.members import MEMBERS, Member
+from featureprism.zoo.members import MEMBERS, SHAPE, Member
 from featureprism.zoo.training import fresh
 
 KEPT = Path(__file__).with_name("kept")
@@ -62,7 +65,7 @@ def read_card(name: str, folder: Path = KEPT) -> Row | None:
 
 
 def load(name: str, folder: Path = KEPT) -> nn.Module:
-    """A network of the zoo, in eval mode and single precision, on the cpu."""
+    """A network of the zoo, in eval mode and single precision, on the cpu, its weights in the layout that is fastest there."""
     if name not in MEMBERS:
         raise ValueError(f"The zoo knows no {name!r}; it has {', '.join(MEMBERS)}.")
     card, path = read_card(name, folder), folder / f"{name}.npz"
@@ -77,7 +80,7 @@ def load(name: str, folder: Path = KEPT) -> nn.Module:
     if {key: value.shape for key, value in wanted.items()} != {k: v.shape for k, v in state.items()}:
         raise ValueError(f"{path} does not hold the weights of a {MEMBERS[name].network}; copy it again.")
     net.load_state_dict(state, strict=False)
-    return net.eval()
+    return channels_last(net.eval())
 
 
 def family_mark(stem: str, members: tuple[str, ...], folder: Path = KEPT) -> str:
@@ -90,3 +93,13 @@ def family_mark(stem: str, members: tuple[str, ...], folder: Path = KEPT) -> str
         return ""
     sums = "".join(card["sha256"] for card in cards if card is not None)
     return f"{stem} {hashlib.sha256(sums.encode()).hexdigest()[:8]}"
+
+
+def is_cifar(data: ImageSet) -> bool:
+    """Whether these are the images that the zoo was trained for."""
+    return data.source.startswith("cifar10") and tuple(data.x_train.shape[1:]) == SHAPE
+
+
+def share_weights(rows: Rows) -> bool:
+    """Whether the seeds of a run measured networks of the zoo, and so one training."""
+    return any(row.get("zoo") and str(row.get("source")).startswith("cifar10") for row in rows)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
+from torch import Tensor
+
 from featureprism.attacks.images import ImageAttack
 from featureprism.training.images import Recipe
 
@@ -31,6 +33,11 @@ class Member:
     attacker: str | None = None
     parent: str | None = None
     seed: int = 0
+    labels: int = CLASSES
+
+    def labelled(self, y: Tensor) -> Tensor:
+        """Classes as this network knows them: where it has two labels, the first five against the last five."""
+        return y * self.labels // CLASSES
 
 
 def family(
@@ -87,4 +94,25 @@ WIDE = family(
     Recipe(4, step_size=0.1, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
     attackers=tuple(ATTACKS),
 )
-MEMBERS: Mapping[str, Member] = {member.name: member for member in (*ALEXNET, *WIDE)}
+FIRST_CYCLE = [  # one recipe, with the labels of two groups of classes and with all ten
+    Member(
+        name=f"resnet-10-{word}-labels",
+        network="resnet-10",
+        factor=0.375,
+        training=CLEAN,
+        recipe=Recipe(14, step_size=0.1, schedule="one-cycle", augment=True, bfloat16=True),
+        labels=labels,
+    )
+    for word, labels in (("two", 2), ("ten", 10))
+]
+LABELLED = [  # and a second, lower cycle of step sizes
+    replace(
+        member,
+        name=f"{member.name}-longer",
+        training=MORE_CLEAN,
+        recipe=replace(member.recipe, epochs=6, step_size=0.05),
+        parent=member.name,
+    )
+    for member in FIRST_CYCLE
+]
+MEMBERS: Mapping[str, Member] = {member.name: member for member in (*ALEXNET, *WIDE, *FIRST_CYCLE, *LABELLED)}

@@ -36,7 +36,7 @@ def seconds_of(member: Member, data: ImageSet, folder: Path, device: str = "cpu"
     alone = member.parent is None or kept_parent(member, folder) is not None
     before = 0.0 if alone else seconds_of(MEMBERS[member.parent or ""], data, folder, device)
     size = member.recipe.batch_size
-    x, y = data.x_train[: size * STEPS], data.y_train[: size * STEPS]
+    x, y = data.x_train[: size * STEPS], member.labelled(data.y_train[: size * STEPS])
     taken = []
     for _ in range(2):
         began = time.perf_counter()
@@ -75,6 +75,7 @@ def rebuild(member: Member, folder: Path, context: Context, data: ImageSet) -> P
         "network": member.network,
         "factor": member.factor,
         "parameters": sum(p.numel() for p in net.parameters()),
+        "labels": member.labels,
         "training": member.training,
         "attack": None if member.attacker is None else asdict(ATTACKS[member.attacker]),
         "parent": member.parent,
@@ -85,5 +86,5 @@ def rebuild(member: Member, folder: Path, context: Context, data: ImageSet) -> P
         "curve": curve,
         "versions": {"featureprism": version("featureprism"), "torch": torch.__version__},
     }
-    found = judged(net, data, progress=context.within(TRAINED_SHARE, 1).progress)
+    found = judged(member, net, data, progress=context.within(TRAINED_SHARE, 1).progress)
     return save(member, net, card | {"accuracies": found}, folder)

@@ -14,7 +14,7 @@ from featureprism.networks.deep import image_network
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Adversary, checkpoint_for, train_images
-from featureprism.zoo.members import ATTACKS, CLASSES, MEMBERS, NOISE, SHAPE, Member
+from featureprism.zoo.members import ATTACKS, MEMBERS, NOISE, SHAPE, Member
 
 WATCHED = 1000  # test images whose accuracy the curve tells, after each epoch
 
@@ -30,7 +30,7 @@ def data_hash(data: ImageSet) -> str:
 def fresh(member: Member) -> nn.Module:
     """The network before any training: the same for the whole family."""
     generator = generator_for("start", member.seed)
-    return image_network(member.network, SHAPE, CLASSES, factor=member.factor, generator=generator)
+    return image_network(member.network, SHAPE, member.labels, factor=member.factor, generator=generator)
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,17 @@ def grow(
     if start is None and member.parent is not None:
         net = grow(MEMBERS[member.parent], data, context.within(0, 0.5), hashed=hashed)
         context = context.within(0.5, 1)
+    watched = data.x_test[:WATCHED], member.labelled(data.y_test[:WATCHED])
     return train_images(
         net,
         data.x_train,
-        data.y_train,
+        member.labelled(data.y_train),
         member.recipe,
         seed=member.seed,
         adversary=adversary_of(member),
         checkpoint=_checkpoint(member, hashed, context.networks, "" if start is None else start.mark),
         device=context.device,
-        watch=lambda net: {"accuracy": accuracy(net, data.x_test[:WATCHED], data.y_test[:WATCHED])},
+        watch=lambda net: {"accuracy": accuracy(net, *watched)},
         history=curve,
         progress=context.progress,
         announce=context.announce,

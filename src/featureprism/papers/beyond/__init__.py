@@ -1,4 +1,7 @@
-"""What no paper has: findings of our own, measured like theirs."""
+"""What no paper has: findings of our own, measured like theirs.
+
+No paper prints their sizes; those of the paper scale are the largest whose grids cost minutes a seed.
+"""
 
 from featureprism.experiment import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS

@@ -173,8 +173,8 @@ BLIND_ATTACKS = Experiment(
     title="What the usual attacks claim, and what is true",
     scales={
         "quick": _settings(400, 50, 8, 60),
-        "standard": _settings(2000, 100, 50, 60),
-        "paper": _settings(2000, 1000, 100, 200),
+        "standard": _settings(1000, 100, 12, 60),
+        "paper": _settings(2000, 1000, 25, 60),  # the mixture of Figure 2 of gmm-flow
     },
     measure=measure,
     claims=CLAIMS,

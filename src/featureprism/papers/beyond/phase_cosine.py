@@ -261,10 +261,8 @@ PHASE_COSINE = Experiment(
     title="Which power separates centres that are not orthogonal",
     scales={
         "quick": _settings(40, 60, (0.0, 0.3, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 5.2, 9.0)),
-        "standard": _settings(200, 200, (0.0, 0.15, 0.3, 0.45, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 6.0, 9.0)),
-        "paper": _settings(
-            400, 400, (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 5.2, 6.0, 9.0, 12.0)
-        ),
+        "standard": _settings(200, 100, (0.0, 0.3, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 5.2, 9.0)),
+        "paper": _settings(400, 200, (0.0, 0.15, 0.3, 0.45, 0.6), (2.2, 2.6, 3.0, 3.6, 4.4, 5.2, 9.0)),
     },
     measure=measure,
     claims=CLAIMS,

@@ -104,7 +104,7 @@ PHASE_LABEL_NOISE = Experiment(
     scales={
         "quick": _settings(50, 200, (32, 128, 512)),
         "standard": _settings(200, 500, (32, 128, 512, 2048)),
-        "paper": _settings(500, 2000, (32, 128, 512, 2048, 8192)),
+        "paper": _settings(500, 500, (32, 128, 512, 2048)),
     },
     measure=measure,
     claims=CLAIMS,

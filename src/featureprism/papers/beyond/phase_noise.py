@@ -97,8 +97,8 @@ PHASE_NOISE = Experiment(
     title="Where the α² law gives way to α/√N",
     scales={
         "quick": _settings(400, (0.2, 0.1, 0.05), 12),
-        "standard": _settings(1000, (0.2, 0.126, 0.08, 0.05), 41),
-        "paper": _settings(2000, (0.2, 0.126, 0.08, 0.05, 0.035), 81),
+        "standard": _settings(1000, (0.2, 0.1, 0.05), 21),
+        "paper": _settings(2000, (0.2, 0.126, 0.08, 0.05), 41),
     },
     measure=measure,
     claims=CLAIMS,

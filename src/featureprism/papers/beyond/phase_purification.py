@@ -11,7 +11,7 @@ from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_m
 from featureprism.networks import LinearClassifier
 from featureprism.papers.beyond.curves import ends, largest_gap
 from featureprism.papers.feature_purification import setting as purification
-from featureprism.papers.feature_purification.setting import PAPER, QUICK, STANDARD, Setting
+from featureprism.papers.feature_purification.setting import QUICK, Setting
 from featureprism.records import Row
 from featureprism.theory import feature_purification as theory
 
@@ -107,8 +107,9 @@ PHASE_PURIFICATION = Experiment(
     title="Where clean training breaks and adversarial training holds",
     scales={
         "quick": _settings(replace(QUICK, test_points=200), (100, 200), (10, 20, 30)),
-        "standard": _settings(STANDARD, (100, 200, 400), (5, 10, 20, 40)),
-        "paper": _settings(PAPER, (200, 400, 800), (10, 20, 40, 80)),
+        # the same training at all scales: a cell costs as d²
+        "standard": _settings(replace(QUICK, test_points=500), (100, 200), (10, 20, 30, 40)),
+        "paper": _settings(replace(QUICK, test_points=500), (100, 200, 400), (10, 20, 30, 40)),
     },
     measure=measure,
     claims=CLAIMS,

@@ -161,8 +161,8 @@ PHASE_SCALING = Experiment(
     title="How cost and effect grow with the dimension",
     scales={
         "quick": _settings((100, 400, 1600), 50, 200, 500),
-        "standard": _settings((100, 400, 1600, 6400, 12800), 100, 400, 1000),
-        "paper": _settings((100, 400, 1600, 6400, 25600, 102400), 100, 1000, 1000),
+        "standard": _settings((100, 400, 1600, 6400), 100, 400, 1000),
+        "paper": _settings((100, 400, 1600, 6400, 25600), 100, 400, 1000),
     },
     measure=measure,
     claims=CLAIMS,

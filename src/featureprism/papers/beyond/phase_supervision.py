@@ -112,8 +112,8 @@ PHASE_SUPERVISION = Experiment(
     title="How fine must labels be?",
     scales={
         "quick": _settings((4, 8, 16), 1024, 12),
-        "standard": _settings((4, 8, 16, 32), 4096, 100),
-        "paper": _settings((4, 8, 16, 32, 64), 8192, 500),
+        "standard": _settings((4, 8, 16), 3072, 20),
+        "paper": _settings((4, 8, 16, 32), 3072, 50),
     },
     measure=measure,
     claims=CLAIMS,

@@ -1,4 +1,7 @@
-"""Frei, Vardi, Bartlett & Srebro, NeurIPS 2023; the paper has no experiments, these are of its theorems."""
+"""Frei, Vardi, Bartlett & Srebro, NeurIPS 2023; the paper has no experiments, these are of its theorems.
+
+The paper scale: inside Assumption 2.2 d = 6000, k = 16, σ = 1/√d; outside d = 3072, k = 10, σ = 1, the sizes of feature-averaging.
+"""
 
 from featureprism.experiment import Paper
 from featureprism.papers.double_edged.assumption import ASSUMPTION_2_2

@@ -27,6 +27,7 @@ from featureprism.theory import double_edged as theory
 from featureprism.training import max_margin_network
 
 FEW = ((6, 0.01), (20, 1.0))
+LARGE = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (100, 0.1))  # a training costs as n² times the width
 MANY = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (200, 0.1), (200, 1.0))
 
 
@@ -140,8 +141,8 @@ THEOREM_3_1 = Experiment(
         ]
         + Sampled.loud_and_still(1000, 16, draws=200, test_points=4000),
         "paper": [
-            Variants.usual(3072, 10, variants=MANY, test_points=100000),
-            Variants.within(6000, 16, variants=MANY, test_points=100000),
+            Variants.usual(3072, 10, variants=LARGE, test_points=20000),
+            Variants.within(6000, 16, variants=LARGE, test_points=20000),
             *Sampled.loud_and_still(6000, 16, draws=200, test_points=10000),
         ],
     },

@@ -182,9 +182,9 @@ TRANSFER = Experiment(
         "quick": [made(test_points=3000, iterations=80) for made in (Trained.usual, Trained.within)],
         "standard": [made(test_points=4000) for made in (Trained.usual, Trained.on_sphere, Trained.within)],
         "paper": [
-            Trained.usual(3072, 10, width=200),
-            Trained.on_sphere(3072, 10, width=200),
-            Trained.within(6000, 16, width=200),
+            Trained.usual(3072, 10, width=50),
+            Trained.on_sphere(3072, 10, width=50),
+            Trained.within(6000, 16, width=50),
         ],
     },
     measure=measure_transfer,

@@ -10,24 +10,30 @@ from featureprism.training import first_layer_descent
 
 
 def worst_flips(
-    net: TwoLayerNet, sample: NoisySample, budget: int, *, step_size: float, steps: int
+    net: TwoLayerNet,
+    sample: NoisySample,
+    influence: Float[Tensor, " n"],
+    budget: int,
+    *,
+    step_size: float,
+    steps: int,
 ) -> Bool[Tensor, " n"]:
     """The flips of at most `budget` labels that lose most clean points, among one plan for each cluster to begin with.
 
     Labels of one cluster decide on its side, the first step apart; so a plan takes half of a cluster, the labels that count most
-    first, before it goes on to the next smallest. Each plan is tried, by training on it; the best is kept.
+    (`label_influence`) first, before it goes on to the next smallest. Each plan is tried, by training on it; the best is kept.
     """
     data = sample.data
     sizes = torch.bincount(data.cluster, minlength=4)
-    influence = label_influence(net, sample, step_size=step_size, steps=steps)
     plans = torch.stack(
         [_plan(data.cluster, influence, sizes, first, budget) for first in range(4)]
     )  # (4, n)
     labels = torch.where(plans, -sample.clean, sample.clean)
     nets = first_layer_descent(stack([net] * 4), data.x, labels, step_size=step_size, steps=steps).last
     with torch.no_grad():
-        lost = ((sample.clean * nets(data.x) <= 0) & ~plans).sum(dim=1)
-        close = (sample.clean * nets(data.x) * ~plans).sum(dim=1)  # between plans that lose as many
+        margin = sample.clean * nets(data.x)
+        lost = ((margin <= 0) & ~plans).sum(dim=1)
+        close = (margin * ~plans).sum(dim=1)  # between plans that lose as many
     return plans[torch.where(lost == lost.max(), -close, -torch.inf).argmax()]
 
 

@@ -96,7 +96,7 @@ LINEAR = Experiment(
     scales={
         "quick": _settings(2000, 200, 20),
         "standard": _settings(5000, 500, 200),
-        "paper": _settings(10000, 1000, 500),
+        "paper": _settings(8000, 500, 500),
     },
     measure=measure_linear,
     claims=CLAIMS_LINEAR,

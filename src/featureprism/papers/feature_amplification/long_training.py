@@ -172,9 +172,9 @@ BRACKETED = {
     },
     "paper": {
         "dim": 200,
-        "points": 5000,
-        "width": 200,
-        "steps": 10000,
+        "points": 4000,
+        "width": 100,
+        "steps": 3000,
         "radius_points": 200,
         "max_cells": 200,
     },

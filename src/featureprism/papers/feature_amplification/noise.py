@@ -174,7 +174,7 @@ LABEL_NOISE = Experiment(
     scales={
         "quick": _settings(1000, 200, 50),
         "standard": _settings(4000, 500, 200),
-        "paper": _settings(10000, 2000, 500),
+        "paper": _settings(4000, 500, 500),
     },
     measure=measure,
     claims=CLAIMS,

@@ -122,7 +122,7 @@ PROPOSITION_B_1 = Experiment(
     scales={
         "quick": _settings((100, 400, 1600), 120),
         "standard": _settings((100, 400, 1600, 6400), 120),
-        "paper": _settings((100, 400, 1600, 6400, 10000), 200),
+        "paper": _settings((100, 400, 1600, 6400), 150),
     },
     measure=measure,
     claims=CLAIMS,

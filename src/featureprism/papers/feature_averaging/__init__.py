@@ -1,4 +1,9 @@
-"""Li et al., "Feature Averaging: An Implicit Bias of Gradient Descent Leading to Non-Robustness in Neural Networks", ICLR 2025."""
+"""Li et al., "Feature Averaging: An Implicit Bias of Gradient Descent Leading to Non-Robustness in Neural Networks", ICLR 2025.
+
+The synthetic figures have their printed sizes at every scale (k = 10, d = 3072, n = 1000, m = 5, η = 0.001, σ_w = 1e-5, T = 100;
+Figure 5 up to 50 000 points at the paper scale), so that scales differ in test points and in the values of an ablation. The theorems
+print no sizes.
+"""
 
 from featureprism.experiment import Paper
 from featureprism.papers.feature_averaging.ablations import ABLATIONS

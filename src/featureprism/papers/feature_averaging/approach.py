@@ -168,7 +168,7 @@ THEOREM_4_6 = Experiment(
     scales={
         "quick": [size(*sizes) for sizes in QUICK],
         "standard": [size(*sizes) for sizes in sorted(QUICK + MORE)],
-        "paper": [size(*sizes) for sizes in sorted((*QUICK, *MORE, (10, 3072, 50_000)))],
+        "paper": [size(*sizes) for sizes in sorted((*QUICK, *MORE, (10, 3072, 20_000)))],
     },
     measure=measure,
     claims=CLAIMS,

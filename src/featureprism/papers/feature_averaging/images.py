@@ -20,10 +20,13 @@ from featureprism.papers.feature_averaging.embeddings import GROUPS, TEN, TWO, s
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
+from featureprism.zoo import family_mark, is_cifar, load, share_weights
 
 RESAMPLES = 2000  # of the test images, for the interval of a gain
 TELLING = 0.9  # the least accuracy of the two-class decision at which a 50 % radius tells much
 SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
+STEM, MEMBER = "resnet-10", {TWO: "two-labels-longer", TEN: "ten-labels-longer"}  # of the zoo
+SHIPPED = family_mark(STEM, tuple(MEMBER.values()))
 MERGED, LABELS, BOTH = "merged decision", "ten-class cross-entropy", "both"
 
 
@@ -31,9 +34,11 @@ MERGED, LABELS, BOTH = "merged decision", "ten-class cross-entropy", "both"
 class Setting:
     """A network and its training, the same with two labels and with ten, and the PGD attack on a rising grid of radii.
 
-    SGD, batches of 128, momentum 0.9, weight decay 5e-4, no augmentation. Section 6.2.
+    SGD, batches of 128, momentum 0.9, weight decay 5e-4, no augmentation. Section 6.2. `zoo` names two shipped networks and their
+    weights: on CIFAR-10 they are measured, and nothing is trained.
     """
 
+    zoo: str = ""
     data: str
     network: str = "resnet-18"
     factor: float = 1.0
@@ -53,7 +58,10 @@ class Setting:
 
 
 def trained(labels: str, sample: ImageSet, s: Setting, seed: int, context: Context) -> nn.Module:
-    """The network with two outputs or ten, from the same recipe; kept under everything its weights depend on."""
+    """The network with two outputs or ten, from the same recipe: of the zoo, or kept under everything its weights depend on."""
+    if s.zoo and is_cifar(sample):
+        context.progress(1.0)
+        return load(f"{STEM}-{MEMBER[labels]}").to(context.device)
     targets, num = (GROUPS[sample.y_train], 2) if labels == TWO else (sample.y_train, 10)
     shape = sample.x_train.shape[1], sample.x_train.shape[2], sample.x_train.shape[3]
     start = generator_for(f"image network, {labels}", seed)
@@ -258,7 +266,7 @@ def _scales(published: Setting, quick: Row, standard: Row) -> dict[str, list[Set
     small = {"network": "resnet-10", "factor": 0.125, "steps": 20, "epochs": 20, "test_images": 200}
     medium = {"factor": 0.25, "train_images": 10_000, "epochs": 40, "test_images": 500}
     return {
-        "quick": [replace(published, restarts=1, **small, **quick)],
+        "quick": [replace(published, restarts=1, **(small | quick))],
         "standard": [replace(published, restarts=1, **medium, **standard)],
         "paper": [published],
     }
@@ -270,6 +278,10 @@ _ABOUT = (
     " the groups is attacked by PGD: once by climbing its own loss, once by climbing the ten-class cross-entropy. An image counts as"
     " robust only if it withstands both. The published recipe (SGD, batches of 128, momentum 0.9, weight decay 5e-4) names no"
     " augmentation and none is used."
+)
+FROM_ZOO = (
+    " Quick: two ResNets of the zoo, trained once by one recipe on all 50,000 images, with crops and flips ('featureprism zoo'); the"
+    " seeds draw test images and attacks, the weights are the same."
 )
 MNIST = Setting(
     data="mnist", epochs=100, step_size=0.001, schedule="constant", radii=_grid(0.1, 2.0), restarts=2
@@ -290,14 +302,18 @@ FIGURE_3_MNIST = Experiment(
     + " At the paper's scale: step size 0.001, constant, 100 epochs of 60,000 images. Smaller scales make fewer steps and longer"
     " ones, so that their product, the time of training, stays as published (47); at step size 0.001 they would end half trained.",
 )
+FEWER: Row = {"zoo": SHIPPED, "test_images": 100, "steps": 10, "radii": _grid(0.05, 0.4)}  # larger networks
 FIGURE_3_CIFAR = Experiment(
     id="feature-averaging/figure-3-cifar",
     source="Li et al. 2025, Figure 3 (CIFAR-10)",
     title="Two labels against ten on CIFAR-10",
-    scales=_scales(CIFAR, {"train_images": 6000}, {}),
+    scales=_scales(CIFAR, {"train_images": 6000} | (FEWER if SHIPPED else {}), {}),
     measure=measure,
     claims=_claims("Figure 3 (right)", 1.0),
     long=True,
+    is_one_draw=share_weights,
     foretell=foretell,
-    about=_ABOUT + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale.",
+    about=_ABOUT
+    + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale."
+    + (FROM_ZOO if SHIPPED else ""),
 )

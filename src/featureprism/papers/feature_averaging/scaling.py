@@ -94,7 +94,7 @@ SCALING = Experiment(
     scales={
         "quick": _settings((4, 8, 16), 1536, 80),
         "standard": _settings((4, 8, 16, 32), 4096, 200),
-        "paper": _settings((4, 8, 16, 32, 64), 8192, 500),
+        "paper": _settings((4, 8, 16, 32), 8192, 100),
     },
     measure=measure,
     claims=tuple(_claim(network, split) for split in CLASSES for network in ORDERS),

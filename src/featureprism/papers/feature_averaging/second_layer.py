@@ -97,7 +97,7 @@ SECOND_LAYER = Experiment(
     scales={
         "quick": [Setting(dim=1024, points=400, step_size=5e-3, steps=400, test_points=80)],
         "standard": [Setting(step_size=5e-3, steps=400, test_points=100)],
-        "paper": [Setting(step_size=5e-3, steps=400, test_points=1000)],
+        "paper": [Setting(step_size=5e-3, steps=400, test_points=200)],
     },
     measure=measure,
     claims=CLAIMS,

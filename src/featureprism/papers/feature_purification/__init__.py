@@ -20,6 +20,7 @@ from featureprism.papers.feature_purification.deep_perturbations import (
 )
 from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
+from featureprism.papers.feature_purification.deep_zoo import ZOO
 from featureprism.papers.feature_purification.inside import INSIDE
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
@@ -66,6 +67,7 @@ PAPER = Paper(
         VARIANTS_ITEM,
         LOWER_BOUNDS,
         REAL_CODES,
+        ZOO,
         TABLE_1,
         FIGURE_1,
         FIGURE_2_DEEP,

@@ -34,7 +34,6 @@ from featureprism.papers.feature_purification.deep_setting import (
     pictures,
     scales,
     share,
-    share_weights,
     shares_told,
     start,
     train_kept,
@@ -49,6 +48,7 @@ from featureprism.probes.images import (
 )
 from featureprism.records import Row
 from featureprism.seeds import generator_for
+from featureprism.zoo import share_weights
 
 SHOWN = 16  # filters or features of each network
 BLACK = 0.0
@@ -61,7 +61,7 @@ FROM_ONE_CLEAN: Row = {  # where the zoo has not one network for each attacker
     "train_steps": 1,
 }
 FEW_EPOCHS = "Quick, on CIFAR-10: two epochs on 5000 images from one clean AlexNet of the zoo, against each attacker and as controls."
-ASCENT = {"quick": 120, "standard": 500, "paper": 2000}  # gradient steps to a picture
+ASCENT = {"quick": 80, "standard": 500, "paper": 2000}  # gradient steps to a picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,7 +324,7 @@ FIGURE_5 = Experiment(
     scales=scales(
         Setting,
         every={"network": "wrn-28-10"},
-        quick={"zoo": "", "factor": 0.05, "epochs": 4, "train_images": 4000},
+        quick={"zoo": "", "factor": 0.05, "epochs": 3, "train_images": 2000},
     ),
     measure=measure_5,
     claims=CLAIMS_5,

@@ -43,7 +43,6 @@ from featureprism.papers.feature_purification.deep_setting import (
     four,
     images_of,
     over_controls,
-    share_weights,
     shipped,
     start,
     train_kept,
@@ -54,6 +53,7 @@ from featureprism.probes.images import layer_cosines
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe
+from featureprism.zoo import share_weights
 
 PAIRS = (("start", CLEAN), ("start", RANDOM), (CLEAN, RANDOM), (CLEAN, CONTROL), (CLEAN, NOISE))
 LAYERS = {"quick": (1, 2, 3, 4, 5), "standard": (5, 8, 11, 13), "paper": (9, 13, 17, 19, 21, 23, 25, 27, 29)}

@@ -32,7 +32,6 @@ from featureprism.papers.feature_purification.deep_setting import (
     pictures,
     scales,
     share,
-    share_weights,
     shares_told,
     start,
 )
@@ -47,6 +46,7 @@ from featureprism.probes.sparse_images import (
 )
 from featureprism.records import Row
 from featureprism.seeds import generator_for
+from featureprism.zoo import share_weights
 
 ROBUST = "adversarial"
 SHOWN = 6  # pictures in a figure
@@ -279,7 +279,7 @@ FIGURE_7 = Experiment(
     id="feature-purification/figure-7",
     source="feature-purification, Figure 7",
     title="Perturbations before and after adversarial training",
-    scales=scales(Setting),
+    scales=scales(Setting, quick={"test_images": 100, "test_steps": 10}),
     measure=measure_7,
     claims=CLAIMS_7,
     long=True,
@@ -295,7 +295,7 @@ LASSO = (
     "Convolutional Lasso by FISTA after clean training, after adversarial training that starts from it, and after both controls; images"
     " have mean zero in each channel and norm 1, filters norm 1. A coefficient counts unless it is exactly zero."
 )
-FEWER = {"lasso_images": 20, "lasso_steps": 100, "penalties": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002)}
+FEWER = {"lasso_images": 10, "lasso_steps": 60, "penalties": (0.1, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002)}
 ALEX = scales(Lasso, every=ALEXNET, quick=ALEXNET_QUICK | FEWER)
 FIGURE_12 = Experiment(
     id="feature-purification/figure-12",
@@ -313,7 +313,7 @@ FIGURE_12_RESNET = Experiment(
     id="feature-purification/figure-12-resnet",
     source="feature-purification, Figure 12 (ResNet)",
     title="Sparse reconstruction by a ResNet's first layer",
-    scales=scales(Lasso, quick={"zoo": WIDE, "train_images": 3000, "lasso_images": 20, "lasso_steps": 60}),
+    scales=scales(Lasso, quick={"zoo": WIDE, "train_images": 3000, "lasso_images": 10, "lasso_steps": 60}),
     measure=measure_12,
     claims=(*CLAIMS_12, _in_span(1e-9)),
     long=True,

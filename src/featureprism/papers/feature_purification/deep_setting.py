@@ -29,7 +29,7 @@ from featureprism.probes.images import principal_directions
 from featureprism.records import Row, picture
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
-from featureprism.zoo import MEMBERS, Member, family_mark, fresh, load
+from featureprism.zoo import MEMBERS, Member, family_mark, fresh, is_cifar, load, share_weights
 from featureprism.zoo.members import ATTACKS, SHAPE, short_name
 
 ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of each in training
@@ -182,8 +182,7 @@ def shipped(s: Setting, data: ImageSet, training: str, attacker: str = MAIN) -> 
 
     In a family that is not whole one robust network, the main attacker's, stands for all.
     """
-    fits = data.source.startswith("cifar10") and tuple(data.x_train.shape[1:]) == SHAPE
-    if not s.zoo or not fits or training not in SHIPPED:
+    if not s.zoo or not is_cifar(data) or training not in SHIPPED:
         return None
     if s.zoo == ONLY_CLEAN and training != CLEAN:
         return None
@@ -377,11 +376,6 @@ def weights_told(rows: Rows) -> str:
         if share_weights(rows)
         else ""
     )
-
-
-def share_weights(rows: Rows) -> bool:
-    """Whether the seeds measured the networks of the zoo, and so one training."""
-    return any(row.get("zoo") and str(row.get("source")).startswith("cifar10") for row in rows)
 
 
 def shares_told(kind: str, *networks: str) -> Callable[[Rows], str]:

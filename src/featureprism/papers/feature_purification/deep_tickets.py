@@ -37,7 +37,6 @@ from featureprism.papers.feature_purification.deep_setting import (
     pictures,
     scales,
     share,
-    share_weights,
     shares_told,
     shipped,
     start,
@@ -46,6 +45,7 @@ from featureprism.papers.feature_purification.deep_setting import (
 )
 from featureprism.records import Row
 from featureprism.seeds import generator_for
+from featureprism.zoo import share_weights
 
 SHOWN = 8  # filters, those that end closest to a feature
 START, AGAIN, STILL = "start", "clean again", "adversarial again"
@@ -225,7 +225,7 @@ FIGURE_8_ALEXNET = Experiment(
     id="feature-purification/figure-8-alexnet",
     source="feature-purification, Figure 8 (AlexNet)",
     title="Lottery tickets: which start grows to which filter",
-    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"epochs": 5}),
+    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"epochs": 5, "train_images": 5000}),
     measure=measure_8,
     claims=CLAIMS_8,
     long=True,
@@ -236,11 +236,12 @@ FIGURE_8_ALEXNET = Experiment(
         " seeds). The pictures are the filters that end closest to one of them."
     ),
 )
+SHORT: Row = {"train_images": 2500, "finetune_epochs": 3, "train_steps": 1, "test_images": 100}
 FIGURE_9_ALEXNET = Experiment(
     id="feature-purification/figure-9-alexnet",
     source="feature-purification, Figure 9 (AlexNet)",
     title="Clean training brings the mixtures back",
-    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | {"train_images": 5000, "finetune_epochs": 3}),
+    scales=scales(Setting, every=ALEXNET, quick=ALEXNET_QUICK | SHORT),
     measure=measure_9,
     claims=CLAIMS_9,
     long=True,

@@ -269,7 +269,7 @@ MECHANISMS = Experiment(
     scales={
         "quick": [QUICK],
         "standard": [replace(QUICK, points=40000)],
-        "paper": [replace(QUICK, dim=400, sparsity=9, width=1000, points=20000)],
+        "paper": [replace(QUICK, dim=400, sparsity=9, width=1000)],
     },
     measure=measure,
     claims=CLAIMS,

@@ -25,6 +25,7 @@ from featureprism.training import Phase, from_pool, train_symmetric
 FAMILY = "feature-purification regime"  # its experiments share trained networks
 SNAPSHOTS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.6)  # of clean training, besides its end
 INFLATED = 0.5  # σ_ρ ÷ b of the twin that is attacked too: its gradient vanishes nowhere
+WATCH = 10  # steps between looks at neurons that rest
 LEARNED = ("assumption-2-1", "section-2", "theorem-5-1", "theorem-c-2")
 PURIFIED = (*LEARNED, "theorem-5-3", "theorem-f-1")
 
@@ -119,9 +120,8 @@ def _pool(s: Regime, seed: int) -> tuple[Tensor, Tensor]:
 def _clean_run(s: Regime, seed: int) -> Trajectory[SymmetricNet]:
     draw = from_pool(*_pool(s, seed), s.batch, generator=generator_for("batches clean", seed))
     record = [round(share * s.steps) for share in SNAPSHOTS]
-    return train_symmetric(
-        first_net(s, seed), draw, [clean_phase(s)], penalty=s.penalty / s.dim, record=record
-    )
+    start, penalty = first_net(s, seed), s.penalty / s.dim
+    return train_symmetric(start, draw, [clean_phase(s)], penalty=penalty, record=record, watch=WATCH)
 
 
 def clean_run(s: Regime, seed: int) -> Trajectory[SymmetricNet]:
@@ -135,7 +135,8 @@ def _trained(s: Regime, seed: int, stage: str) -> SymmetricNet:
     if stage == "clean":
         return before
     draw = from_pool(*_pool(s, seed), s.batch, generator=generator_for("batches adversarial", seed))
-    return train_symmetric(before, draw, [adversarial_phase(s)], penalty=s.penalty / s.dim).last
+    penalty = s.penalty / s.dim
+    return train_symmetric(before, draw, [adversarial_phase(s)], penalty=penalty, watch=WATCH).last
 
 
 def trained(s: Regime, seed: int, stage: str) -> SymmetricNet:

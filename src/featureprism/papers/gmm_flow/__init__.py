@@ -1,4 +1,9 @@
-"""Min & Vidal, "Gradient Flow Provably Learns Robust Classifiers for Orthonormal GMMs", ICML 2025 (PMLR 267)."""
+"""Min & Vidal, "Gradient Flow Provably Learns Robust Classifiers for Orthonormal GMMs", ICML 2025 (PMLR 267).
+
+The paper scale has the printed sizes of Figures 2 and 7 (K = 12+8, D = 2000, 20 000 points, width 200) and of Figures 5 and 6
+(K = 5+5, D = 1000, 5000 points, ε = 1e-7, step 0.2). The theorem, the propositions and Appendices A, F and G print none: there N and D
+are α⁻² and more wherever Theorem 1 asks for it, ε = α^(8K), and α goes as far down as such flows stay affordable.
+"""
 
 from featureprism.experiment import Paper
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT

@@ -259,7 +259,7 @@ ALIGNMENT = Experiment(
     scales={
         "quick": _settings(205),
         "standard": _settings(400, (0.2, 0.14, 0.1, 0.07, 0.05)),
-        "paper": _settings(1112, (0.2, 0.14, 0.1, 0.07, 0.05, 0.03)),
+        "paper": _settings(625, (0.2, 0.14, 0.1, 0.07, 0.05, 0.04)),
     },
     measure=measure,
     claims=CLAIMS,

@@ -312,10 +312,11 @@ CLAIMS_4 = (
         premises=under("assumption-2"),
     ),
 )
+# D = 1000 and n = 5000 are those of Appendix B.1; width and number of steps are not stated. Steps beyond t = 50 only fit the noise.
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {"dim": 500, "per_cluster": 100, "width": 100, "steps": 200, "distance_every": 10},
     "standard": {"dim": 1000, "per_cluster": 500, "width": 100, "steps": 250, "distance_every": 10},
-    "paper": {"dim": 1000, "per_cluster": 500, "width": 200, "steps": 1000, "distance_every": 20},
+    "paper": {"dim": 1000, "per_cluster": 500, "width": 200, "steps": 250, "distance_every": 10},
 }
 ALL_STARTS = ("random", "nudged as printed", "nudged")
 
@@ -326,7 +327,7 @@ FIGURE_4 = Experiment(
     scales={
         "quick": [Flow(dim=400, per_cluster=50, width=30, num_times=61)],
         "standard": [Flow(dim=1000, per_cluster=200, width=60, num_times=81)],
-        "paper": [Flow(dim=1000, per_cluster=500, width=100, num_times=81)],
+        "paper": [Flow(dim=1000, per_cluster=500, width=60, num_times=81)],
     },
     measure=measure_flow,
     claims=CLAIMS_4,

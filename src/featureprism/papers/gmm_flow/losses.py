@@ -193,8 +193,8 @@ LOSSES = Experiment(
     title="Classification losses reach F^(p) too, and stay",
     scales={
         "quick": _settings(400, 100, 400.0, 7),
-        "standard": _settings(1000, 400, 1000.0, 17),
-        "paper": _settings(1000, 500, 4000.0, 33, clusters=5),
+        "standard": _settings(600, 200, 600.0, 17),
+        "paper": _settings(1000, 500, 1000.0, 33),
     },
     measure=measure,
     claims=CLAIMS,

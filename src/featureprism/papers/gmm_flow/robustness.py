@@ -260,10 +260,10 @@ CLAIMS_7 = (
 
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {"dim": 400, "per_cluster": 50, "test_points": 16, "epochs": 200, "max_cells": 4},
-    "standard": {"dim": 1000, "per_cluster": 200, "test_points": 100, "epochs": 200, "max_cells": 60},
-    "paper": {"dim": 2000, "per_cluster": 1000, "test_points": 200, "epochs": 100, "max_cells": 60},
+    "standard": {"dim": 1000, "per_cluster": 200, "test_points": 40, "epochs": 200, "max_cells": 60},
+    "paper": {"dim": 2000, "per_cluster": 1000, "test_points": 100, "epochs": 100, "max_cells": 60},
 }
-FEWER = {"standard": {"test_points": 40}, "paper": {"test_points": 80}}  # proofs that take a second a point
+FEWER = {"standard": {"test_points": 16}, "paper": {"test_points": 40}}  # proofs that take a second a point
 
 
 FIGURE_7_MODELS = ("prelu small", "polynomial small", "prelu large", "polynomial large")

@@ -269,7 +269,7 @@ THEOREM_1 = Experiment(
     scales={
         "quick": [*_settings(400, _masses(400, 100, 3, 9), QUICK_ALPHAS), *window_settings(8, draws=DRAWS)],
         "standard": [*_settings(1000, _masses(1000, 200, 6, 41)), *window_settings(16, clusters=2)],
-        "paper": [*_settings(2000, _masses(1000, 500, 10, 81)), *window_settings(24, clusters=5)],
+        "paper": [*_settings(2000, _masses(1000, 500, 3, 41)), *window_settings(24, clusters=5)],
     },
     measure=measure_either,
     claims=CLAIMS,
