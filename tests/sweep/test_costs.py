@@ -114,11 +114,15 @@ def test_seconds_of_the_processor_take_longer_on_a_busy_machine(tmp_path, monkey
 
 def test_published_costs_are_seconds_a_seed_and_the_peak_of_a_unit(tmp_path, known):
     reproduce([TOY], "quick", [0, 1], tmp_path / "out", Serial())
-    assert costs.publish_costs(tmp_path / "out") == 1
-    seconds, memory = json.loads(known.read_text())["scales"]["quick"]["toy/item"]
+    steps = costs.publish_costs(tmp_path / "out")
+    told = json.loads(known.read_text())
+    seconds, memory = told["scales"]["quick"]["toy/item"]
     with Store(tmp_path / "out") as store:
         units = units_of(TOY, "quick", [0, 1], Context())
-        assert seconds == pytest.approx(store.seconds_of(units) / 2, abs=0.01)
+        a_seed = store.seconds_of(units) / 2
+        assert steps == {"quick toy/item": pytest.approx(a_seed / 0.2)}
+        assert seconds == pytest.approx(a_seed / 2, abs=0.01)  # where a step takes half as long
+        assert told["step"] == 0.1
         assert memory == pytest.approx(store.memory_of(units), abs=1)
     assert memory > HOARD
 

@@ -1,8 +1,9 @@
 """How long a run will take here, before it starts.
 
-costs.json holds seconds a seed and peak memory of every published item and scale, and how long `step` took on that machine. A step
-measured here, now, turns them into seconds of this machine with all that is running on it. An item that was never published at a
-scale costs what its finished units did, setting by setting; settings without any are begun (beginnings.py).
+costs.json holds seconds a seed and peak memory of every published item and scale, and how long a step (`step_seconds`) takes on the
+machine whose seconds those are. A step measured here, now, turns them into seconds of this machine with all that is running on it.
+An item that was never published at a scale costs what its finished units did, setting by setting; settings without any are begun
+(beginnings.py).
 """
 
 import json
@@ -164,13 +165,19 @@ def _known() -> dict[str, Any]:
     return json.loads(KNOWN.read_text(encoding="utf-8"))
 
 
-def publish_costs(folder: Path) -> int:
-    """Take the costs of all items in a folder of results into costs.json, with the time of a step here; returns how many."""
-    known: dict[str, Any] = _known() if KNOWN.exists() else {"scales": {}}
-    abouts = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*/*/run.json"))]
-    for about in abouts:
-        a_seed = round(about["seconds"] / len(about["seeds"]), 2)
-        known["scales"].setdefault(about["scale"], {})[about["id"]] = [a_seed, round(about["memory_mb"])]
-    known["step"] = round(step_seconds(time.process_time), 5)
+def publish_costs(folder: Path) -> dict[str, float]:
+    """Take the costs of all items in a folder of results into costs.json; returns them in steps, as "SCALE PAPER/ITEM".
+
+    They stand there in seconds of the machine of which costs.json has the step.
+    """
+    here = step_seconds(time.process_time)
+    known: dict[str, Any] = _known() if KNOWN.exists() else {"step": round(here, 5), "scales": {}}
+    steps: dict[str, float] = {}
+    for path in sorted(folder.glob("*/*/run.json")):
+        about = json.loads(path.read_text(encoding="utf-8"))
+        id, scale, a_seed = about["id"], about["scale"], about["seconds"] / len(about["seeds"])
+        steps[f"{scale} {id}"] = a_seed / here
+        cost = [round(a_seed / here * known["step"], 2), round(about["memory_mb"])]
+        known["scales"].setdefault(scale, {})[id] = cost
     write_whole(KNOWN, as_json(known, indent=1) + "\n")
-    return len(abouts)
+    return steps
