@@ -28,7 +28,7 @@ from featureprism.training import max_margin_network
 
 FEW = ((6, 0.01), (20, 1.0))
 LARGE = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (100, 0.1))  # a training costs as n² times the width
-MANY = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (200, 0.1), (200, 1.0))
+MANY = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (100, 0.1), (100, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
