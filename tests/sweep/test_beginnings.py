@@ -72,6 +72,25 @@ def test_steps_that_grow_at_first_are_left_out():
     assert whole(reports) == pytest.approx(4.0 + 0.97 / 0.01)
 
 
+def test_one_that_gets_faster_is_watched_until_its_pace_settles():
+    """Shares double with every second up to 1/100, then grow by that: 1 is reached about 100 seconds later."""
+    clock = Clock()
+
+    def measure(_setting, _seed, context):
+        done, step = 0.0, 1e-6
+        while done < 1:
+            clock.now += 1.0
+            step = min(2 * step, 0.01)
+            done = min(done + step, 1.0)
+            context.progress(done)
+        return []
+
+    (exact,) = begin(measure, 1e9, Setting(0), 0, Context(), clock)
+    (row,) = begin(measure, 6.0, Setting(0), 0, Context(), clock)
+    assert row["whole_seconds"] == pytest.approx(exact["whole_seconds"], rel=0.3)
+    assert 12 < row["seen_seconds"] < 60
+
+
 def test_no_net_of_exceptions_holds_it():
     clock = Clock()
 

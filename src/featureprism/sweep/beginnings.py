@@ -19,6 +19,7 @@ from featureprism.sweep.work import Limits
 
 IN_ALL = 60.0  # seconds of each worker, shared by all that is begun
 LEAST, MOST = 0.3, 10.0  # seconds of one unit
+LONGER = 10  # times that for one whose pace is not settled
 PATIENCE = 20.0  # seconds after which a unit that has reported nothing is given up
 
 
@@ -43,7 +44,7 @@ def beginnings(
         return {}
     enough = max(LEAST, min(MOST, IN_ALL * executor.size / len(units)))
     begun = [replace(unit, measure=partial(begin, unit.measure, enough)) for unit in units]
-    rules = Rules(limits=Limits(seconds=enough + PATIENCE), attempts=1)
+    rules = Rules(limits=Limits(seconds=LONGER * enough + PATIENCE), attempts=1)
     with TemporaryDirectory() as folder, Store(Path(folder), write=True) as store:
         apart = replace(context, networks=Path(folder) / "networks")
         run_units(store, begun, executor, context=apart, rules=rules, track=track)
@@ -62,14 +63,22 @@ def begin(
     context: Context,
     clock: Callable[[], float] = time.process_time,
 ) -> list[Row]:
-    """Measure up to the first report of progress after `enough` seconds; one row tells how long the whole will take."""
+    """Measure up to the first report of progress after `enough` seconds; one row tells how long the whole will take.
+
+    One that still gets faster and faster, as flows do whose steps grow, goes on for up to LONGER times as much.
+    """
     reports: list[tuple[float, float]] = []
-    began = clock()
+    began, look = clock(), enough
 
     def hear(done: float) -> None:
-        reports.append((clock() - began, done))
-        if reports[-1][0] >= enough and done > 0:
+        nonlocal look
+        now = clock() - began
+        reports.append((now, done))
+        if now < look or done <= 0:
+            return
+        if now >= LONGER * enough or not gets_faster(reports):
             raise _Enough
+        look = 1.2 * now
 
     try:
         measure(setting, seed, replace(context, progress=hear))
@@ -77,6 +86,12 @@ def begin(
         return [{"seen_seconds": reports[-1][0], "whole_seconds": whole(reports)}]
     seconds = clock() - began
     return [{"seen_seconds": seconds, "whole_seconds": seconds}]
+
+
+def gets_faster(reports: Sequence[tuple[float, float]]) -> bool:
+    """Whether half of the time ago the whole seemed to take more than half as long again."""
+    before = [report for report in reports if report[0] <= reports[-1][0] / 2]
+    return bool(before) and before[-1][1] > 0 and whole(before) > 1.5 * whole(reports)
 
 
 def whole(reports: Sequence[tuple[float, float]]) -> float:
