@@ -54,6 +54,13 @@ def test_what_comes_once_counts_once():
     assert row["whole_seconds"] == pytest.approx(1003.0)
 
 
+def test_a_long_preparation_is_not_taken_for_the_pace():
+    clock = Clock()
+    (row,) = begin(steady(clock, first=50.0), 5.0, Setting(1000), 0, Context(), clock)
+    assert row["whole_seconds"] == pytest.approx(1050.0)
+    assert row["seen_seconds"] == 52.0
+
+
 def test_one_that_ends_in_time_is_known_whole():
     clock = Clock()
     (row,) = begin(steady(clock), 50.0, Setting(4), 0, Context(), clock)

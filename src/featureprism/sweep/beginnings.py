@@ -19,6 +19,7 @@ from featureprism.sweep.work import Limits
 
 IN_ALL = 60.0  # seconds of each worker, shared by all that is begun
 LEAST, MOST = 0.3, 10.0  # seconds of one unit
+LITTLE = 0.1  # a share of the whole that is soon followed by another
 LONGER = 10  # times that for one whose pace is not settled
 PATIENCE = 20.0  # seconds after which a unit that has reported nothing is given up
 
@@ -74,7 +75,7 @@ def begin(
         nonlocal look
         now = clock() - began
         reports.append((now, done))
-        if now < look or done <= 0:
+        if now < look or done <= 0 or (done < LITTLE and is_alone(reports)):
             return
         if now >= LONGER * enough or not gets_faster(reports):
             raise _Enough
@@ -86,6 +87,11 @@ def begin(
         return [{"seen_seconds": reports[-1][0], "whole_seconds": whole(reports)}]
     seconds = clock() - began
     return [{"seen_seconds": seconds, "whole_seconds": seconds}]
+
+
+def is_alone(reports: Sequence[tuple[float, float]]) -> bool:
+    """Whether the last report is the only one in the second half of the time: its pace is then that of what came once, first."""
+    return len(reports) < 2 or reports[-2][0] < reports[-1][0] / 2
 
 
 def gets_faster(reports: Sequence[tuple[float, float]]) -> bool:
