@@ -31,8 +31,10 @@ from featureprism.report.markdown import results_page
 from featureprism.report.page import read_items
 from featureprism.report.published import in_words, publish, read_published
 from featureprism.report.scales import scales_page
-from featureprism.sweep import Failure, Result, reproduce
+from featureprism.sweep import Failure, Local, Result, reproduce
+from featureprism.sweep.beginnings import Beginning, beginnings
 from featureprism.sweep.costs import Estimate, estimates
+from featureprism.sweep.unit import Unit
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
 
@@ -45,7 +47,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     context = context_from(args, networks=args.out / "networks")
     chosen = chosen_experiments(args)
     if args.estimate:
-        return tell_estimates(args, estimates(chosen, args.scale, seeds, args.out, context))
+        return tell_estimates(args, estimated(args, chosen, seeds, context))
     for experiment in chosen:
         tell_stand_ins(experiment, args.scale, context)
         tell_duration(experiment, args.scale, args.seeds, context)
@@ -80,6 +82,18 @@ def run_reproduce(args: argparse.Namespace) -> int:
     return ending(args, results, failures)
 
 
+def estimated(
+    args: argparse.Namespace, chosen: Sequence[Experiment], seeds: Sequence[int], context: Context
+) -> list[Estimate]:
+    """What a run will cost; what nobody has timed is begun, which takes a minute or two."""
+    with progress_bar("beginning what nobody has timed") as track:
+
+        def begin(units: Sequence[Unit]) -> dict[str, Beginning]:
+            return beginnings(units, context, Local(args.workers), track)
+
+        return estimates(chosen, args.scale, seeds, args.out, context, begin)
+
+
 def tell_estimates(args: argparse.Namespace, found: Sequence[Estimate]) -> int:
     """What a run will cost, item by item and in all."""
     workers, rows = args.workers or cpu_count(), [asdict(e) for e in found]
@@ -92,13 +106,10 @@ def tell_estimates(args: argparse.Namespace, found: Sequence[Estimate]) -> int:
         print(as_json(told, indent=1))
         return 0
     Console().print(estimates_table(rows))
-    if not known:
-        print(f"Nobody has timed these items at the scale {args.scale} yet; try --scale quick.")
-        return 0
-    unknown = len(found) - len(known)
+    unknown = sum(e.unknown for e in found)
     print(
-        f"About {duration(wall)} with {workers} worker{'s' * (workers > 1)} and at most {workers * memory / 1024:.1f} GB here"
-        + (f", and {unknown} items nobody has timed at this scale." if unknown else ".")
+        f"About {duration(wall)} with {workers} worker{'s' * (workers > 1)} and {workers * memory / 1024:.1f} GB here"
+        + (f", and {unknown} settings of which nothing is known." if unknown else ".")
     )
     return 0
 

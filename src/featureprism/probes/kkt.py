@@ -8,6 +8,7 @@ eqs. (3), (4), (6), (7), which leave out the condition for v_j.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -197,6 +198,11 @@ class _Gradients:
         self.w, self.v, self.lifted, self.y = w, v, lifted, y
         self.response = z.clamp_min(0)
 
+    @cached_property
+    def inner(self) -> Float[Tensor, "n n"]:
+        """⟨x̃_i, x̃_j⟩, which every solve needs."""
+        return self.lifted @ self.lifted.T
+
     def residual(self, weights: Tensor, shares: Tensor) -> tuple[Tensor, Tensor]:
         """θ - Σ_i λ_i y_i ∇N(x_i) with derivatives `shares` on kinks, as its (w, b) rows and its v entries."""
         signed = (self.y * weights).unsqueeze(1)
@@ -245,7 +251,8 @@ class _Gradients:
         points, signs = self.lifted[columns.point], self.y[columns.point].unsqueeze(1)
         response = signs * self.response[columns.point]
         slopes = signs * self.v * (self.above[columns.point] + columns.on)
-        gram = (slopes @ slopes.T) * (points @ points.T) + response @ response.T
+        inner = self.inner[columns.point][:, columns.point]
+        gram = (slopes @ slopes.T).mul_(inner).add_(response @ response.T)
         products = ((slopes @ self.w) * points).sum(dim=1) + response @ self.v
         weights = _nonnegative(gram, products)
         active = torch.nonzero(weights > 0)[:, 0]

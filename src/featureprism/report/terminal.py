@@ -171,14 +171,14 @@ def duration(seconds: float) -> str:
 
 
 def estimates_table(items: Sequence[Row]) -> Table:
-    """What every item will cost; a dash where nobody has timed it."""
+    """What every item will cost and how that is known; a dash where nobody knows."""
     table = Table(title="time on one core, and peak memory", title_justify="left")
-    for name in ("item", "seeds left", "time", "memory"):
+    for name in ("item", "seeds left", "time", "memory", "from"):
         table.add_column(name)
     for e in items:
         time = "-" if e["seconds"] is None else duration(e["seconds"])
         memory = "-" if e["memory_mb"] is None else f"{e['memory_mb']:.0f} MB"
-        table.add_row(e["item"], str(e["seeds"]), time, memory)
+        table.add_row(e["item"], str(e["seeds"]), time, memory, e["source"])
     return table
 
 

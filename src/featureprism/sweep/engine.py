@@ -12,7 +12,6 @@ from featureprism.sweep.store import Store
 from featureprism.sweep.unit import Unit
 from featureprism.sweep.work import DONE, LOST, Job, Limits, Outcome, pickled
 
-ATTEMPTS = 2  # for a unit that costs its worker; one that raises would raise again
 Track = Callable[
     [int, int, str], Progress
 ]  # told how many units have ended, of how many, and a remark; gives the progress of one
@@ -29,11 +28,15 @@ class Budget:
 
 @dataclass(frozen=True)
 class Rules:
-    """What units may use, when to stop, and whether those that failed before are tried again."""
+    """What units may use, when to stop, and whether those that failed before are tried again.
+
+    `attempts`: for a unit that costs its worker; one that raises would raise again.
+    """
 
     limits: Limits = Limits()
     budget: Budget = Budget()
     retry: bool = True
+    attempts: int = 2
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,7 @@ class _Run:
 
     def _take(self, job: Job, outcome: Outcome) -> None:
         unit, _ = self.running.pop(job.key)
-        again = outcome.ended in LOST and job.attempt < ATTEMPTS
+        again = outcome.ended in LOST and job.attempt < self.rules.attempts
         self.store.record(unit, outcome, job.attempt, final=not again)
         if again:
             self.waiting.insert(0, (unit, job.attempt + 1))

@@ -145,9 +145,13 @@ class Store:
         query = "SELECT ended FROM units WHERE key = ? AND ended IS NOT NULL"
         return {key: ended for key in keys for (ended,) in self._select(query, (key,))}
 
-    def keys(self, ended: str) -> list[str]:
-        """The keys of all units that ended like this."""
-        return [key for (key,) in self._select("SELECT key FROM units WHERE ended = ?", (ended,))]
+    def costs(self, ended: str) -> dict[str, tuple[float, float]]:
+        """Seconds and megabytes of all units that ended like this, by key."""
+        memory = "NULL" if self._format() == EARLIER else "memory_mb"
+        query = f"SELECT key, seconds, {memory} FROM units WHERE ended = ?"
+        return {
+            key: (seconds or 0.0, memory or 0.0) for key, seconds, memory in self._select(query, (ended,))
+        }
 
     def record(self, unit: Unit, outcome: Outcome, attempt: int, *, final: bool) -> None:
         """Keep an outcome, in place of an earlier one of the same unit; a failure that is not final is only noted."""

@@ -126,9 +126,9 @@ def _slopes(
         residual = (p - torch.nn.functional.one_hot(targets, k).to(z.dtype)) / (num * h)
         return (residual.unsqueeze(-1) * _active(z).unflatten(-1, (k, h))).flatten(-2)
     a = net.a.detach().reshape(-1, 1, z.shape[2])
-    f = (relu_power(z, 1) * a).sum(dim=-1)  # (s, n)
+    f = (relu_power(z, 1) @ a.mT).squeeze(-1)  # (s, n)
     residual = -targets * torch.sigmoid(-targets * f) / num
-    return _active(z) * (residual.unsqueeze(-1) * a)
+    return _active(z).mul_(residual.unsqueeze(-1)).mul_(a)
 
 
 def _active(z: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ max-margin problem (double-edged, Theorem 2.1); only ln L and the softmax weight
 """
 
 from collections.abc import Sequence
+from itertools import count
 from math import log
 
 import numpy as np
@@ -126,12 +127,16 @@ def margin_ascent(
         unit = float((y * packing.net(state)(span.points)).min())
         if not unit > 0:
             raise ValueError(f"The least margin is {unit:.3g}: train until every margin is positive first.")
+        done = count(1)
         climbed = minimize(
             lambda flat, beta=beta, unit=unit: _below_margin(flat, packing, span.points, y, beta, unit),
             state.numpy(),
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-15, "gtol": 1e-12},
+            callback=lambda _, stage=stage, done=done: progress(
+                (stage + next(done) / iterations) / len(sharpness)
+            ),
         )
         state = torch.from_numpy(climbed.x)
         progress((stage + 1) / len(sharpness))

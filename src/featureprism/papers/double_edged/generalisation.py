@@ -5,7 +5,7 @@ from math import inf
 
 import torch
 
-from featureprism.context import Context
+from featureprism.context import Context, part
 from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, under
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.samples import SAMPLE_CLAIMS, Sampled, measure_samples
@@ -28,7 +28,7 @@ from featureprism.training import max_margin_network
 
 FEW = ((6, 0.01), (20, 1.0))
 LARGE = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (100, 0.1))  # a training costs as n² times the width
-MANY = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (200, 0.1), (200, 1.0))
+MANY = ((6, 0.1), (20, 0.01), (20, 0.1), (20, 1.0), (100, 0.1), (100, 1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,19 +53,18 @@ def _measure_networks(s: Variants, seed: int, context: Context) -> list[Row]:
     exact = kkt_audit(net, train.x, train.y, tolerance=EXACT_KINK)
     nets, points = [net], [{"width_used": 2, "start_used": 0.0, "stationarity": exact.stationarity}]
     for index, (width, size) in enumerate(s.variants):
-        net = trained(replace(s, width=width, start=size), train, seed)
+        share = part(context.progress, index / (len(s.variants) + 1), (index + 1) / (len(s.variants) + 1))
+        net = trained(replace(s, width=width, start=size), train, seed, progress=share)
         audit = kkt_audit(net, train.x, train.y, tolerance=KINK)
-        share = audit.normalised_margin / exact.normalised_margin
         nets.append(net)
         points.append(
             {
                 "width_used": width,
                 "start_used": size,
                 "stationarity": audit.stationarity,
-                "margin_share": share,
+                "margin_share": audit.normalised_margin / exact.normalised_margin,
             }
         )
-        context.progress((index + 1) / (len(s.variants) + 1))
     errors, least = _on_test_points(s, seed, nets)
     rows: list[Row] = [
         {"kind": "point", "error": e, **point} for e, point in zip(errors, points, strict=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from featureprism.context import Context
+from featureprism.context import Context, part
 from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, below, between, under
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import EXACT_KINK, KINK, Trained, ours, problem, start_of
@@ -47,13 +47,14 @@ def measure(s: Trained, seed: int, context: Context) -> list[Row]:
             step_size=step_size,
             steps=TIMES[-1],
             record=TIMES,
+            progress=part(context.progress, index / (len(PATHS) + 1), (index + 1) / (len(PATHS) + 1)),
         )
         for time, net in zip(run.times, run.snapshots, strict=True):
             label = {"kind": "path", "path": path, "time": int(time)}
             rows.append(label | _state(net, loss, solution.net, exact, train))
         rows += [p.as_row() for p in theory.theorem_2_1(rows[-1]["log_loss"], len(y), loss)]
-        context.progress((index + 1) / (len(PATHS) + 1))
-    climbed = margin_ascent(net, x, y, iterations=s.iterations)
+    last = part(context.progress, len(PATHS) / (len(PATHS) + 1), 1)
+    climbed = margin_ascent(net, x, y, iterations=s.iterations, progress=last)
     label = {"kind": "path", "path": "then L-BFGS", "time": TIMES[-1]}
     return [*rows, label | _state(climbed, "exponential", solution.net, exact, train)]
 
@@ -152,10 +153,10 @@ KKT = Experiment(
             Trained.usual(3072, 10),
         ],
         "paper": [
-            Trained.usual(width=200),
-            Trained.on_sphere(width=200),
+            Trained.usual(width=100),
+            Trained.on_sphere(width=100),
             Trained.within(6000, 16),
-            Trained.usual(3072, 10, width=200),
+            Trained.usual(3072, 10, width=100),
         ],
     },
     measure=measure,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, self_test
 from featureprism.certificates import margin_radius
-from featureprism.context import Context, Progress, silent
+from featureprism.context import Context, Progress, part, silent
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.experiment.rows import farthest
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
@@ -114,7 +114,7 @@ def measure_4_2(s: Trained, seed: int, context: Context) -> list[Row]:
     u, critical, apart = direction(data), critical_norm(data), separation(s, data)
     nets = {"exact": max_margin_network(data.train.x, data.train.y).net}
     if s.width:
-        nets["trained"] = trained(s, data.train, seed)
+        nets["trained"] = trained(s, data.train, seed, progress=part(context.progress, 0.2, 0.8))
     rows: list[Row] = []
     for index, (name, net) in enumerate(nets.items()):
         seen, x, along = seen_with(net, data.test.x, u)
@@ -126,7 +126,7 @@ def measure_4_2(s: Trained, seed: int, context: Context) -> list[Row]:
         measured |= {"balance": apart.balance, "over_orthogonal": norm / sqrt(s.dim / s.clusters)}
         parts = _cluster_norms(seen, x, along, data, critical) if s.case == "both" else {}
         rows.append(measured | parts | printed_z(net, data, apart))
-        context.progress((index + 1) / len(nets))
+        context.progress(0.8 + 0.2 * (index + 1) / len(nets))
     return rows + premises(s, data)
 
 
@@ -275,8 +275,8 @@ THEOREM_4_2 = Experiment(
             *FREE_STANDARD,
         ],
         "paper": [
-            Trained.usual(3072, 10, width=200),
-            Trained.on_sphere(3072, 10, width=200),
+            Trained.usual(3072, 10, width=100),
+            Trained.on_sphere(3072, 10, width=100),
             Trained.within(6000, 16),
             *FREE_PAPER,
         ],

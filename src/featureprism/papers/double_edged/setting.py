@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
+from featureprism.context import Progress, part, silent
 from featureprism.data import (
     NOISE_LAWS,
     GaussianClusters,
@@ -80,7 +81,7 @@ class Trained(Setting):
     width: int = 20
     start: float = 0.1
     steps: int = 200
-    iterations: int = 200
+    iterations: int = 100  # a stage; stationarity is then 1e-4 and less, as good as after 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,7 +224,9 @@ def start_of(s: Trained, seed: int) -> TwoLayerNet:
     return biased_start(s.width, s.dim, s.start, generator=generator_for("start", seed))
 
 
-def trained(s: Trained, data: Dataset, seed: int, loss: str = "exponential") -> TwoLayerNet:
+def trained(
+    s: Trained, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
+) -> TwoLayerNet:
     """Normalised descent until every margin is positive and more, then L-BFGS on the smoothed normalised margin."""
     run = margin_descent(
         start_of(s, seed),
@@ -233,8 +236,9 @@ def trained(s: Trained, data: Dataset, seed: int, loss: str = "exponential") -> 
         method="normalised",
         step_size=DESCENT_STEP,
         steps=s.steps,
+        progress=part(progress, 0, 0.3),
     )
-    return margin_ascent(run.last, data.x, data.y, iterations=s.iterations)
+    return margin_ascent(run.last, data.x, data.y, iterations=s.iterations, progress=part(progress, 0.3, 1))
 
 
 @torch.no_grad()

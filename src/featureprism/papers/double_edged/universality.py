@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
-from featureprism.context import Context
+from featureprism.context import Context, Progress, part
 from featureprism.experiment import Claim, Experiment, Rows, above, at_least, at_most, between
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
@@ -38,13 +38,13 @@ class NearestNeighbour(torch.nn.Module):
         return self.y[torch.cdist(x, self.x).argmin(dim=1)]
 
 
-def _others(s: Trained, seed: int) -> dict[str, TwoLayerNet | NearestNeighbour]:
+def _others(s: Trained, seed: int, progress: Progress) -> dict[str, TwoLayerNet | NearestNeighbour]:
     """Networks at or near KKT points of other training sets of the same clusters, and the nearest neighbour."""
     second, third, fourth = (problem(s, seed, which).train for which in (1, 2, 3))
     return {
         "exact": max_margin_network(second.x, second.y).net,
-        "width 6": trained(replace(s, width=6), third, seed + 1000),
-        "logistic": trained(s, fourth, seed + 2000, loss="logistic"),
+        "width 6": trained(replace(s, width=6), third, seed + 1000, progress=part(progress, 0, 0.4)),
+        "logistic": trained(s, fourth, seed + 2000, loss="logistic", progress=part(progress, 0.4, 1)),
         NEIGHBOUR: NearestNeighbour(second),
     }
 
@@ -56,13 +56,13 @@ def measure_transfer(s: Trained, seed: int, context: Context) -> list[Row]:
     """
     data = problem(s, seed)
     critical = critical_norm(data)
-    source = trained(s, data.train, seed)
+    source = trained(s, data.train, seed, progress=part(context.progress, 0, 0.3))
     x, y = data.test.x, data.test.y
     half = len(x) // 2
     u = direction(data)
     directions = {"u": u, "found on A": universal_direction(source, x[:half], y[:half], critical)}
     context.progress(0.4)
-    nets = {SOURCE: source} | _others(s, seed)
+    nets = {SOURCE: source} | _others(s, seed, part(context.progress, 0.4, 0.9))
     rows: list[Row] = []
     for label, along in directions.items():
         norm = flipping_norm(source, x[:half], y[:half], along, share=0.99)

@@ -184,7 +184,7 @@ BASELINES = Experiment(
     scales={
         "quick": _settings("quick", 400, 200),
         "standard": _settings("standard", 1000, 400),
-        "paper": _settings("paper", 4000, 1000),
+        "paper": _settings("paper", 2000, 400),
     },
     measure=measure,
     claims=CLAIMS,

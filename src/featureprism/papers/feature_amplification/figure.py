@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
+from featureprism.context import Context, part
 from featureprism.data import best_classifier
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.networks import TwoLayerNet
@@ -62,8 +62,7 @@ def agreement(net: TwoLayerNet, directions: torch.Tensor) -> float:
 def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Counts, error and agreement with f* along training; the boundary and some points at the end."""
     data = problem(s, seed)
-    run = trained(s, data.train, seed, times_of(s.steps))
-    context.progress(0.9)
+    run = trained(s, data.train, seed, times_of(s.steps), part(context.progress, 0, 0.9))
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):
         wrong, right = count_by_noise(margins(net, data.train), data.train.flipped)

@@ -8,7 +8,7 @@ import numpy as np
 
 from featureprism.attacks import self_test
 from featureprism.certificates import margin_radius
-from featureprism.context import Context
+from featureprism.context import Context, part
 from featureprism.experiment import (
     Bound,
     Claim,
@@ -50,12 +50,14 @@ class Bracketed(Setting):
 def measure_robustness(s: Bracketed, seed: int, context: Context) -> list[Row]:
     """Bracketed radii of clean test points after T = 1 + 1/(4α) steps and after long training."""
     data = problem(s, seed)
-    run = trained(s, data.train, seed, (s.theorem_steps, s.steps))
-    context.progress(0.4)
+    run = trained(s, data.train, seed, (s.theorem_steps, s.steps), part(context.progress, 0, 0.4))
     x, y = data.test.data.x[: s.radius_points], data.test.clean[: s.radius_points]
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):
-        bracket = margin_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=s.max_cells, upper=3.0)
+        share = part(context.progress, 0.4 + 0.3 * len(rows), 0.7 + 0.3 * len(rows))
+        bracket = margin_radius(
+            net, x, y, gap=0.02, seconds_per_point=inf, max_cells=s.max_cells, upper=3.0, progress=share
+        )
         rows.append(
             {
                 "kind": "radius",
@@ -69,7 +71,6 @@ def measure_robustness(s: Bracketed, seed: int, context: Context) -> list[Row]:
                 "self_test_passed": self_test().passed,
             }
         )
-        context.progress(0.4 + 0.3 * len(rows))
     return rows
 
 
@@ -106,7 +107,7 @@ CLAIMS_ROBUSTNESS = (
 def measure_memorisation(s: Setting, seed: int, context: Context) -> list[Row]:
     """Clean points lost and flipped points fitted along a long run."""
     data = problem(s, seed)
-    run = trained(s, data.train, seed, times_of(s.steps))
+    run = trained(s, data.train, seed, times_of(s.steps), part(context.progress, 0, 0.9))
     flips = max(1, int(data.train.flipped.sum()))
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):

@@ -10,7 +10,7 @@ from featureprism.data import LAWS, LabelNoise, NoisySample, XorClusters, sample
 from featureprism.data.label_noise import budget
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
 from featureprism.papers.feature_amplification.adversary import label_influence, worst_flips
-from featureprism.records import Row, Trajectory
+from featureprism.records import Progress, Row, Trajectory, silent
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
@@ -76,11 +76,21 @@ def start(s: Setting, seed: int) -> TwoLayerNet:
 
 
 def trained(
-    s: Setting, data: NoisySample, seed: int, record: tuple[int, ...] = ()
+    s: Setting,
+    data: NoisySample,
+    seed: int,
+    record: tuple[int, ...] = (),
+    progress: Progress = silent,
 ) -> Trajectory[TwoLayerNet]:
     """Full-batch descent on the first layer, logistic loss."""
     return first_layer_descent(
-        start(s, seed), data.data.x, data.data.y, step_size=s.step_size, steps=s.steps, record=record
+        start(s, seed),
+        data.data.x,
+        data.data.y,
+        step_size=s.step_size,
+        steps=s.steps,
+        record=record,
+        progress=progress,
     )
 
 

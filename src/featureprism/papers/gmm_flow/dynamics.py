@@ -315,8 +315,8 @@ CLAIMS_4 = (
 # D = 1000 and n = 5000 are those of Appendix B.1; width and number of steps are not stated. Steps beyond t = 50 only fit the noise.
 SIZES: dict[str, dict[str, Any]] = {
     "quick": {"dim": 500, "per_cluster": 100, "width": 100, "steps": 200, "distance_every": 10},
-    "standard": {"dim": 1000, "per_cluster": 500, "width": 100, "steps": 250, "distance_every": 10},
-    "paper": {"dim": 1000, "per_cluster": 500, "width": 200, "steps": 250, "distance_every": 10},
+    "standard": {"dim": 1000, "per_cluster": 200, "width": 100, "steps": 250, "distance_every": 10},
+    "paper": {"dim": 1000, "per_cluster": 500, "width": 100, "steps": 250, "distance_every": 10},
 }
 ALL_STARTS = ("random", "nudged as printed", "nudged")
 
