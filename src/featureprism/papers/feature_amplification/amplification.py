@@ -164,8 +164,8 @@ AMPLIFICATION = Experiment(
     title="One step turns correlations of order 1/√d into a constant",
     scales={
         "quick": _families("quick", 1000),
-        "standard": _families("standard", 2000),
-        "paper": _families("paper", 4000),
+        "standard": _families("standard", 1500),
+        "paper": _families("paper", 2500),
     },
     measure=measure,
     claims=CLAIMS,

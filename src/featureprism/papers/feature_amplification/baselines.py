@@ -183,8 +183,8 @@ BASELINES = Experiment(
     title="Lazy training and a third layer beside the XOR network",
     scales={
         "quick": _settings("quick", 400, 200),
-        "standard": _settings("standard", 1000, 400),
-        "paper": _settings("paper", 4000, 1000),
+        "standard": _settings("standard", 800, 400),
+        "paper": _settings("paper", 2000, 800),
     },
     measure=measure,
     claims=CLAIMS,

@@ -118,8 +118,8 @@ PROPOSITION_B_1 = Experiment(
     title="How complex networks of bounded norm are on XOR clusters",
     scales={
         "quick": _settings((100, 400, 1600), 120),
-        "standard": _settings((100, 400, 1600, 6400), 120),
-        "paper": _settings((100, 400, 1600, 6400), 150),
+        "standard": _settings((100, 400, 1600), 200),
+        "paper": _settings((100, 400, 1600, 6400), 120),
     },
     measure=measure,
     claims=CLAIMS,
