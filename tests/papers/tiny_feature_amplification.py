@@ -5,7 +5,7 @@ from dataclasses import replace
 from featureprism.papers.feature_amplification import PAPER
 
 SMALL = {"points": 80, "width": 20, "test_points": 100}
-AS_THEY_ARE = ("proposition-b-1", "figure-1", "robustness", "memorisation", "linear")
+AS_THEY_ARE = ("proposition-b-1", "figure-1", "robustness", "memorisation")
 OTHER = {
     "figure-1": {"steps": 6},
     "theorem-3-1": {"dim": 50, "sigma": 0.02, "width": 40},
