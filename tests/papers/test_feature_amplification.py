@@ -53,7 +53,6 @@ from featureprism.records import Ended, Trajectory
 from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
 
-
 C3 = 4096 * math.exp(2) / 0.9**2  # Lemma 4.9 with C₀ = 10
 
 
@@ -182,14 +181,18 @@ def test_margins_of_the_end_on_either_side():
 def test_features_of_the_end_by_hand():
     centres = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]).double()
     W = torch.tensor([[3.0, 1.0, 0.0], [0.0, -2.0, 1.0], [0.0, 0.1, 5.0], [4.0, 0.0, 0.0]]).double()
-    leaning = torch.tensor([[True, False, False, True], [False] * 4, [False] * 4, [False, True, False, False]])
+    leaning = torch.tensor(
+        [[True, False, False, True], [False] * 4, [False] * 4, [False, True, False, False]]
+    )
     found = of_features(W, centres, leaning)
     assert found["across"] == pytest.approx(1 / 10**0.5)
     assert found["near_centre"] == 0.5  # 3/√10 and 1 are high, 2/√5 and 0.02 are not
     weights = [9 * W, W, 1.5 * W, 2 * W * torch.tensor([[1.0], [1.0], [0.0], [0.5]])]
     nets = [TwoLayerNet(own, torch.ones(4).double(), activation=ReLU()) for own in weights]
     run = Trajectory([0.0, 1.0, 2.0, 3.0], nets, Ended.TIME_REACHED)
-    assert growing(run, leaning) == pytest.approx(2 / 3)  # the first step and the neuron outside J do not count
+    assert growing(run, leaning) == pytest.approx(
+        2 / 3
+    )  # the first step and the neuron outside J do not count
 
 
 def test_norms_and_remainders_cannot_pass_their_bounds():
@@ -236,7 +239,10 @@ def test_descent_in_the_plane_is_descent():
 
 def test_sums_over_half_turns_by_hand(generator):
     angle = (torch.rand(30, generator=generator).double() * 2 - 1) * math.pi
-    values, at = torch.randn(30, 2, generator=generator).double(), torch.tensor([-3.1, -1.0, 0.0, 1.7, 3.0]).double()
+    values, at = (
+        torch.randn(30, 2, generator=generator).double(),
+        torch.tensor([-3.1, -1.0, 0.0, 1.7, 3.0]).double(),
+    )
     order = angle.argsort()
     found = half_turn_sums(angle[order], values[order], at)
     for place, own in zip(at.tolist(), found, strict=True):
@@ -260,7 +266,7 @@ def test_a_skewed_law_lets_a_linear_classifier_through(generator):
     assert float((said != sample.clean).double().mean()) == pytest.approx(SKEWED_ERROR, abs=0.02)
 
 
-def test_the_complexity_never_passes_the_bound_of_the_proposition(generator):
+def test_the_complexity_never_passes_the_bound_of_the_proposition():
     """A lower estimate against a proven upper bound, for any data: Proposition B.1."""
     for law in ("gaussian", "exponential"):
         s = Signs.on_edge(16.0, dim=6, points=20, width=2, sigma=2.0, law=law, draws=30, test_points=1)

@@ -64,9 +64,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     """Counts, error and agreement with f* along training; the boundary and some points at the end."""
     data = problem(s, seed)
     x, y = data.train.data.x, data.train.data.y
-    run = planar_descent(
-        start(s, seed), x, y, step_size=s.step_size, steps=s.steps, record=times_of(s.steps)
-    )
+    run = planar_descent(start(s, seed), x, y, step_size=s.step_size, steps=s.steps, record=times_of(s.steps))
     context.progress(0.9)
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):

@@ -13,7 +13,8 @@ from featureprism.seeds import generator_for
 
 AXES = 4  # along which directions are tried that a skewed law gives away
 SKEWED = "exponential"  # the only law at hand that is not symmetric about its centre
-SKEWED_ERROR = 0.5 - (cosh(1) - 1) / (2 * e)  # of w = e + σμ₂: with z = Exp(1) - 1, (P(z>-1) + P(z>1))/2 - P(z>0) = (cosh 1 - 1)/e
+# of an axis plus σμ₂: for z = Exp(1) - 1, (P(z > -1) + P(z > 1))/2 - P(z > 0) = (cosh 1 - 1)/e
+SKEWED_ERROR = 0.5 - (cosh(1) - 1) / (2 * e)
 
 
 def best_linear(
@@ -42,7 +43,7 @@ def skewed_directions(clusters: XorClusters) -> torch.Tensor:
 
 
 def measure_linear(s: Setting, seed: int, context: Context) -> list[Row]:
-    """Test error of the best linear classifier found, through the origin and with a bias: fitted on half of the points, chosen on half."""
+    """Test error of the best linear classifier found, through the origin and with a bias: half of the points fit, half choose."""
     data = problem(s, seed)
     (own, x), (labels, y) = (part.chunk(2) for part in (data.train.data.x, data.train.data.y))
     mu = data.clusters.directions
@@ -117,7 +118,8 @@ LINEAR = Experiment(
     measure=measure_linear,
     claims=CLAIMS_LINEAR,
     about=(
-        "The best of least squares, the cluster directions, their sums, 200 random directions and axes off the plane of the centres with"
-        " a signal as small as the noise, chosen on training points that least squares has not seen; with a bias the best threshold of each. Errors under clean labels."
+        "The best of least squares, the cluster directions, their sums, 200 random directions and axes off the plane of the centres,"
+        " with a signal as small as the noise; chosen on training points that least squares has not seen, with a bias the best"
+        " threshold of each. Errors under clean labels."
     ),
 )

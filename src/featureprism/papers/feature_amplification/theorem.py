@@ -220,8 +220,8 @@ CLAIMS = (
     _theorem(
         "near-centres",
         "Section 3, after Theorem 3.1",
-        f"nearly every neuron becomes highly correlated to a cluster mean: share of all m with a cosine of {lemmas.HIGHLY:g} at T, least"
-        f" {_OVER}",
+        f"nearly every neuron becomes highly correlated to a cluster mean: share of all m with a cosine of {lemmas.HIGHLY:g} at T,"
+        f" least {_OVER}",
         "near_centre",
         at_least(0.95),
     ),
@@ -351,6 +351,6 @@ THEOREM_3_1 = Experiment(
     about=(
         "Settings inside (A1)-(A7) for C = 16 in several dimensions and for clusters of every log-concave law at hand, and for C = 64"
         " (the proof's own constant would be 10¹⁰). Bounds of the lemmas as measured ÷ bound, most of which are passed by far; beside"
-        " them laws with constants. The theorem allows a share 4δ = 0.2 of the runs to fail; here it is held to every run of every seed."
+        " them laws with constants. The theorem lets a share 4δ = 0.2 of the runs fail; here it is held to every run of every seed."
     ),
 )
