@@ -139,9 +139,9 @@ def linear(rows: Rows) -> Figure:
         heights = [index + 0.4 * place for index in range(len(laws))]
         axes.barh(heights, errors, height=0.35, color=COLOURS[place], label=text)
     axes.set_yticks([index + 0.2 for index in range(len(laws))], laws)
-    axes.set(xlabel="test error of the best linear classifier", xlim=(0, 0.6), ylim=(-0.4, len(laws) + 0.6))
+    axes.set(xlabel="test error of the best linear classifier", xlim=(0, 1))
     guide(axes, 0.5, "chance")
-    axes.legend(ncols=2, loc="upper left")
+    axes.legend(loc="upper right")
     return figure
 
 
