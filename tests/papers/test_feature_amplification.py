@@ -23,7 +23,7 @@ from featureprism.papers.feature_amplification.critical_constant import (
 from featureprism.papers.feature_amplification.feature_change import CLAIMS as CLAIMS_3_2
 from featureprism.papers.feature_amplification.figure import PRINTED
 from featureprism.papers.feature_amplification.lemmas import (
-    growing,
+    captured,
     of_end,
     of_features,
     of_start,
@@ -184,15 +184,15 @@ def test_features_of_the_end_by_hand():
     leaning = torch.tensor(
         [[True, False, False, True], [False] * 4, [False] * 4, [False, True, False, False]]
     )
-    found = of_features(W, centres, leaning)
+    weights = [9 * W, W, 1.5 * W, 2 * W * torch.tensor([[1.0], [1.0], [0.1], [0.5]])]
+    nets = [TwoLayerNet(own, torch.ones(4).double(), activation=ReLU()) for own in weights]
+    found = of_features(Trajectory([0.0, 1.0, 2.0, 3.0], nets, Ended.TIME_REACHED), centres, leaning)
+    assert found["captured"] == 1
+    assert found["growing"] == pytest.approx(2 / 3)  # the first step and the neuron outside J do not count
     assert found["across"] == pytest.approx(1 / 10**0.5)
     assert found["near_centre"] == 0.5  # 3/√10 and 1 are high, 2/√5 and 0.02 are not
-    weights = [9 * W, W, 1.5 * W, 2 * W * torch.tensor([[1.0], [1.0], [0.0], [0.5]])]
-    nets = [TwoLayerNet(own, torch.ones(4).double(), activation=ReLU()) for own in weights]
-    run = Trajectory([0.0, 1.0, 2.0, 3.0], nets, Ended.TIME_REACHED)
-    assert growing(run, leaning) == pytest.approx(
-        2 / 3
-    )  # the first step and the neuron outside J do not count
+    turned = torch.cat([torch.tensor([[0.0, 3.0, 1.0]]).double(), W[1:]])
+    assert captured(turned, centres, leaning).any(dim=0).tolist() == [False, True, False, True]
 
 
 def test_norms_and_remainders_cannot_pass_their_bounds():

@@ -24,7 +24,8 @@ from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory
 
 C0 = theory.USABLE_C0
-HIGHLY = 0.9  # the cosine from which a neuron counts as highly correlated
+HIGHLY = 0.9  # the cosine from which a neuron counts as highly correlated at the end
+CAPTURED = 0.5  # and after one step, where it is 1/√2 at most: gains along both directions are alike
 
 
 def surpluses(sample: NoisySample) -> Float[Tensor, " 4"]:
@@ -54,10 +55,17 @@ def along(s: Setting, run: Trajectory[TwoLayerNet], sample: NoisySample, leaning
     return rows
 
 
-def growing(run: Trajectory[TwoLayerNet], leaning: Bool[Tensor, "4 h"]) -> float:
-    """Share of J whose norm increases at every step after the first."""
+def captured(
+    W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], leaning: Bool[Tensor, "4 h"]
+) -> Bool[Tensor, "4 h"]:
+    """Neurons of J that are highly correlated with their centre, at the weights after one step."""
+    return leaning & (centres @ unit_rows(W).T >= CAPTURED)
+
+
+def growing(run: Trajectory[TwoLayerNet], neurons: Bool[Tensor, "4 h"]) -> float:
+    """Share of the neurons whose norm increases at every step after the first."""
     norms = torch.stack([torch.linalg.vector_norm(net.W.detach(), dim=1) for net in run.snapshots[1:]])
-    return float((norms.diff(dim=0) > 0).all(dim=0)[leaning.any(dim=0)].double().mean())
+    return float((norms.diff(dim=0) > 0).all(dim=0)[neurons.any(dim=0)].double().mean())
 
 
 def of_start(W: Tensor, a: Tensor, sample: NoisySample, sigma: float) -> Row:
@@ -118,10 +126,15 @@ def of_end(s: Setting, net: TwoLayerNet, sample: NoisySample, leaning: Tensor) -
     }
 
 
-def of_features(W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], leaning: Bool[Tensor, "4 h"]) -> Row:
-    """Sections 1 and 3 at the end: the largest |cos| of neurons of J with the other direction, and the share near a centre."""
+def of_features(
+    run: Trajectory[TwoLayerNet], centres: Float[Tensor, "4 d"], leaning: Bool[Tensor, "4 h"]
+) -> Row:
+    """Section 1 on captured neurons: their norms, and the largest |cos| with the other direction at T; Section 3 on all neurons."""
+    W, neurons = run.last.W.detach(), captured(run.snapshots[1].W.detach(), centres, leaning)
     return {
-        "across": largest_crossing(unit_rows(W), centres, leaning),
+        "captured": float(neurons.sum() / leaning.sum()),
+        "growing": growing(run, neurons),
+        "across": largest_crossing(unit_rows(W), centres, neurons),
         "near_centre": near_centre(W, centres),
     }
 

@@ -78,9 +78,8 @@ def measure(s: Run, seed: int, context: Context) -> list[Row]:
         **of_start,
         **lemmas.of_first_step(s, W0, a, data.train),
         **lemmas.of_end(s, run.last, data.train, leaning),
-        **lemmas.of_features(run.last.W.detach(), centres, leaning),
+        **lemmas.of_features(run, centres, leaning),
         **_over_steps(steps),
-        "growing": lemmas.growing(run, leaning),
         "crossing_law": steps[1]["crossing"] / thrown,
     }
     context.progress(1.0)
@@ -162,6 +161,14 @@ def _proof_allows(rows: Rows) -> str:
     )
 
 
+def _how_many_captured(rows: Rows) -> str:
+    least = rows.of("summary").column("captured").min()
+    return (
+        f"{least:.1%} of J or more are such neurons; one that the first step moved along the other direction alone shrinks as it is"
+        " thrown back"
+    )
+
+
 def _sample_constant(run: Rows) -> float:
     """The largest least C₁ over the parts of Lemma 4.3, ÷ the largest that the lemma's other half allows."""
     parts = run.where(lambda row: row["id"].startswith("lemma-4-3"))
@@ -172,6 +179,7 @@ _TIME, _ALL = "theorem-3-1", {"bound": at_most(0.0), "reported": 0.0}
 _theorem = partial(_claim, under("assumption", _TIME))
 _lemma = partial(_claim, under(*GOOD_RUN, "lemma-4-2", _TIME))
 _OVER = "over all d, laws and C"
+_CAPTURED = f"a neuron with a correlation of {lemmas.CAPTURED:g} with its centre after the first step"
 _C2 = f"C₂ = 12C₀√(2πe) = {1 / theory.edge_bound(1, C0):.0f} for C₀ = {C0:g}"
 _C3 = f"C₃ = 4096e²/(1-1/C₀)² = {1 / theory.margin_bound(C0):.0f} for C₀ = {C0:g}"
 CLAIMS = (
@@ -266,7 +274,7 @@ CLAIMS = (
     _lemma(
         "orthogonal",
         "Section 1",
-        f"a captured neuron becomes orthogonal to the opposing centre ({ORTHOGONAL:g} counts): largest |cos(w, μ')| over J at T",
+        f"{_CAPTURED} becomes orthogonal to the opposing one ({ORTHOGONAL:g} counts): largest |cos| at T",
         "across",
         at_most(ORTHOGONAL),
         note="T gains along its own centre beside one along the other make 1/√(1+T²), 0.32 at T = 3 and 0.20 at T = 5;"
@@ -275,9 +283,10 @@ CLAIMS = (
     _lemma(
         "growing",
         "Section 1",
-        "the norm of a captured neuron increases throughout training: share of J whose norm grows at every step after the first",
+        f"{_CAPTURED} has a norm that increases throughout training: share of these that grow at every later step",
         "growing",
         at_least(1.0),
+        note=_how_many_captured,
     ),
     _lemma(
         "margin-clean",
