@@ -5,10 +5,11 @@ from dataclasses import replace
 from featureprism.papers.feature_amplification import PAPER
 
 SMALL = {"points": 80, "width": 20, "test_points": 100}
-AS_THEY_ARE = ("proposition-b-1", "figure-1", "robustness", "memorisation", "linear")
+AS_THEY_ARE = ("proposition-b-1", "figure-1", "robustness", "memorisation")
 OTHER = {
     "figure-1": {"steps": 6},
-    "theorem-3-1": {"dim": 50, "sigma": 0.02, "width": 40},
+    # 1/16 and 1/64 are flipped
+    "theorem-3-1": {"dim": 50, "sigma": 0.02, "width": 40, "points": 240, "test_points": 96},
     "label-noise": {"dim": 20, "points": 100, "rates": (0.05, 0.15)},
     "robustness": {"dim": 10, "width": 10, "steps": 20, "radius_points": 1, "max_cells": 1},
     "memorisation": {"steps": 120},

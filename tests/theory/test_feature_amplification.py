@@ -27,6 +27,17 @@ def test_no_constant_fits_figure_1():
     assert failing == [f"assumption.{name}" for name in ("a1", "a3", "a5", "a6")]
 
 
+def test_the_theorem_stops_at_its_time():
+    assert theory.stopping_time(FIGURE_1).measured == 3000 - 6
+    assert theory.stopping_time(replace(FIGURE_1, steps=6)).holds
+    assert not theory.stopping_time(replace(FIGURE_1, steps=5)).holds
+
+
+def test_sets_are_as_large_as_the_lemma_says():
+    assert theory.set_sizes(0.82, 10.0).holds
+    assert not theory.set_sizes(0.8, 10.0).holds
+
+
 @pytest.mark.parametrize("C", [4.0, 10.0, 16.0, 100.0])
 def test_a_regime_meets_the_assumptions_it_is_the_edge_of(C):
     s = theory.Setting.on_edge(C, dim=10**7, points=10**6, width=10**4)

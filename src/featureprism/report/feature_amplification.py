@@ -131,15 +131,17 @@ def label_noise(rows: Rows) -> Figure:
 
 
 def linear(rows: Rows) -> Figure:
-    """Errors of the best linear classifiers and of the network."""
-    figure, (axes,) = panels(1, width=4.0, height=2.6)
-    names = {"origin": "linear, through the origin", "bias": "linear, with a bias", "network": "network"}
-    for height, (key, text) in enumerate(names.items()):
-        error = rows.of("linear", through=key).column("error").mean()
-        axes.barh(height, error, color=COLOURS[height], height=0.6)
-        axes.text(-0.01, height, text, ha="right", va="center", fontsize=8)
-    axes.set(xlabel="test error under clean labels", xlim=(0, 0.6), yticks=[])
-    axes.set_ylim(len(names) - 0.4, -0.6)
+    """Errors of the best linear classifiers, through the origin and with a bias, for each law of the clusters."""
+    figure, (axes,) = panels(1, width=4.0, height=2.8)
+    laws = rows.of("linear").distinct("law")
+    for place, (key, text) in enumerate({"origin": "through the origin", "bias": "with a bias"}.items()):
+        errors = [rows.of("linear", through=key, law=law).column("error").mean() for law in laws]
+        heights = [index + 0.4 * place for index in range(len(laws))]
+        axes.barh(heights, errors, height=0.35, color=COLOURS[place], label=text)
+    axes.set_yticks([index + 0.2 for index in range(len(laws))], laws)
+    axes.set(xlabel="test error of the best linear classifier", xlim=(0, 1))
+    guide(axes, 0.5, "chance")
+    axes.legend(loc="upper right")
     return figure
 
 

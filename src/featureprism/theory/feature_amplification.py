@@ -87,6 +87,18 @@ def assumptions(s: Setting, C: float) -> list[Premise]:
     ]
 
 
+def stopping_time(s: Setting) -> Premise:
+    """Training stops at T = 1 + 1/(4α), neither earlier nor later. Theorem 3.1."""
+    away = float(abs(s.steps - s.theorem_steps))
+    return Premise("theorem-3-1.steps", "|steps - (1 + 1/(4α))|", away, "<=", 0.0, "Theorem 3.1")
+
+
+def set_sizes(share: float, C0: float) -> Premise:
+    """Every J_μ has (1-1/C₀)² m/4 neurons; `share` is the least |J_μ|·4/m of a start. Lemma 4.2."""
+    name = f"least |J_μ|·4/m, C₀ = {C0:g}"
+    return Premise("lemma-4-2.sets", name, share, ">=", leaning_share(C0), "Lemma 4.2")
+
+
 def feasible_constants(s: Setting) -> tuple[float, float]:
     """The interval of C for which (A1)-(A7) hold together; empty when its lower end exceeds its upper end."""
     logs = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
@@ -198,10 +210,10 @@ def norm_bound(s: Setting, step: int) -> float:
 
 
 def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
-    """‖ζ1‖ ≤ C₁ α |a_j| σ√d in the expansion (28) of the first step."""
+    """‖ζ1‖ ≤ C₁ α |a_j| σ√d in the expansion (28) of the first step. (24)."""
     return C1 * s.step_size / math.sqrt(s.width) * s.sigma * math.sqrt(s.dim)
 
 
 def loss_noise_bound(s: Setting) -> float:
-    """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step."""
+    """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step. (26)."""
     return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)

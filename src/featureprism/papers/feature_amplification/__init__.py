@@ -1,6 +1,6 @@
 """Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", JMLR 2023.
 
-Figure 1 is the paper's only experiment; it has its printed sizes from the standard scale on. The theorems print none: where their
+Figure 1 is the paper's only experiment; it has its printed sizes at every scale. The theorems print none: where their
 premises count, the paper scale stays inside (A1)-(A7) for C = 16, with more points and dimensions than the standard one.
 """
 

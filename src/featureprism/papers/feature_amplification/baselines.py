@@ -183,7 +183,7 @@ BASELINES = Experiment(
     title="Lazy training and a third layer beside the XOR network",
     scales={
         "quick": _settings("quick", 400, 200),
-        "standard": _settings("standard", 1000, 400),
+        "standard": _settings("standard", 800, 400),
         "paper": _settings("paper", 2000, 400),
     },
     measure=measure,

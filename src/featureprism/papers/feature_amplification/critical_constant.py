@@ -192,8 +192,9 @@ def _critical(
 
 
 def _at_largest(rows: Rows) -> np.ndarray:
+    """The least share over laws and over all conclusions but Lemma 4.2, which is a claim of its own."""
     shares = rows.of("share").where(lambda row: row["conclusion"] != "lemma-4-2")
-    return shares.having(constant=max(shares.distinct("constant"), default=nan)).least("share")
+    return shares.having(constant=GRID[-1]).least("share")
 
 
 def _from_lemma(own: Rows) -> float:
@@ -207,7 +208,7 @@ def _lemma_constant(_rows: Rows) -> str:
     widths = {constant: on_every_edge(constant, 1).width for constant in np.geomspace(50, 250, 40).tolist()}
     share = theory.leaning_share(C0)
     enough = [constant for constant, m in widths.items() if laws.leaning_chance(m, C0, share) >= 1 - DELTA]
-    return f"it reaches 1 - δ on the edge of (A2), m = 3C, only at C near {min(enough):.0f}"
+    return f"the lemma lets C depend on C₀: on the edge of (A2), m = 3C, the exact chance reaches 1 - δ at C near {min(enough):.0f}"
 
 
 def _vacuous(rows: Rows) -> str:
@@ -221,13 +222,23 @@ def _vacuous(rows: Rows) -> str:
 CLAIMS = (
     Claim(
         "large",
-        "Theorem 3.1, Proposition 3.2, Lemma 4.10",
-        f"for all C large enough, with probability 1 - 4δ = {GOOD:g}: least share over conclusions and laws of the clusters"
-        f" at C = {GRID[-1]:g}",
+        "Theorem 3.1 (1), Proposition 3.2, Lemma 4.11",
+        f"for all C large enough, with probability 1 - 4δ = {GOOD:g}, at C = {GRID[-1]:g}: part 1 of the theorem (noise everywhere, or"
+        " all in one cluster), the proposition, and alignment from t = 1 to 1/(4α); least share over these and over laws",
         _at_largest,
         at_least(GOOD),
         premises=under("assumption"),
         note=_vacuous,
+    ),
+    Claim(
+        "lemma-4-2",
+        "Lemma 4.2, Definition 4.5",
+        f"if C is large enough every J_μ has (1-1/C₀)² m/4 neurons with probability 1 - δ = {1 - DELTA:g}, part of a good run: share of"
+        f" starts, C = {GRID[-1]:g} and C₀ = {C0:g}",
+        lambda rows: _shares(rows, "lemma-4-2").having(constant=GRID[-1]).per_seed("share"),
+        at_least(1 - DELTA),
+        premises=under("assumption"),
+        note=_lemma_constant,
     ),
     _critical(
         "theorem",
@@ -263,14 +274,13 @@ CLAIMS = (
     _of_laws("alignment", "alignment", "Condition 4.7, Lemma 4.11"),
     _of_laws("one-cluster", "one cluster", "Theorem 3.1 (1)"),
     Claim(
-        "lemma-4-2",
-        "Lemma 4.2",
-        f"each J_μ has (1-1/C₀)² m/4 neurons, C₀ = {C0:g}: share of starts against its exact chance, mean difference over C",
+        "lemma-4-2-law",
+        "Lemma 4.2, sharp",
+        f"share of starts with (1-1/C₀)² m/4 neurons in each J_μ, C₀ = {C0:g}, against its exact chance: mean difference over C",
         lambda rows: _shares(rows, "lemma-4-2").per_seed(_from_lemma),
         at_most(0.06),
         speaker="ours",
         premises=under("assumption"),
-        note=_lemma_constant,
     ),
 )
 
@@ -286,7 +296,7 @@ CRITICAL_C = Experiment(
     id="feature-amplification/critical-c",
     source="Frei et al. 2023, Section 2, Theorem 3.1",
     title="How large must C be?",
-    scales={"quick": _settings(120), "standard": _settings(300), "paper": _settings(360)},
+    scales={"quick": _settings(120), "standard": _settings(160), "paper": _settings(240)},
     measure=measure,
     claims=CLAIMS,
     about=(

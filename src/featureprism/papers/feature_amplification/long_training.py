@@ -165,19 +165,19 @@ BRACKETED = {
     "quick": {"dim": 50, "points": 800, "width": 40, "steps": 1000, "radius_points": 20, "max_cells": 20},
     "standard": {
         "dim": 200,
-        "points": 2000,
-        "width": 100,
-        "steps": 3000,
-        "radius_points": 100,
+        "points": 1000,
+        "width": 80,
+        "steps": 2000,
+        "radius_points": 60,
         "max_cells": 60,
     },
     "paper": {
         "dim": 200,
-        "points": 4000,
+        "points": 2000,
         "width": 100,
         "steps": 3000,
-        "radius_points": 200,
-        "max_cells": 200,
+        "radius_points": 120,
+        "max_cells": 120,
     },
 }
 ROBUSTNESS = Experiment(
@@ -195,8 +195,8 @@ MEMORISATION = Experiment(
     title="Does long training fit the flipped labels?",
     scales={
         "quick": _wide((20, 600), 150, 3000),
-        "standard": _wide((20, 200, 1200), 300, 10000),
-        "paper": _wide((20, 200, 2000), 500, 30000),
+        "standard": _wide((20, 200, 1200), 300, 8000),
+        "paper": _wide((20, 200, 1600), 400, 15000),
     },
     measure=measure_memorisation,
     claims=CLAIMS_MEMORISATION,

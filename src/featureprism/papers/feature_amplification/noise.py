@@ -173,8 +173,8 @@ LABEL_NOISE = Experiment(
     title="How much label noise the network bears",
     scales={
         "quick": _settings(1000, 200, 50),
-        "standard": _settings(4000, 500, 200),
-        "paper": _settings(4000, 500, 500),
+        "standard": _settings(2000, 200, 100),
+        "paper": _settings(3000, 300, 200),
     },
     measure=measure,
     claims=CLAIMS,

@@ -16,13 +16,13 @@ from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
 
 C = 16.0  # the constant of the assumptions in these experiments; the proof's own would be 10¹⁰
-# sizes inside (A1)-(A7) for C = 16, where d must be at least 16 ln²(20n)
+# sizes inside (A1)-(A7) for C = 16, where d must be at least 16 ln²(20n); of such a width that Lemma 4.2 is true as well
 INSIDE = {
     "quick": {"points": 400, "width": 800},
-    "standard": {"points": 1000, "width": 1000},
-    "paper": {"points": 4000, "width": 1000},  # (A2) asks for a width of 16 ln(20n) = 180
+    "standard": {"points": 800, "width": 800},
+    "paper": {"points": 2000, "width": 800},
 }
-DIMS = {"quick": (1300, 2600, 5200), "standard": (1600, 3200, 6400), "paper": (2100, 4200, 8400)}
+DIMS = {"quick": (1300, 2600, 5200), "standard": (1500, 3000, 6000), "paper": (1900, 3800, 7600)}
 OTHER_LAWS = tuple(law for law in LAWS if law != "gaussian")  # log-concave too, as the paper allows
 ADVERSARY = "adversarial"  # the noise that looks at the sample and the start
 GOOD_RUN = ("assumption", "lemma-4-1", "lemma-4-3")  # what the lemmas ask for. Definition 4.5
