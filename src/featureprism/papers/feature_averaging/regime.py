@@ -251,7 +251,7 @@ REGIME = Experiment(
     about=(
         "Every size is the least that Assumption 4.3 allows with constants 1. The sample is drawn in coordinates of its own span,"
         " exact in law; the first steps are taken one by one, later ones in lumps of a twentieth of all before, until T = 1/η = 3²⁰."
-        " That is the least T of Theorem 4.5 and more than its largest, exp(√k): the two meet only for k beyond 40 000. So the"
+        " That is the least T of Theorem 4.5 and more than its largest, exp(√k): the two meet only for k beyond 46 000. So the"
         " theorems, and the lemmas about all of training, are outside; Lemma B.1, about its first step, is inside."
     ),
 )
