@@ -1,17 +1,20 @@
 """Weights, ends and radii whose values are known."""
 
 import math
+import re
 
 import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.experiment import Rows
-from featureprism.networks import shared_features_net
+from featureprism.networks import BinaryReadout, decoupled_classifier, shared_features_net
+from featureprism.papers.feature_averaging import PAPER
 from featureprism.papers.feature_averaging.ablations import Ablation, clusters_of, last_that_averages
 from featureprism.papers.feature_averaging.figures import FIGURE_3, over_critical
 from featureprism.papers.feature_averaging.scaling import SCALING
-from featureprism.papers.feature_averaging.theorems import feature_fit
+from featureprism.papers.feature_averaging.setting import bracket
+from featureprism.papers.feature_averaging.theorems import APPENDIX_A, ASSUMPTIONS, feature_fit
 from featureprism.seeds import generator_for
 
 
@@ -86,9 +89,49 @@ def test_slopes_of_powers():
 
 
 def test_shared_features_leave_no_loss():
-    """Proposition 4.8: the cross-entropy is of order e^-d."""
+    """Proposition 4.8: the cross-entropy is of order e^-d, and both decisions are right."""
     clusters = orthogonal_clusters(500, 3, 3, 1.0, generator=generator_for("centres", 0))
     data = sample(clusters, 50, generator=generator_for("test", 0))
     with torch.no_grad():
-        logits = shared_features_net(clusters.mu, clusters.labels)(data.x)
+        net = shared_features_net(clusters.mu, clusters.labels)
+        logits, merged = net(data.x), BinaryReadout(net, clusters.labels)(data.x)
     assert float(torch.nn.functional.cross_entropy(logits, data.cluster)) < math.exp(-500 / 10)
+    assert bool((logits.argmax(dim=1) == data.cluster).all())
+    assert bool((data.y * merged > 0).all())
+
+
+def test_decoupled_features_hold_to_a_third():
+    """Theorem D.3: f_dec is √d/3-robust; its own neuron dies at √d/2, up to noise of size 1."""
+    clusters = orthogonal_clusters(1600, 3, 3, 1.0, generator=generator_for("centres", 0))
+    test = sample(clusters, 20, generator=generator_for("test", 0))
+    radii = bracket(decoupled_classifier(clusters.mu, clusters.labels), test)
+    assert float(radii.certified.min()) > math.sqrt(1600) / 3
+    assert float(radii.attacked.median()) == pytest.approx(math.sqrt(1600) / 2, abs=1)
+
+
+def test_what_two_labels_lose_in_units_of_the_critical_radius():
+    row = {"kind": "radius", "seed": 0, "network": "two-class", "split": "equal"}
+    (claim,) = (c for c in SCALING.claims if c.name == "vanishes")
+    for power, lost in ((-0.5, 1.0), (-1.0, 0.5)):
+        rows = Rows.gather({**row, "clusters": k, "radius": k**power} for k in (4, 8, 16))
+        assert claim.value(rows)[0] == pytest.approx(lost)
+
+
+PREMISES = {  # what a claim rests on, by the beginning of its source
+    r"Theorems? 4\.[56]|Section 4\.1": (*ASSUMPTIONS, "theorem-4-5"),
+    r"Theorem 4\.7": (*ASSUMPTIONS, "theorem-4-7"),
+    r"Lemma (5\.|B\.[2-9])|Section 5": (*ASSUMPTIONS, "theorem-4-5", *APPENDIX_A),
+    r"Lemma B\.1$": (*ASSUMPTIONS, "proposition-a-6", "proposition-a-10", "lemma-a-13"),
+}
+
+
+def test_a_claim_of_a_theorem_lists_its_premises():
+    """Inside its premises a claim must not be because some were left out."""
+    spoken = [(e, c) for e in PAPER.experiments for c in e.claims if c.speaker == "paper"]
+    named = 0
+    for experiment, claim in spoken:
+        for source, premises in PREMISES.items():
+            if re.search(source, claim.source):
+                assert set(premises) <= set(claim.premises.ids), experiment.claim_id(claim)
+                named += 1
+    assert named >= 20

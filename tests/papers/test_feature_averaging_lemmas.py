@@ -11,6 +11,13 @@ from featureprism.networks import ReLU, TwoLayerNet, averaging_classifier
 from featureprism.papers.feature_averaging.approach import CLAIMS, class_shares, size, sphere_gap
 from featureprism.papers.feature_averaging.dynamics import balance_of
 from featureprism.papers.feature_averaging.lemmas import balance, later_margins, spread_of
+from featureprism.papers.feature_averaging.regime import (
+    STARTS,
+    Regime,
+    fewest_activations,
+    many_starts,
+    tried_starts,
+)
 from featureprism.papers.feature_averaging.setting import Setting, problem, two_class_start
 from featureprism.records import Dataset
 from featureprism.seeds import generator_for
@@ -99,6 +106,30 @@ def test_a_point_at_zero_is_active():
     run = first_layer_descent(zero, data.x, data.y, step_size=0.1, steps=1)
     expected = 0.1 * 0.5 * (data.y.unsqueeze(1) * data.x).mean(dim=0)
     torch.testing.assert_close(run.last.W[0].detach(), expected)
+
+
+def test_many_starts_are_tried_as_each_alone():
+    """Proposition A.12 and Lemma B.1 on a stack of starts, beside counting and one step for each by itself."""
+    s = Regime(dim=300, positive=2, negative=1, points=30, per_class=2, step_size=0.001, start=1e-9)
+    data = problem(s, 0).train
+    starts, found = many_starts(s, 300, 10**6), tried_starts(s, data, 0)
+    happened, active = [], []
+    for index in range(STARTS):
+        alone = starts[index]
+        z = data.x @ alone.W.detach().T + alone.b.detach()
+        points = [int((z[data.cluster == j, r] >= 0).sum()) for r in range(4) for j in range(3)]
+        assert float(fewest_activations(z.unsqueeze(0), data)) == min(points)
+        happened.append(min(points) >= 30 / (3 * 3 * 4))
+        after = first_layer_descent(alone, data.x, data.y, step_size=0.001, steps=1).last
+        z = data.x @ after.W.detach().T + after.b.detach()
+        own = [z[i, r] >= 0 for i in range(30) for r in range(4) if (r < 2) == (data.y[i] > 0)]
+        active.append(float(torch.stack(own).double().mean()))
+    assert starts.a[0].tolist() == [0.5, 0.5, -0.5, -0.5]
+    assert found["activated"] == pytest.approx(sum(happened) / STARTS)
+    assert 0 < found["activated"] < 1
+    assert found["active_with"] == pytest.approx(min(a for a, h in zip(active, happened, strict=True) if h))
+    without = [a == 1 for a, h in zip(active, happened, strict=True) if not h]
+    assert found["all_active_without"] == pytest.approx(sum(without) / len(without))
 
 
 def test_lumps_of_steps_end_where_single_steps_do():

@@ -47,6 +47,9 @@ def test_tracked_coefficients_are_the_lemma_and_the_direct_solve():
     shares = tracked.noise / ((data.x - data.centres[data.cluster]) ** 2).sum(dim=1)
     sums = torch.zeros_like(features).index_add(1, data.cluster, shares)
     torch.testing.assert_close(sums, tracked.features / (data.centres**2).sum(dim=1))
+    # a bias gathers the same slopes: b(T) = b(0) + Σ_j λ_j/‖μ_j‖², which is why it stays small
+    grown = (tracked.features / (data.centres**2).sum(dim=1)).sum(dim=1)
+    torch.testing.assert_close(run.last.b.detach(), net.b.detach() + grown)
     own = torch.sign(net.a.detach()).unsqueeze(1) == clusters.labels
     assert bool((tracked.features[own] >= 0).all())
     assert bool((tracked.features[~own] <= 0).all())

@@ -40,6 +40,9 @@ def test_constants_of_the_baseline():
     assert theory.cosine_law(5, 10, 1000) == pytest.approx(0.445, abs=1e-3)
     assert theory.cosine_law(5, 10, 1000, signal=2.0) == pytest.approx(theory.cosine_law(5, 10, 4000))
     assert theory.printed_shared_attack_norm(BASELINE) == pytest.approx(105.2, abs=0.05)
+    for norm, last in ((theory.printed_attack_norm, 32), (theory.printed_shared_attack_norm, 72)):
+        at, beyond = (replace(BASELINE, positive=k // 2, negative=k // 2) for k in (last - 2, last + 2))
+        assert norm(at) > theory.largest_radius(3072) > norm(beyond)  # vacuous up to that many clusters
     assert theory.growth_rate(BASELINE, 5) == pytest.approx(3.072 / 5 * (0.1 + 0.001))
     assert theory.two_class_margin(theory.growth_rate(BASELINE, 5), 100) == pytest.approx(1.705, abs=2e-3)
     assert theory.k_class_margin(theory.growth_rate(BASELINE, 1), 100, 10) == pytest.approx(5.444, abs=2e-3)
@@ -75,6 +78,8 @@ def test_premises_and_events():
     assert first.holds
     assert second.holds
     assert not theory.start_events(BASELINE, 2e-5 * start, torch.ones(10).double())[0].holds
+    assert theory.activation_event(BASELINE, 2.0).holds  # n/(3km²) = 1.33
+    assert not theory.activation_event(BASELINE, 1.0).holds
 
 
 def test_training_is_long_enough_for_one_theorem_and_not_for_the_other():
@@ -158,6 +163,9 @@ def test_activations_of_a_start_are_uniform_shares(generator):
     large = replace(s, positive=500, negative=500, per_class=1000)
     assert theory.activation_chance(large) == pytest.approx(math.exp(-2 / 3), abs=1e-3)
     assert theory.printed_activation_chance(s) == pytest.approx(1 - 3**-0.01)
+    assert (
+        1 - (2.0**103) ** -0.01 < math.exp(-2 / 3) < 1 - (2.0**104) ** -0.01
+    )  # where the printed one is too large
     assert theory.start_events_chance(s) == pytest.approx(1 - 2 / 27, abs=1e-9)
     assert theory.sample_events_chance(replace(s, dim=59049, points=2187)) > 1 - 1e-12
 

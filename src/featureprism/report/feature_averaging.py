@@ -128,14 +128,13 @@ def robust_accuracy(rows: Rows) -> Figure:
 
 
 def theorem_4_5(rows: Rows) -> Figure:
-    """The conclusions as bars: what is proven below, attacked above, and under the printed attack."""
-    figure, (axes,) = panels(1, width=4.6, height=2.8)
+    """The conclusions as bars: clean accuracy, what is proven below √(d/k), and what an attack leaves above."""
+    figure, (axes,) = panels(1, width=4.6, height=2.3)
     summary = rows.of("summary")
     names = {
         "clean": "clean_accuracy",
         "proven at 0.8 √(d/k)": "certified_below",
         "attacked at 1.2 √(d/k)": "attacked_above",
-        "printed attack": "printed_accuracy",
     }
     for position, (text, key) in enumerate(names.items()):
         axes.barh(position, mean_of(summary, key), color=COLOURS[0], height=0.6)

@@ -128,6 +128,12 @@ def start_events(s: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) ->
     ]
 
 
+def activation_event(s: Setting, fewest: float) -> Premise:
+    """The event of Proposition A.12 on a start; `fewest`: points of a cluster that activate a neuron, the least over both."""
+    name = "points of a cluster that activate a neuron, the fewest"
+    return Premise("proposition-a-12.points", name, fewest, ">=", needed_activations(s), "Proposition A.12")
+
+
 def sample_events_chance(s: Setting) -> float:
     """1 - 8n² d^(-ln d/2) - 2k (n/k)^(-ln(n/k)), the probability that Proposition A.6 gives its events."""
     ratio = math.log(s.points / s.num_clusters)

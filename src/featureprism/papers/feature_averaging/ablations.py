@@ -248,7 +248,7 @@ ABLATIONS = (
     _experiment(
         5,
         "points",
-        {"quick": (1000, 2000), "standard": (1000, 10_000), "paper": (1000, 10_000, 50_000)},
+        {"quick": (1000, 5000), "standard": (1000, 10_000), "paper": (1000, 10_000, 50_000)},
         "More data does not stop averaging",
         _everywhere("Figure 5", "more data does not mitigate averaging"),
         "Cosine matrices of the two-class network for more training points; under each the mean own-class cosine and the 50 % radius.",

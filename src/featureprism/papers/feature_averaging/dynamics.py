@@ -11,6 +11,7 @@ from featureprism.experiment import SCALES, Claim, Experiment, Rows, at_least, a
 from featureprism.papers.feature_averaging.approach import class_shares
 from featureprism.papers.feature_averaging.lemmas import spread_of
 from featureprism.papers.feature_averaging.setting import (
+    LITTLE,
     Setting,
     k_class_start,
     ours,
@@ -18,7 +19,7 @@ from featureprism.papers.feature_averaging.setting import (
     summary,
     two_class_start,
 )
-from featureprism.papers.feature_averaging.theorems import of_4_5
+from featureprism.papers.feature_averaging.theorems import of_appendix_b
 from featureprism.probes import from_updates
 from featureprism.records import Row
 from featureprism.theory import feature_averaging as theory
@@ -116,15 +117,15 @@ def _balance_note(rows: Rows) -> str:
 
 
 CLAIMS_DECOMPOSITION = (
-    of_4_5(
+    of_appendix_b(
         "active",
-        "Lemma 5.5",
+        "Lemma 5.5 (Lemma B.7 (7))",
         "every training point activates all neurons of its class at every t ≥ 1: least share that is active",
         summary("own_active_least"),
         at_least(1.0),
         over="every seed",
     ),
-    of_4_5(
+    of_appendix_b(
         "active-first",
         "Lemma B.1",
         "already after the first step: share that is active at t = 1",
@@ -143,12 +144,15 @@ CLAIMS_DECOMPOSITION = (
         summary("all_active_from"),
         at_most(5),
     ),
-    of_4_5(
+    of_appendix_b(
         "spread",
         "Section 5.3, step 1 (Lemma B.24)",
-        "coefficients of own features are close to each other: relative spread of λ over own clusters and neurons",
-        summary("lambda_spread"),
-        at_most(0.15),
+        "the ratio of any two coefficients of own features is 1 ± o(1): the largest ratio minus 1",
+        lambda rows: summary("lambda_ratio")(rows) - 1,
+        LITTLE,
+        note=lambda rows: (
+            f"standard deviation ÷ mean {rows.of('summary').column('lambda_spread').mean():.3f}"
+        ),
     ),
     ours(
         "balance",

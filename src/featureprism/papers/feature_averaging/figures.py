@@ -203,16 +203,27 @@ def _proven_share(rows: Rows, network: str) -> Values:
     return own.per_seed("certified_half_radius") / own.per_seed("half_radius")
 
 
+def _proven_gain(rows: Rows) -> Values:
+    """Proven 50 % radius of ten labels ÷ attacked 50 % radius of two."""
+    ten, two = _trusted(rows, "ten-class"), _trusted(rows, "two-class")
+    return ten.per_seed("certified_half_radius") / two.per_seed("half_radius")
+
+
 CLAIMS_3 = (
     Claim(
         "proven-gain",
         "Figure 3",
         "ten labels are more robust, provably: proven 50 % radius of ten labels ÷ attacked 50 % radius of two",
-        lambda rows: (
-            summary("certified_half_radius", network="ten-class")(rows)
-            / summary("half_radius", network="two-class")(rows)
-        ),
+        _proven_gain,
         above(1.0),
+    ),
+    Claim(
+        "farther",
+        "Figure 1",
+        "points are much farther from the boundary of decoupled features: the same ratio",
+        _proven_gain,
+        at_least(2.0),
+        note="'much' is read as twice; √(d/2) ÷ √(d/k) = 2.24 is the most there is at k = 10",
     ),
     _breaks("two-class", "half_radius", "attacked"),
     _breaks("two-class-proven", "certified_half_radius", "proven"),

@@ -12,7 +12,7 @@ from torch import Tensor
 from featureprism.attacks import self_test
 from featureprism.certificates import margin_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
-from featureprism.experiment import SCALES, Claim, Rows, Values
+from featureprism.experiment import SCALES, Claim, Rows, Values, below
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
 from featureprism.probes import cosines
 from featureprism.records import Dataset, RadiusBracket, Row
@@ -21,6 +21,7 @@ from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
 ours = partial(Claim, speaker="ours")
+LITTLE = below(1.0)  # the one reading of the paper's o(1), which has no constant
 CELLS, BOXES = 8, 64  # cells and boxes a point; counted, not timed, so that rows repeat exactly
 READOUT_GAP = (
     0.02  # between proven and attacked radius, where boxes stop: several rivals at once come nearly as near
