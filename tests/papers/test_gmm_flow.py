@@ -5,16 +5,24 @@ from dataclasses import replace
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 
 from featureprism.context import Context
 from featureprism.experiment import Outcome, Rows, fields_of
 from featureprism.papers.gmm_flow import PAPER
-from featureprism.papers.gmm_flow.dynamics import mass_law_error, steps_to_align
+from featureprism.papers.gmm_flow.alignment import ALIGNMENT
+from featureprism.papers.gmm_flow.alignment_run import Phase, three_kinds
+from featureprism.papers.gmm_flow.dynamics import FIGURE_5, mass_law_error, steps_to_align
+from featureprism.papers.gmm_flow.metrics import Metrics
+from featureprism.papers.gmm_flow.metrics import measure as measure_metrics
 from featureprism.papers.gmm_flow.propositions import Contest, measure
+from featureprism.papers.gmm_flow.recipes import FIGURE_7_RECIPES
 from featureprism.papers.gmm_flow.robustness import FIGURE_7, Curve, half_radius
+from featureprism.papers.gmm_flow.setting import mixture
 from featureprism.papers.gmm_flow.window import Window, measure_window
+from featureprism.probes import VOID, cosines
 from featureprism.records import Row
 from featureprism.report.figures import draw
 from featureprism.theory.gmm_flow import nominal_mass, proposition_1
@@ -51,6 +59,91 @@ def test_no_classifier_has_less_robust_error_than_proposition_1_says(classifier)
     assert error["least_lemma_1_count"] >= 2
     if classifier == "constant":  # the bound is tight
         assert error["robust_error"] == pytest.approx(proposition_1(setting))
+
+
+@pytest.mark.parametrize(("classifier", "alpha"), [("bayes", 0.1), ("flow", 0.01)])
+def test_the_bounds_of_propositions_2_and_3_hold_with_room(classifier, alpha):
+    """No point falls below the radius they speak of, so that they cannot fail by any sample."""
+    setting = Contest(
+        classifier=classifier,
+        dim=60,
+        positive=2,
+        negative=2,
+        alpha=alpha,
+        per_cluster=20,
+        exact_points=200,
+        noise_draws=1,
+        test_points=2,
+        max_cells=1,
+    )
+    rows = [row for row in measure(setting, 0, Context()) if row["kind"].startswith("proposition")]
+    bounds = [row for row in rows if not row["vacuous"]]
+    assert bounds
+    assert all(row["robust"] == 1.0 for row in bounds)
+
+
+def test_the_nearest_cluster_rule_attains_the_bound_in_the_euclidean_metric_alone():
+    """½‖μ_k - μ_l‖ without noise; never more with it."""
+    for alpha, least in ((1e-6, 1 - 1e-5), (0.3, 0.9)):
+        rows = measure_metrics(Metrics(dim=100, alpha=alpha, test_points=20), 0, Context())
+        rule = {row["norm"]: row["rule"] for row in rows}
+        assert least < rule["2"] <= 1 + 1e-9
+        assert max(rule["1"], rule["inf"]) < 0.7
+
+
+@pytest.mark.parametrize("scale", ["quick", "standard", "paper"])
+def test_a_logarithm_is_told_from_a_power(scale):
+    """t₁ at the α in use, by both laws: only the logarithm is O(ln 1/α)."""
+    (claim,) = [c for c in ALIGNMENT.claims if c.name == "t1-order"]
+    alphas = [s.alpha for s in ALIGNMENT.settings(scale) if s.series == "alpha"]
+    for law, is_a_logarithm in ((lambda a: 1 - math.log(a) / 3, True), (lambda a: a**-0.25, False)):
+        rows = Rows.gather(
+            {"kind": "phase", "series": "alpha", "seed": 0, "log_inverse_alpha": -math.log(a), "t1": law(a)}
+            for a in alphas
+        )
+        assert claim.bound.holds(float(claim.value(rows)[0])) == is_a_logarithm
+
+
+def test_leaning_neurons_satisfy_assumption_2_but_not_the_bound_of_lemma_7():
+    """|c_l|/c_k ≤ 1 - √(2Δ), (F.5), fails at the start for centres of the other class, and holds for those of the own class."""
+    data = mixture(Phase(series="alpha", dim=30, per_cluster=5, alpha=0.1), 0)
+    start = three_kinds(data, -10.0, 0)
+    learned = start.region != VOID
+    region, labels = start.region[learned], data.clusters.labels
+    c = cosines(start.weights.directions, data.clusters.mu)[learned]
+    ratio = c.abs() / c.gather(1, region.unsqueeze(1))
+    ratio.scatter_(1, region.unsqueeze(1), 0.0)
+    same = labels[region].unsqueeze(1) == labels
+    bound = 1 - math.sqrt(2 * start.gap)
+    assert start.gap > 0.02
+    assert float(ratio[same].max()) < bound
+    assert float(ratio[~same].max()) == pytest.approx(0.7 / 0.4)
+    assert float(ratio[~same].max()) > 2 * bound
+
+
+def test_a_distance_that_rises_again_has_not_converged():
+    claims = {claim.name: claim for claim in FIGURE_5.claims}
+    falls = {"distance": [1.0, 0.1, 0.05], "mean_square": [1.0, 0.11, 0.1]}
+    rises = {"distance": [1.0, 0.05, 0.1], "mean_square": [1.0, 0.2, 0.1]}
+    for course, holds in ((falls, True), (rises, False)):
+        rows = Rows.gather(
+            {"kind": "step", "start": "random", "seed": 0, "steps": 10, "step": step}
+            | {name: values[i] for name, values in course.items()}
+            for i, step in enumerate((0, 8, 10))
+        )
+        for name in ("loss", "distance"):
+            assert claims[name].bound.holds(float(claims[name].value(rows)[0])) == holds
+
+
+def test_the_best_recipe_is_the_best_of_those_that_fitted():
+    (claim,) = [c for c in FIGURE_7_RECIPES.claims if c.name == "prelu"]
+    row = {"kind": "summary", "seed": 0, "loss": "square", "step_size": 0.1}
+    fitted, not_fitted = (
+        {"half_radius": 0.6, "train_accuracy": 1.0},
+        {"half_radius": 0.7, "train_accuracy": 0.9},
+    )
+    assert claim.value(Rows.gather([row | fitted, row | not_fitted])).tolist() == [0.6]
+    assert np.isnan(claim.value(Rows.gather([row | not_fitted]))).all()
 
 
 @pytest.mark.parametrize("experiment", PAPER.experiments, ids=lambda e: e.item)

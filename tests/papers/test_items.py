@@ -15,6 +15,7 @@ import tiny_feature_purification
 import tiny_gmm_flow
 import tiny_mechanisms
 import tiny_real
+from stated_premises import left_out
 
 from featureprism.context import Context
 from featureprism.experiment import Outcome, Rows, fields_of
@@ -76,6 +77,7 @@ def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monk
     assert not unseen, "an edit of these would go unnoticed"
     silent = [v.id for v in result.verdicts if v.outcome == Outcome.NOT_MEASURED]
     assert not silent or experiment.id in TOO_TINY, "too tiny to say anything about these"
+    assert not left_out(experiment, result.rows), "premises of the theorems that these claims name"
     for line in (result.folder / "rows.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=pytest.fail)
     plt.close(draw(experiment, result.rows))

@@ -64,7 +64,7 @@ TINY = {
     "gmm-flow/alignment": [
         replace(setting, dim=30, per_cluster=20, alpha=setting.alpha / 2)
         for setting in _QUICK["alignment"]
-        if setting.whole or (setting.series == "alpha" and setting.alpha in (0.2, 0.07))
+        if setting.whole or (setting.series == "alpha" and setting.alpha in (0.2, 0.12, 0.07))
     ],
     "gmm-flow/losses": _tiny("losses", dim=30, per_cluster=20, after=20.0, num_times=3),
     "gmm-flow/metrics": _tiny("metrics", dim=40, test_points=5),

@@ -260,7 +260,7 @@ def test_an_item_is_swept_from_its_own_settings(tmp_path):
     points = json.loads((tmp_path / "claims.json").read_text())
     assert [point["point"]["dim"] for point in points] == [60, 80]
     verdicts = {claim["id"]: claim for claim in points[0]["claims"]}
-    assert len(verdicts["figure-2.bayes"]["values"]) == 2
+    assert len(verdicts["figure-2.relu"]["values"]) == 2
     assert verdicts["figure-2.relu"]["verdict"] == "not measured"  # it was not swept
 
 

@@ -120,6 +120,42 @@ def test_size_conditions_and_probabilities():
     assert theory.test_error_bound(setting(3000, 4, 0.01, 257)) < 1e-9
 
 
+def inside_the_assumption(generator, dim=200, k=4):
+    """Training and test points of a setting inside Assumption 2.2, with its separation."""
+    clusters = orthogonal_clusters(dim, k // 2, k // 2, 1 / dim, generator=generator)
+    sizes = theory.Setting(dim=dim, clusters=k, sigma=1 / dim, points=40)
+    s = theory.separation(sizes, clusters.mu, clusters.labels)
+    assert theory.holds(theory.assumption_2_2(s))
+    train = sample(clusters, 40, generator=generator)
+    assert theory.holds(theory.sample_events(s, train))
+    return s, clusters, train, sample(clusters, 100, generator=generator)
+
+
+def test_what_cannot_fail_inside_the_assumption(generator):
+    """Lemma 2.1, Theorem A.1 and Theorem 4.2 with its printed z, longer than the points: N(x - y z) ≤ -1 on the side of x."""
+    s, clusters, train, test = inside_the_assumption(generator)
+    u = theory.linear_direction(clusters.mu, clusters.labels)
+    assert float((test.y * (test.x @ u)).min()) >= theory.linear_margin(s.dim)
+    net = max_margin_network(train.x, train.y).net
+    z = sum(theory.printed_step(s)) * u
+    assert float(z.norm()) > math.sqrt(s.dim)
+    with torch.no_grad():
+        assert float((test.y * net(test.x)).min()) > 0
+        assert float((test.y * net(test.x - test.y.unsqueeze(1) * z)).max()) <= -1
+
+
+def test_the_constructed_network_keeps_its_promise(generator):
+    """y N ≥ 1 and no flip within √d/8, Theorem 4.1; with σ = 1 as well."""
+    for sigma in (1 / 200, 1.0):
+        clusters = orthogonal_clusters(200, 2, 2, sigma, generator=generator)
+        test = sample(clusters, 12, generator=generator)
+        net = robust_margin_classifier(clusters.mu, clusters.labels)
+        with torch.no_grad():
+            assert float((test.y * net(test.x)).min()) >= 1
+        bracket = robust_radius(net, test.x, test.y, gap=0.5, max_cells=4)
+        assert float(bracket.certified.min()) > theory.PROMISED_ROBUST * math.sqrt(200)
+
+
 def breaking_steps(mu, labels):
     """k times the step along u at which each mean flips at the exact KKT point of the means themselves."""
     net, u = max_margin_network(mu, labels).net, theory.linear_direction(mu, labels)

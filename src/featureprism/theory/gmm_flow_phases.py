@@ -95,15 +95,6 @@ def travel_time_9(rate: float, start: float, p: float) -> float:
     return 1 / ((p - 2) * rate * start ** (p - 2))
 
 
-def mass_loss(gap: float, s: Setting) -> float:
-    """E of Lemma 14, S_k(t₁) ≥ e^(-E) W_min² ε², as printed: 2p^(p+2)K times the time of Lemma 9 at C = pΔ̃₂ from Δ̃₁.
-
-    Its proof has 2^(p+2) in place of 2p^(p+2), which is less. Sharp: masses of neurons that align grow, see `mass_gain`.
-    """
-    least, factor = lemma_5(gap, s.p)
-    return 2 * s.p ** (s.p + 2) * s.num_clusters * travel_time_9(s.p * factor, least, s.p)
-
-
 def travel_time_10(rate: float, end: float) -> float:
     """Lemma 10: from z' ≥ C(1-z), T ≤ ln(1/(1-z₁))/C."""
     return math.log(1 / (1 - end)) / rate

@@ -3,7 +3,7 @@
 from math import sqrt
 from typing import Any
 
-from featureprism.experiment import Claim, Rows, Values, at_least, between, under
+from featureprism.experiment import Claim, Rows, Values, between, under
 from featureprism.papers.double_edged.setting import Trained, ours
 
 LAW = between(0.95, 1.06)  # of norm ÷ (‖u‖/k)
@@ -93,11 +93,6 @@ def _range_of_clusters(rows: Rows) -> str:
     return f"in unequal classes with obtuse means clusters break between {low:.2f} and {high:.2f} of ‖u‖/k; their mean is the law"
 
 
-def _norm_of_printed(rows: Rows) -> str:
-    norm = rows.of("critical", case="balance-inside").column("printed_norm").max(initial=0.0)
-    return f"its norm is up to {norm:.0f} √d: it grows as 1/c, where the network breaks at the same norm for every c"
-
-
 FREE_CLAIMS = (
     _law(
         "balance",
@@ -105,15 +100,6 @@ FREE_CLAIMS = (
         "biases add k(1 - 2c)²/(d + 1) of it",
     ),
     _law("balance-inside", "unequal classes inside the assumption"),
-    Claim(
-        "printed-balance",
-        "Theorem 4.2, Appendix D",
-        "share flipped by the printed z in unequal classes inside the assumption, least over settings",
-        lambda rows: rows.of("critical", case="balance-inside").least("printed_rate"),
-        at_least(1.0),
-        note=_norm_of_printed,
-        premises=under("assumption-2-2", "theorem-3-1", case="balance-inside"),
-    ),
     ours(
         "balance-exponent",
         "Theorem 4.2, sharp",

@@ -124,11 +124,12 @@ CLAIMS = (
     Claim(
         "robust-end",
         "Theorems 2.1, 4.2",
-        "whatever the start, the flow ends at a fragile network: median attacked radius ÷ (‖u‖/k) at the last time, σ = 1/√d",
+        "even from the network of Theorem 4.1 the flow ends at a fragile one: median attacked radius ÷ (‖u‖/k) at the last time,"
+        " σ = 1/√d",
         lambda rows: _last(rows.having(case="noisy")).largest("over_critical"),
         at_most(PASSED),
-        note="the theorem gives a constant of up to 18 in place of 1, and no time",
-        premises=under("on-sample", "theorem-2-1", case="noisy"),
+        note=f"the order √(d/(c²k)) read with a constant of {PASSED / 2}; the start has ½ √(k/d) ‖u‖, {sqrt(8) / 2:.2f} of it at k = 8",
+        premises=under("assumption-2-2", "on-sample", "theorem-3-1", "theorem-2-1", case="noisy"),
     ),
     ours(
         "robust-start",

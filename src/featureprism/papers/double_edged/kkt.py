@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from featureprism.context import Context, part
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, below, between, under
+from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, between, under
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import EXACT_KINK, KINK, Trained, ours, problem, start_of
 from featureprism.probes import KKTAudit, direction_cosines, kkt_audit
@@ -82,11 +82,9 @@ def _largest(rows: Rows, *names: str) -> Values:
     return rows.per_seed(lambda run: max(np.abs(run.column(name)).max() for name in names))
 
 
-def _approach(run: Rows) -> float:
-    """Stationarity at the last time ÷ at the first, the largest over losses and settings."""
-    paths = run.where(lambda row: row["path"].startswith("flow")).groups("path", "case", "dim").values()
-    residuals = [path.column("stationarity") for path in paths]
-    return float(np.max([residual[-1] / residual[0] for residual in residuals]))
+def _last_flows(rows: Rows) -> Rows:
+    """Gradient flow under both losses at the last time."""
+    return rows.of("path", time=TIMES[-1]).where(lambda row: row["path"].startswith("flow"))
 
 
 def _last_cosine(rows: Rows) -> Values:
@@ -94,14 +92,22 @@ def _last_cosine(rows: Rows) -> Values:
     return rows.of("path", time=TIMES[-1]).where(lambda row: "cosine" in row).least("cosine")
 
 
+def _how_far(rows: Rows) -> str:
+    """In every case: the mean residual, and the least ln(1/L)."""
+    flows = _last_flows(rows)
+    told = [f"{case}: {own.column('stationarity').mean():.2g}" for case, own in flows.groups("case").items()]
+    clock = -flows.column("log_loss").max()
+    return f"at ln(1/L) = {clock:.0f}, {', '.join(told)}; it falls no faster than 1/√ln(1/L), and with small noise it may rise first"
+
+
 CLAIMS = (
     Claim(
         "approach",
         "Theorem 2.1",
-        f"gradient flow goes to a KKT point: stationarity after {TIMES[-1]} steps ÷ after {TIMES[0]}, largest over losses and settings",
-        lambda rows: rows.of("path").per_seed(_approach),
-        below(1.0),
-        note="the residual falls as slowly as 1/ln(1/L); with small noise it may still rise at these times",
+        f"gradient flow goes to a KKT point: stationarity after {TIMES[-1]} steps, largest over losses and settings",
+        lambda rows: _last_flows(rows).largest("stationarity"),
+        at_most(0.1),
+        note=_how_far,
         premises=under("theorem-2-1"),
     ),
     ours(

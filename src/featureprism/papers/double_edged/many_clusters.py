@@ -11,6 +11,7 @@ from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.heads.nearest import nearest_neighbour_radius
 from featureprism.networks import TwoLayerNet
+from featureprism.papers.double_edged.robustness import ENOUGH
 from featureprism.papers.double_edged.setting import (
     Problem,
     Trained,
@@ -137,10 +138,18 @@ CLAIMS = (
         lambda rows: _crowd(rows, "over_neighbour"),
         at_most(0.6),
     ),
-    ours(
+    Claim(
         "universal",
+        "Section 5",
+        f"the same of the direction u: norm along it that flips half of the points ÷ (‖u‖/k), k > d, largest, against {ENOUGH} as in"
+        " theorem-4-2",
+        lambda rows: _crowd(rows, "over_law"),
+        at_most(ENOUGH),
+    ),
+    ours(
+        "shorter",
         "beyond Theorem 4.2",
-        "but u is not the direction any more: norm along u that flips half ÷ median attacked radius, k > d, least",
+        "u is not the direction any more: norm along u that flips half ÷ median attacked radius, k > d, least",
         lambda rows: rows.of("network", case=CROWD).least("along_u"),
         at_least(1.5),
         note="with orthogonal means this is 1: nothing shorter than u/k breaks the network",

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
 from featureprism.context import Context, Progress, part
-from featureprism.experiment import Claim, Experiment, Rows, above, at_least, at_most, between
+from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between, under
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
     Setting,
@@ -95,15 +95,7 @@ CLAIMS_TRANSFER = (
         "one perturbation for all KKT points: flip rate of the z along u that flips 99 % on network A, on networks with other data,"
         " starts, widths and losses, least",
         lambda rows: _strangers(rows, "u").least("rate"),
-        above(0.97),
-    ),
-    Claim(
-        "nearest-neighbour",
-        "Section 4",
-        "flipping the nearest neighbour takes Ω(√d): the same perturbation on it, in the small-noise setting",
-        lambda rows: rows.of("flip", direction="u", network=NEIGHBOUR, case="within").largest("rate"),
-        at_most(0.05),
-        note="the data themselves are not fragile: nearest neighbours break near √(d/2)",
+        at_least(0.95),
     ),
     ours(
         "found",
@@ -152,6 +144,14 @@ def _power(name: str, statement: str, family: str, case: str, of: str, power: fl
 
 
 CLAIMS_SCALING = (
+    Claim(
+        "order",
+        "Theorem 4.2",
+        "the norm is O(√(d/(c²k))): power of k in the norm that flips half of the points, c = 1/2",
+        lambda rows: rows.of("norm", family="clusters", case="within").slope("clusters", "norm"),
+        at_most(-0.46),
+        premises=under("assumption-2-2", "theorem-3-1", family="clusters", case="within"),
+    ),
     _power("exponent", "k", "clusters", "within", "clusters", -0.5),
     _power("usual", "k, with σ = 1,", "clusters", "usual", "clusters", -0.5),
     _power("dimension", "d", "dimension", "within", "dim", 0.5),

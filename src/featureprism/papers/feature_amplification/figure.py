@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context, part
+from featureprism.context import Context
 from featureprism.data import best_classifier
 from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.networks import TwoLayerNet
