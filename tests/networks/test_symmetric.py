@@ -17,7 +17,8 @@ from featureprism.networks import (
     smoothed_step,
     symmetric_start,
 )
-from featureprism.networks.symmetric import gates, normal_cdf, reachable
+from featureprism.networks.gates import FEW, gates, normal_cdf, openings
+from featureprism.networks.symmetric import reachable
 
 
 def net(smoothing: float, generator, dtype=torch.float64) -> SymmetricNet:
@@ -66,6 +67,32 @@ def test_single_precision_gates_are_the_slow_twin(bias, generator):
     assert torch.allclose(opened.double(), smoothed_step(up, s) + smoothed_step(down, s), atol=1e-6)
     slow = (smoothed_relu(up, s) - smoothed_relu(down, s)).sum(dim=1)
     assert torch.allclose(value.double(), slow, atol=1e-5)
+
+
+@pytest.mark.parametrize("by_neuron", [False, True])
+def test_few_openings_are_what_all_gates_give(by_neuron, generator):
+    u, table = torch.randn(300, 40, generator=generator) * 0.2, torch.randn(300, 40, generator=generator)
+    bias, s = 0.5 + 0.1 * torch.rand(40, generator=generator), 0.01
+    value, opened = gates(u.clone(), bias, s)
+    few = openings(u, bias, s, by_neuron=by_neuron)
+    assert few is not None
+    assert 0 < len(few.row) < FEW * u.numel()
+    point, neuron = (few.column, few.row) if by_neuron else (few.row, few.column)
+    assert torch.allclose(torch.zeros(300).index_add_(0, point, few.value), value, atol=1e-6)
+    assert torch.allclose(torch.zeros_like(u).index_put_((point, neuron), few.open), opened, atol=1e-6)
+    product = opened.T @ table if by_neuron else opened @ table[:40]
+    assert torch.allclose(few.sums(few.open, table, len(product)), product, atol=1e-5)
+
+
+def test_openings_are_left_to_the_gates_where_they_are_many_or_exact(generator):
+    u = torch.randn(30, 4, generator=generator)
+    assert openings(u, 0.1, 0.01) is None
+    assert openings(u.double(), 5.0, 0.01) is None
+    assert openings(u, 5.0, 1.0) is None
+    assert openings(u, 5.0, 0.0) is None
+    none = openings(u, 50.0, 0.01)
+    assert none is not None
+    assert torch.equal(none.sums(none.open, torch.ones(4, 3), 30), torch.zeros(30, 3))
 
 
 @pytest.mark.parametrize("bias", [0.1, 0.4, 0.9])

@@ -9,6 +9,7 @@ from featureprism.attacks import FastGradient, ProjectedGradient, SmoothAdversar
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.geometry import LpBall
 from featureprism.networks import LinearClassifier, SymmetricNet, smoothed_relu, symmetric_start
+from featureprism.networks.gates import openings
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
@@ -43,6 +44,16 @@ def test_the_step_is_descent_on_the_objective(generator):
     leaf = W.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(objective(leaf, s.x, s.y, 0.2, 0.05, 0.03), leaf)
     assert torch.allclose(moving, W - 0.5 * gradient, atol=1e-12)
+
+
+def test_the_step_of_mostly_closed_gates_is_descent_too(generator):
+    _, s = data(num=400)
+    W = 0.25 * torch.randn(8, 30, generator=generator).double()
+    leaf, moving = W.clone().requires_grad_(), W.float()
+    assert openings(s.x.float() @ moving.T, 0.8, 0.02) is not None
+    symmetric_step(moving, s.x.float(), s.y.float(), bias=0.8, smoothing=0.02, step_size=5.0, penalty=0.03)
+    (gradient,) = torch.autograd.grad(objective(leaf, s.x, s.y, 0.8, 0.02, 0.03), leaf)
+    assert torch.allclose(moving.double(), W - 5 * gradient, atol=1e-6)
 
 
 def test_sampled_noise_averages_to_the_smoothed_step_when_the_loss_is_flat(generator):

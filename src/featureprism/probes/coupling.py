@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.networks.symmetric import ROOT_TWO_PI, SymmetricNet, smoothed_step
+from featureprism.networks.gates import ROOT_TWO_PI, smoothed_step
+from featureprism.networks.symmetric import SymmetricNet
 
 
 def _opened(net: SymmetricNet, u: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseSample
-from featureprism.networks.symmetric import ROOT_TWO_PI, SymmetricNet, smoothed_step
+from featureprism.networks.gates import ROOT_TWO_PI, smoothed_step
+from featureprism.networks.symmetric import SymmetricNet
 
 
 @torch.no_grad()

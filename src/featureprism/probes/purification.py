@@ -8,7 +8,8 @@ from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseCoding
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.symmetric import SymmetricNet, gates
+from featureprism.networks.gates import gates
+from featureprism.networks.symmetric import SymmetricNet
 from featureprism.training.symmetric import loss_gradient
 
 

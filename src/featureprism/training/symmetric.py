@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.data.sparse_coding import SparseCoding, sample_sparse
-from featureprism.networks.symmetric import Gates, SymmetricNet, gates, smoothed_step
+from featureprism.data.sparse_coding import SparseCoding, sample_points
+from featureprism.networks.gates import Gates, gates, openings, smoothed_step
+from featureprism.networks.symmetric import SymmetricNet
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.resting import Watch
@@ -89,8 +90,8 @@ def fresh(coding: SparseCoding, batch: int, *, generator: torch.Generator) -> Dr
 
     def draw() -> Batch:
         if not waiting:
-            found = sample_sparse(coding, together * batch, generator=generator)
-            waiting.extend(zip(found.x.split(batch), found.y.split(batch), strict=True))
+            x, y = sample_points(coding, together * batch, generator=generator)
+            waiting.extend(zip(x.split(batch), y.split(batch), strict=True))
         return waiting.pop()
 
     return draw
@@ -109,11 +110,15 @@ def loss_gradient(
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
     open_gates: Callable[[Tensor], Gates],
-    out: Float[Tensor, "n h"] | None = None,
 ) -> LossGradient:
-    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d); `out` takes the pre-activations. Source: Fact A.1."""
-    f, opened = open_gates(torch.mm(x, W.T, out=out))
-    return LossGradient(f, opened, x * torch.sigmoid(-y * f).mul_(y).mul_(-1 / len(y)).unsqueeze(1))
+    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d). Source: Fact A.1."""
+    f, opened = open_gates(x @ W.T)
+    return LossGradient(f, opened, x * loss_slope(f, y).unsqueeze(1))
+
+
+def loss_slope(f: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """∂/∂f of mean log(1 + e^(-y f)): -y ℓ'/n."""
+    return torch.sigmoid(-y * f).mul_(y).mul_(-1 / len(y))
 
 
 @torch.no_grad()
@@ -131,18 +136,23 @@ def symmetric_step(
 ) -> Float[Tensor, " n"]:
     """One step of W, in place, on mean log(1 + e^(-y f)) + λ Σ_i (‖w_i‖²/2 + ‖w_i‖³/3); returns f before it.
 
-    Two matrix products and a few passes. With a `noise` generator ρ is drawn once for every point and neuron, as printed in
-    Algorithm 1; without, f is E_ρ f. `scratch` is memory to use again from step to step.
+    Two matrix products and a few passes; where nearly all gates are closed, one product and the few that are not. With a `noise`
+    generator ρ is drawn once for every point and neuron, as printed in Algorithm 1; without, f is E_ρ f. `scratch` is memory to use
+    again from step to step.
     """
-
-    out, buffers = (None, None) if scratch is None else (scratch[0], scratch[1:])
-
-    def open_gates(u: Tensor) -> Gates:
-        return gates(u, bias, smoothing, buffers) if noise is None else noisy_gates(u, bias, smoothing, noise)
-
-    f, opened, pulls = loss_gradient(W, x, y, open_gates, out)
-    norms = (W * W).sum(dim=1, keepdim=True).sqrt_()
-    W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(opened.T, pulls, alpha=-step_size)
+    out, spare, buffers = (None, None, None) if scratch is None else (scratch[0], scratch[1], scratch[1:])
+    u = torch.mm(x, W.T, out=out)
+    few = openings(u, bias, smoothing, by_neuron=True, scratch=spare) if noise is None else None
+    kept = 1 - step_size * penalty * (1 + torch.linalg.vector_norm(W, dim=1, keepdim=True))
+    if few is not None:
+        f = x.new_zeros(len(x)).index_add_(0, few.column, few.value)
+        pulls = few.sums(few.open * loss_slope(f, y)[few.column], x, len(W))
+        W.mul_(kept).sub_(pulls, alpha=step_size)
+        return f
+    f, opened = (
+        gates(u, bias, smoothing, buffers) if noise is None else noisy_gates(u, bias, smoothing, noise)
+    )
+    W.mul_(kept).addmm_(opened.T, x * loss_slope(f, y).unsqueeze(1), alpha=-step_size)
     return f
 
 

@@ -12,7 +12,7 @@ from featureprism.data.sparse_coding import HiddenVector
 from featureprism.experiment import Experiment
 from featureprism.geometry import row_norms
 from featureprism.networks import SymmetricNet
-from featureprism.networks.symmetric import gates
+from featureprism.networks.gates import gates
 from featureprism.papers.feature_purification.mechanism_claims import CLAIMS
 from featureprism.papers.feature_purification.regime import (
     FAMILY,
