@@ -18,7 +18,8 @@ from featureprism.networks import (
     symmetric_start,
 )
 from featureprism.networks.gates import FEW, gates, normal_cdf, openings
-from featureprism.networks.symmetric import reachable
+from featureprism.networks.symmetric import reachable, unsmoothed
+from featureprism.probes.purification import firing
 
 
 def net(smoothing: float, generator, dtype=torch.float64) -> SymmetricNet:
@@ -115,6 +116,24 @@ def test_sampled_noise_averages_to_the_smoothed_network(generator):
     assert net(0.0, generator).sampled(x, generator=generator).shape == (3,)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_neurons_with_a_bias_each_are_a_sum_of_networks_of_one_neuron(dtype, generator):
+    W, b = torch.randn(6, 5, generator=generator).to(dtype), torch.linspace(0.2, 40.0, 6).to(dtype)
+    x, ball = torch.randn(40, 5, generator=generator).to(dtype), LpBall(2, 0.3)
+    for s in (0.0, 0.02):
+        f = SymmetricNet(W, b, s)
+        alone = [SymmetricNet(w.unsqueeze(0), float(own), s) for w, own in zip(W, b, strict=True)]
+        expected = [sum(parts) for parts in zip(*(one.input_gradient(x) for one in alone), strict=True)]
+        for found, wanted in zip(f.input_gradient(x), expected, strict=True):
+            assert torch.allclose(found, torch.as_tensor(wanted), atol=1e-5)
+        near = reachable(f, x, ball)
+        assert near.width < 6
+        assert torch.allclose(near(x), f(x), atol=1e-5)
+        assert torch.equal(firing(f, x), torch.cat([firing(one, x) for one in alone]))
+    assert torch.allclose(unsmoothed(SymmetricNet(W, b, 0.0))(x), SymmetricNet(W, b, 0.0)(x), atol=1e-5)
+    assert SymmetricNet(W, b, 0.1).level == pytest.approx(20.1)
+
+
 def test_coordinates_of_a_basis(generator):
     f = net(0.1, generator)
     basis = torch.linalg.qr(torch.randn(5, 5, generator=generator).double())[0]
@@ -164,6 +183,8 @@ def test_true_tangent_features_are_the_gradient_of_the_network(generator):
 def test_bad_networks_are_refused():
     with pytest.raises(ValueError, match="NaN"):
         SymmetricNet(torch.full((2, 2), float("nan")), 0.1, 0.1)
+    with pytest.raises(ValueError, match="one for each of 2 neurons"):
+        SymmetricNet(torch.ones(2, 2), torch.ones(3), 0.1)
     with pytest.raises(ValueError, match="at least 0"):
         SymmetricNet(torch.ones(2, 2), -0.1, 0.1)
     with pytest.raises(ValueError, match="smoothing > 0"):

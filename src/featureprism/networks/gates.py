@@ -3,6 +3,7 @@
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -140,9 +141,12 @@ def openings(
     near = torch.abs(u, out=scratch) > bias - NEAR * smoothing
     if int(near.count_nonzero()) > FEW * near.numel():
         return None
-    row, column = (near.T.contiguous() if by_neuron else near).nonzero().T.contiguous()
+    near = near.T.contiguous() if by_neuron else near
+    at = torch.from_numpy(np.flatnonzero(near.numpy()))  # in half the time of torch.nonzero
+    row = at // near.shape[1]
+    column = at - row * near.shape[1]
     point, neuron = (column, row) if by_neuron else (row, column)
-    t = u[point, neuron]
+    t = u.view(-1)[point * u.shape[1] + neuron]
     sign = t.sign()
     t = t.mul_(sign).sub_(bias[neuron] if isinstance(bias, Tensor) else bias).div_(smoothing)
     value, opened = _half(t, *t.new_empty(2, len(t)))

@@ -1,4 +1,4 @@
-"""The symmetric network of feature-purification: pairs of smoothed ReLU neurons with one common bias."""
+"""The symmetric network of feature-purification: pairs of smoothed ReLU neurons with a common bias, or one each."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from featureprism.geometry import LpBall
 from featureprism.networks.activations import ReLU
-from featureprism.networks.gates import gates, openings, smoothed_relu, smoothed_step
+from featureprism.networks.gates import Bias, gates, least, openings, smoothed_relu, smoothed_step
 from featureprism.networks.two_layer import TwoLayerNet
 
 UPWARDS = 1 + 1e-6  # of norms in single precision
@@ -16,22 +16,42 @@ CLOSED = 9.0  # σ_ρ below the bias: Φ(-9) = 10⁻¹⁹
 
 
 class SymmetricNet(nn.Module):
-    """f(x) = Σ_i [R_s(⟨w_i, x⟩ - b) - R_s(-⟨w_i, x⟩ - b)]: odd in x, output weights 1, one bias b, smoothing s = σ_ρ.
+    """f(x) = Σ_i [R_s(⟨w_i, x⟩ - b) - R_s(-⟨w_i, x⟩ - b)]: odd in x, output weights 1, smoothing s = σ_ρ.
 
+    One bias b > 0 for all neurons, or (h,) one for each (footnote 8): `thresholds` holds what it is, `bias` the number if it is one.
     This is E_ρ of the network with noise ρ_i in both halves of neuron i; `sampled` has the noise itself.
     Source: feature-purification, Section 4.
     """
 
     W: Tensor
+    thresholds: Bias
 
-    def __init__(self, W: Float[Tensor, "h d"], bias: float, smoothing: float) -> None:
+    def __init__(self, W: Float[Tensor, "h d"], bias: Bias, smoothing: float) -> None:
         super().__init__()
         if not bool(torch.isfinite(W).all()):
             raise ValueError("W contains NaN or infinite values.")
-        if not (bias >= 0 and smoothing >= 0):
-            raise ValueError(f"Bias and smoothing must be at least 0, got {bias} and {smoothing}.")
+        if isinstance(bias, Tensor) and bias.shape != W.shape[:1]:
+            raise ValueError(f"Need one bias, or one for each of {len(W)} neurons, got {tuple(bias.shape)}.")
+        if not (least(bias) >= 0 and smoothing >= 0):
+            raise ValueError(f"Bias and smoothing must be at least 0, got {least(bias)} and {smoothing}.")
         self.W = nn.Parameter(W.detach().clone(memory_format=torch.contiguous_format))
-        self.bias, self.smoothing = float(bias), float(smoothing)
+        self.smoothing = float(smoothing)
+        if isinstance(bias, Tensor):
+            self.register_buffer("thresholds", bias.detach().to(W.dtype, copy=True))
+        else:
+            self.thresholds = float(bias)
+
+    @property
+    def bias(self) -> float:
+        """The bias that all neurons share."""
+        if isinstance(self.thresholds, Tensor):
+            raise ValueError("Each neuron has its own bias: read `thresholds`, or their mean `level`.")
+        return self.thresholds
+
+    @property
+    def level(self) -> float:
+        """The mean bias."""
+        return float(self.thresholds.mean()) if isinstance(self.thresholds, Tensor) else self.thresholds
 
     @property
     def width(self) -> int:
@@ -45,7 +65,7 @@ class SymmetricNet(nn.Module):
 
     def _gate(self, u: Tensor, act, sign: int) -> Tensor:
         """act(u - b) ± act(-u - b)."""
-        b, s = self.bias, self.smoothing
+        b, s = self.thresholds, self.smoothing
         return act(u - b, s) + sign * act(-u - b, s)
 
     def slopes(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n h"]:
@@ -56,22 +76,26 @@ class SymmetricNet(nn.Module):
     def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """E_ρ f(x) and its gradient Σ_i [Φ((u_i - b)/s) + Φ((-u_i - b)/s)] w_i: a matrix product or two."""
         u = x @ self.W.T
-        few = openings(u, self.bias, self.smoothing)
+        few = openings(u, self.thresholds, self.smoothing)
         if few is not None:
             return x.new_zeros(len(x)).index_add_(0, few.row, few.value), few.sums(few.open, self.W, len(x))
-        value, open_ = gates(u, self.bias, self.smoothing)
+        value, open_ = gates(u, self.thresholds, self.smoothing)
         return value, open_ @ self.W
 
     @torch.no_grad()
     def sampled(self, x: Float[Tensor, "n d"], *, generator: torch.Generator) -> Float[Tensor, " n"]:
         """f(x, ρ) with one draw of ρ for every point, the same in both halves."""
         u = x @ self.W.T
-        rho = self.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype)
-        return (torch.relu(u + rho - self.bias) - torch.relu(-u + rho - self.bias)).sum(dim=1)
+        rho = self.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - self.thresholds
+        return (torch.relu(u + rho) - torch.relu(rho - u)).sum(dim=1)
 
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "SymmetricNet":
         """The same function of z = basisᵀ x, exact when the basis spans the rows of W."""
-        return SymmetricNet(self.W.detach().to(basis.dtype) @ basis, self.bias, self.smoothing)
+        return self.with_weights(self.W.detach().to(basis.dtype) @ basis)
+
+    def with_weights(self, W: Float[Tensor, "h r"]) -> "SymmetricNet":
+        """Other weights with the same biases and smoothing, in their precision."""
+        return SymmetricNet(W, self.thresholds, self.smoothing)
 
     def input_directions(self) -> Float[Tensor, "h d"]:
         """The rows whose span holds everything the network can see."""
@@ -107,16 +131,18 @@ def reachable(net: SymmetricNet, x: Float[Tensor, "n d"], ball: LpBall) -> Symme
     of whose neurons fires at any of the points has nothing else, and stays as it is.
     """
     eps = float(torch.as_tensor(ball.eps).max()) * (1.0 if ball.p == 2 else math.sqrt(x.shape[1]))
-    W = net.W.detach().to(x.dtype)
+    W, b = net.W.detach().to(x.dtype), net.thresholds
     reach = float(torch.linalg.vector_norm(x, dim=1).max()) + eps
-    open_ = torch.linalg.vector_norm(W, dim=1) * reach * UPWARDS >= net.bias - CLOSED * net.smoothing
-    fires = net.smoothing == 0 or bool(((x @ W.T).abs() >= net.bias).any())
-    return SymmetricNet(net.W.detach()[open_], net.bias, net.smoothing) if fires else net
+    open_ = torch.linalg.vector_norm(W, dim=1) * reach * UPWARDS >= b - CLOSED * net.smoothing
+    fires = net.smoothing == 0 or bool(((x @ W.T).abs() >= b).any())
+    kept = b[open_] if isinstance(b, Tensor) else b
+    return SymmetricNet(net.W.detach()[open_], kept, net.smoothing) if fires else net
 
 
 def unsmoothed(net: SymmetricNet) -> TwoLayerNet:
-    """The network with σ_ρ = 0 as 2h ReLU neurons: ±w_i with output weights ±1 and offset -b."""
+    """The network with σ_ρ = 0 as 2h ReLU neurons: ±w_i with output weights ±1 and offset -b_i."""
     W = net.W.detach()
     ones = W.new_ones(len(W))
-    offsets = W.new_full((2 * len(W),), -net.bias)
-    return TwoLayerNet(torch.cat([W, -W]), torch.cat([ones, -ones]), offsets, activation=ReLU())
+    return TwoLayerNet(
+        torch.cat([W, -W]), torch.cat([ones, -ones]), (-net.thresholds * ones).repeat(2), activation=ReLU()
+    )

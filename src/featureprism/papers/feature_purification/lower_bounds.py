@@ -111,7 +111,7 @@ def _accuracies(net: nn.Module, test: SparseSample, problem: SparseCoding, ball:
     net = net.double()
     nets = [net]
     if isinstance(net, SymmetricNet):
-        nets.append(in_double(net, INFLATED * net.bias))
+        nets.append(in_double(net, INFLATED * net.level))
     standing = torch.ones(len(x), dtype=torch.bool)
     for one in nets:
         for attack in (along(direction), fgm, partial(pgd, starts=(Along(direction),), steps=20)):

@@ -268,7 +268,7 @@ MECHANISMS = Experiment(
     title="What makes winners grow, who opens, and what pulls all of them to the dense direction",
     scales={
         "quick": [QUICK],
-        "standard": [replace(QUICK, points=40000)],
+        "standard": [replace(QUICK, points=16000)],
         "paper": [replace(QUICK, dim=400, sparsity=9, width=1000)],
     },
     measure=measure,

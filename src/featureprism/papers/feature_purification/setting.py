@@ -365,7 +365,7 @@ def robustness(
     }
     flipped = torch.stack([o.flipped for o in outcomes.values()]).any(dim=0)
     if isinstance(net, SymmetricNet):
-        twin = SymmetricNet(net.W, net.bias, max(net.smoothing, net.bias / 2))
+        twin = SymmetricNet(net.W, net.thresholds, max(net.smoothing, net.level / 2))
         delta = pgd(twin, x, y, ball, steps=s.attack_steps).delta
         flipped |= transfer(delta, net, x, y, ball).flipped
     row: Row = {"radius": float(ball.eps), "clean": accuracy(net, x, y)}
