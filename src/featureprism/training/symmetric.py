@@ -60,10 +60,9 @@ class Phase:
 
     def bias_after(self, bias: Bias, rate: float) -> Bias:
         """The bias, or the biases, when they have grown for a step of size `rate`."""
-        grown = bias + rate * self.bias_growth
         if isinstance(bias, Tensor):
-            return torch.maximum(bias, grown.clamp_max(self.bias_cap)) if self.bias_growth else bias
-        return max(bias, min(self.bias_cap, grown))
+            return torch.maximum(bias, (bias + rate * self.bias_growth).clamp_max(self.bias_cap))
+        return max(bias, min(self.bias_cap, bias + rate * self.bias_growth))
 
     def radius_at(self, step: int) -> float:
         """The share of the adversary's radius at a step of this phase."""
@@ -177,6 +176,14 @@ def _own_biases(net: SymmetricNet) -> Float[Tensor, " h"]:
     return net.thresholds * net.W.new_ones(net.width)
 
 
+def _biases_after(phase: Phase, net: SymmetricNet, x: Tensor, y: Tensor, rate: float) -> Bias:
+    """Where growth takes the bias, and descent on the loss of a batch the biases."""
+    grown = phase.bias_after(net.thresholds, rate)
+    if not phase.bias_descent:
+        return grown
+    return torch.clamp_min(grown + rate * phase.bias_descent * bias_pulls(net, x, y), LEAST_BIAS)
+
+
 @torch.no_grad()
 def train_symmetric(
     net: SymmetricNet,
@@ -217,22 +224,12 @@ def train_symmetric(
             size = 4 * len(x) * now.width
             memory = memory if len(memory) >= size else x.new_empty(size)
             rate, scratch = phase.step_at(now.level), memory[:size].view(4, len(x), now.width)
-            biases = phase.bias_after(now.thresholds, rate)
-            if phase.bias_descent:
-                biases = (biases + rate * phase.bias_descent * bias_pulls(now, x, y)).clamp_min(LEAST_BIAS)
-            move(
-                now.W.data,
-                x,
-                y,
-                bias=now.thresholds,
-                smoothing=now.smoothing,
-                step_size=rate,
-                scratch=scratch,
-            )
+            b, s, after = now.thresholds, now.smoothing, _biases_after(phase, now, x, y, rate)
+            move(now.W.data, x, y, bias=b, smoothing=s, step_size=rate, scratch=scratch)
             crew.shrink(rate)
             if crew.is_due(step):
                 crew.dismiss()
-            now.thresholds = biases
+            now.thresholds = after
             now.smoothing = phase.smoothing * now.level
             step += 1
             progress(step / total)

@@ -254,7 +254,7 @@ LINEARISATION = Experiment(
     scales={
         "quick": [QUICK],
         "standard": [replace(QUICK, points=2000)],
-        "paper": [replace(QUICK, dim=400, sparsity=9, width=1000, points=2000)],
+        "paper": [replace(QUICK, dim=256, sparsity=7, width=640, points=2000)],
     },
     measure=measure,
     claims=CLAIMS,

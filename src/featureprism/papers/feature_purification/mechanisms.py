@@ -269,7 +269,7 @@ MECHANISMS = Experiment(
     scales={
         "quick": [QUICK],
         "standard": [replace(QUICK, points=16000)],
-        "paper": [replace(QUICK, dim=400, sparsity=9, width=1000)],
+        "paper": [replace(QUICK, dim=256, sparsity=7, width=640)],
     },
     measure=measure,
     claims=CLAIMS,

@@ -257,7 +257,7 @@ CLAIMS = (
     ),
 )
 
-LONGER = [replace(s, points=1000, steps=800, adversarial_steps=500, attack_steps=40) for _, _, s in VARIANTS]
+LONGER = [replace(s, points=400, steps=800, adversarial_steps=500, attack_steps=20) for _, _, s in VARIANTS]
 VARIANTS_ITEM = Experiment(
     id="feature-purification/variants",
     source="Allen-Zhu & Li 2020, Sections 2 and 4",
