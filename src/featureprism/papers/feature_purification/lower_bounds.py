@@ -218,7 +218,7 @@ QUICK = LowerBounds(
     adversarial_steps=300,
     batch=250,
 )
-AT_REST = {"model_steps": 3000, "points": 1000}
+AT_REST = {"model_steps": 1200, "points": 400}
 LOWER_BOUNDS = Experiment(
     id="feature-purification/lower-bounds",
     source="Allen-Zhu & Li 2020, Theorems 5.4, 5.6, Corollary 5.7",
