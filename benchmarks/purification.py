@@ -1,6 +1,7 @@
 """One step of Algorithm 1 against the matrix products it cannot do without."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -8,6 +9,7 @@ from benchmarks.timing import line, medians
 from featureprism import generator_for, sample_sparse
 from featureprism.data import SparseCoding, dictionary, label_weights, two_level
 from featureprism.networks import symmetric_start
+from featureprism.networks.gates import Bias
 from featureprism.threads import one_thread
 from featureprism.training import symmetric_step
 
@@ -30,14 +32,18 @@ def ratios() -> Iterator[str]:
     def products() -> None:
         _ = data.x @ W.T, slopes.T @ data.x
 
-    def step() -> None:
+    def step(bias: Bias = 0.09, smoothing: float = 0.018) -> None:
         symmetric_step(
-            W, data.x, data.y, bias=0.09, smoothing=0.018, step_size=1e-3, penalty=5e-4, scratch=scratch
+            W, data.x, data.y, bias=bias, smoothing=smoothing, step_size=1e-3, penalty=5e-4, scratch=scratch
         )
 
     name = "symmetric network, d = 200, m = 600, batch 1000: step ÷ its products"
     bare, whole = medians(products, step, repeats=201)
     yield line(name, whole / bare, 1.6)
+    own = partial(step, torch.linspace(0.09, 0.12, width))
+    closed = partial(step, 0.2, 0.0035)  # one in a hundred is near its threshold
     with one_thread():
-        bare, whole = medians(products, step, repeats=101)
+        bare, whole, each, few = medians(products, step, own, closed, repeats=101)
     yield line(f"{name}, on one thread", whole / bare, 1.6)
+    yield line(f"{name}, a bias for each neuron, on one thread", each / bare, 1.6)
+    yield line(f"{name}, nearly all gates closed, on one thread", few / bare, 1.2)

@@ -17,6 +17,7 @@ from featureprism.data import (
     three_level,
     two_level,
 )
+from featureprism.data.sparse_coding import sample_points
 from featureprism.seeds import generator_for
 
 
@@ -138,3 +139,25 @@ def test_non_zeros_come_like_independent_trials():
     assert float(two_level(5, 2.0, 0.0, 0.0).sample(10, generator=generator_for("z", 0)).abs().max()) == 0
     full = two_level(5, 4.0, 1.0, 1.0).sample(100, generator=generator_for("z", 1))
     assert int((full == 0).sum()) == 0
+
+
+def test_points_alone_have_the_law_of_whole_samples(generator):
+    M, w = torch.eye(30), label_weights("signs", 30, generator=generator)
+    hidden = power_law(30, 4.0)
+    x, y = sample_points(SparseCoding(M, w, hidden, ties="positive"), 20000, generator=generator)
+    assert torch.equal(y, torch.where(x @ w > -1e-5, 1.0, -1.0))
+    assert float((x != 0).double().mean()) == pytest.approx(hidden.density, rel=0.03)
+    assert float(x.double().square().mean()) == pytest.approx(hidden.second_moment, rel=0.03)
+    noisy, _ = sample_points(
+        SparseCoding(M, w, hidden, noise=0.6, ties="positive"), 20000, generator=generator
+    )
+    expected = hidden.second_moment + 0.6**2 / 30
+    assert float(noisy.double().square().mean()) == pytest.approx(expected, rel=0.03)
+
+
+def test_points_alone_are_whole_samples_where_some_are_drawn_again():
+    coding = SparseCoding(torch.eye(12), torch.ones(12), two_level(12, 3.0), noise=0.3)
+    x, y = sample_points(coding, 50, generator=generator_for("points", 0))
+    whole = sample_sparse(coding, 50, generator=generator_for("points", 0))
+    assert torch.equal(x, whole.x)
+    assert torch.equal(y, whole.y)

@@ -17,7 +17,9 @@ from featureprism.networks import (
     smoothed_step,
     symmetric_start,
 )
-from featureprism.networks.symmetric import gates, normal_cdf, reachable
+from featureprism.networks.gates import FEW, gates, normal_cdf, openings
+from featureprism.networks.symmetric import reachable, unsmoothed
+from featureprism.probes.purification import firing
 
 
 def net(smoothing: float, generator, dtype=torch.float64) -> SymmetricNet:
@@ -68,6 +70,32 @@ def test_single_precision_gates_are_the_slow_twin(bias, generator):
     assert torch.allclose(value.double(), slow, atol=1e-5)
 
 
+@pytest.mark.parametrize("by_neuron", [False, True])
+def test_few_openings_are_what_all_gates_give(by_neuron, generator):
+    u, table = torch.randn(300, 40, generator=generator) * 0.2, torch.randn(300, 40, generator=generator)
+    bias, s = 0.5 + 0.1 * torch.rand(40, generator=generator), 0.01
+    value, opened = gates(u.clone(), bias, s)
+    few = openings(u, bias, s, by_neuron=by_neuron)
+    assert few is not None
+    assert 0 < len(few.row) < FEW * u.numel()
+    point, neuron = (few.column, few.row) if by_neuron else (few.row, few.column)
+    assert torch.allclose(torch.zeros(300).index_add_(0, point, few.value), value, atol=1e-6)
+    assert torch.allclose(torch.zeros_like(u).index_put_((point, neuron), few.open), opened, atol=1e-6)
+    product = opened.T @ table if by_neuron else opened @ table[:40]
+    assert torch.allclose(few.sums(few.open, table, len(product)), product, atol=1e-5)
+
+
+def test_openings_are_left_to_the_gates_where_they_are_many_or_exact(generator):
+    u = torch.randn(30, 4, generator=generator)
+    assert openings(u, 0.1, 0.01) is None
+    assert openings(u.double(), 5.0, 0.01) is None
+    assert openings(u, 5.0, 1.0) is None
+    assert openings(u, 5.0, 0.0) is None
+    none = openings(u, 50.0, 0.01)
+    assert none is not None
+    assert torch.equal(none.sums(none.open, torch.ones(4, 3), 30), torch.zeros(30, 3))
+
+
 @pytest.mark.parametrize("bias", [0.1, 0.4, 0.9])
 def test_double_precision_gates_are_exact_far_in_the_tail(bias, generator):
     u, s = torch.randn(50, 3, generator=generator).double() * 0.01, 0.08
@@ -86,6 +114,24 @@ def test_sampled_noise_averages_to_the_smoothed_network(generator):
         draws.mean(dim=0), f(x).detach(), atol=5 * float(draws.std(dim=0).max()) / 4000**0.5
     )
     assert net(0.0, generator).sampled(x, generator=generator).shape == (3,)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_neurons_with_a_bias_each_are_a_sum_of_networks_of_one_neuron(dtype, generator):
+    W, b = torch.randn(6, 5, generator=generator).to(dtype), torch.linspace(0.2, 40.0, 6).to(dtype)
+    x, ball = torch.randn(40, 5, generator=generator).to(dtype), LpBall(2, 0.3)
+    for s in (0.0, 0.02):
+        f = SymmetricNet(W, b, s)
+        alone = [SymmetricNet(w.unsqueeze(0), float(own), s) for w, own in zip(W, b, strict=True)]
+        expected = [sum(parts) for parts in zip(*(one.input_gradient(x) for one in alone), strict=True)]
+        for found, wanted in zip(f.input_gradient(x), expected, strict=True):
+            assert torch.allclose(found, torch.as_tensor(wanted), atol=1e-5)
+        near = reachable(f, x, ball)
+        assert near.width < 6
+        assert torch.allclose(near(x), f(x), atol=1e-5)
+        assert torch.equal(firing(f, x), torch.cat([firing(one, x) for one in alone]))
+    assert torch.allclose(unsmoothed(SymmetricNet(W, b, 0.0))(x), SymmetricNet(W, b, 0.0)(x), atol=1e-5)
+    assert SymmetricNet(W, b, 0.1).level == pytest.approx(20.1)
 
 
 def test_coordinates_of_a_basis(generator):
@@ -137,6 +183,8 @@ def test_true_tangent_features_are_the_gradient_of_the_network(generator):
 def test_bad_networks_are_refused():
     with pytest.raises(ValueError, match="NaN"):
         SymmetricNet(torch.full((2, 2), float("nan")), 0.1, 0.1)
+    with pytest.raises(ValueError, match="one for each of 2 neurons"):
+        SymmetricNet(torch.ones(2, 2), torch.ones(3), 0.1)
     with pytest.raises(ValueError, match="at least 0"):
         SymmetricNet(torch.ones(2, 2), -0.1, 0.1)
     with pytest.raises(ValueError, match="smoothing > 0"):

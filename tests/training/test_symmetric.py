@@ -9,12 +9,12 @@ from featureprism.attacks import FastGradient, ProjectedGradient, SmoothAdversar
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.geometry import LpBall
 from featureprism.networks import LinearClassifier, SymmetricNet, smoothed_relu, symmetric_start
+from featureprism.networks.gates import openings
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
 from featureprism.training.adversarial import Moments, adam_step
 from featureprism.training.resting import QUIET, Watch
-from featureprism.training.symmetric import mean_bias_pull
 
 
 def objective(W: torch.Tensor, x, y, bias, smoothing, penalty) -> torch.Tensor:
@@ -43,6 +43,16 @@ def test_the_step_is_descent_on_the_objective(generator):
     leaf = W.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(objective(leaf, s.x, s.y, 0.2, 0.05, 0.03), leaf)
     assert torch.allclose(moving, W - 0.5 * gradient, atol=1e-12)
+
+
+def test_the_step_of_mostly_closed_gates_is_descent_too(generator):
+    _, s = data(num=400)
+    W = 0.25 * torch.randn(8, 30, generator=generator).double()
+    leaf, moving = W.clone().requires_grad_(), W.float()
+    assert openings(s.x.float() @ moving.T, 0.8, 0.02) is not None
+    symmetric_step(moving, s.x.float(), s.y.float(), bias=0.8, smoothing=0.02, step_size=5.0, penalty=0.03)
+    (gradient,) = torch.autograd.grad(objective(leaf, s.x, s.y, 0.8, 0.02, 0.03), leaf)
+    assert torch.allclose(moving.double(), W - 5 * gradient, atol=1e-6)
 
 
 def test_sampled_noise_averages_to_the_smoothed_step_when_the_loss_is_flat(generator):
@@ -172,19 +182,41 @@ def test_adam_is_the_algorithm_as_printed(generator):
         assert float(ours[i]) == pytest.approx(value, rel=1e-12)
 
 
-def test_the_pull_on_the_bias_is_the_gradient_of_the_loss(generator):
-    net = symmetric_start(9, 6, 0.5, 0.3, 0.1, generator=generator, dtype=torch.float64)
-    x, y = torch.randn(50, 6, generator=generator).double(), torch.ones(50).double()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_step_with_a_bias_for_each_neuron_is_descent_on_weights_and_biases(dtype, generator):
+    _, s = data(num=400)
+    W, b = 0.25 * torch.randn(8, 30, generator=generator).double(), torch.linspace(0.5, 1.5, 8).double()
+    weights, biases = W.clone().requires_grad_(), b.clone().requires_grad_()
+    loss = objective(weights, s.x, s.y, biases, 0.02, 0.03)
+    slopes = torch.autograd.grad(loss, (weights, biases))
+    net = SymmetricNet(W.to(dtype), b.to(dtype), 0.02)
+    run = train_symmetric(
+        net,
+        lambda: (s.x.to(dtype), s.y.to(dtype)),
+        [Phase(1, step_size=2.0, smoothing=0.02, bias_descent=0.5)],
+        penalty=0.03,
+    )
+    expected = [W - 2 * slopes[0], b - slopes[1]]
+    for moved, wanted in zip((run.last.W, run.last.thresholds), expected, strict=True):
+        assert torch.allclose(torch.as_tensor(moved).double(), wanted, atol=1e-6)
+    assert torch.equal(torch.as_tensor(net.thresholds), b.to(dtype))
 
-    def loss(bias: float) -> float:
-        f = SymmetricNet(net.W, bias, net.smoothing)(x).detach()
-        return float(torch.nn.functional.softplus(-y * f).mean())
 
-    slope = (loss(0.3 + 1e-6) - loss(0.3 - 1e-6)) / 2e-6
-    assert mean_bias_pull(net, x, y) * net.width == pytest.approx(-slope, rel=1e-5)
-    draw = from_pool(x.float(), y.float(), 20, generator=generator)
-    phase = Phase(5, step_size=0.1, smoothing=0.1, bias_descent=1.0)
-    assert train_symmetric(net.float(), draw, [phase], penalty=0.0).last.bias != net.bias
+def test_biases_that_are_trained_stay_above_zero_and_are_kept_by_later_phases(generator):
+    net = symmetric_start(9, 6, 0.5, 0.3, 0.1, generator=generator)
+    x, y = torch.randn(50, 6, generator=generator), torch.ones(50)
+    draw = from_pool(x, y, 20, generator=generator)
+    phase = Phase(40, step_size=1.0, smoothing=0.1, bias_descent=1.0)
+    after = train_symmetric(net, draw, [phase], penalty=0.0).last
+    biases = torch.as_tensor(after.thresholds)
+    assert biases.shape == (9,)
+    assert float(biases.min()) > 0
+    assert len(biases.unique()) > 1
+    assert after.smoothing == pytest.approx(0.1 * after.level)
+    with pytest.raises(ValueError, match="its own bias"):
+        _ = after.bias
+    later = train_symmetric(after, draw, [Phase(3, 1.0, 0.1)], penalty=0.0, watch=1).last
+    assert torch.equal(torch.as_tensor(later.thresholds), biases)
 
 
 def test_fresh_batches_are_drawn_together_and_never_twice(generator):

@@ -162,7 +162,7 @@ def neurons_of(net: nn.Module) -> Neurons | None:
         W = net.W.detach().double()
         one = torch.ones(len(W), dtype=torch.float64)
         both, votes = torch.cat([W, -W]), torch.cat([one, -one])
-        bias = torch.full((len(both),), -net.bias, dtype=torch.float64)
+        bias = (-net.thresholds * one).repeat(2)
         return Neurons(both, bias, torch.stack([-votes, votes], dim=1) / 2, 1.0, row_norms(both), True)
     if isinstance(net, TwoLayerNet) and net.W.ndim == 2 and not isinstance(net.activation, Tanh):
         scores = ScoreNet.of(copy.deepcopy(net).double())

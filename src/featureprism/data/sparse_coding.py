@@ -14,6 +14,7 @@ LABEL_WEIGHTS = ("ones", "signs", "uniform")
 TIES = ("drop", "positive")
 CHUNK = 8192  # the most hidden vectors drawn at a time
 LEAST_CHUNK = 64
+TIE = 1e-5  # sums of a few values of at least 1/√k: a rounding error is a tie
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,15 @@ class HiddenVector:
     def sample(
         self, num_points: int, *, generator: torch.Generator, dtype=torch.float32
     ) -> Float[Tensor, "n d"]:
-        """Independent draws; the cost is that of the non-zero coordinates, whose distances in a long row are geometric."""
+        """Independent draws; the cost is that of the non-zero coordinates."""
         z = torch.zeros(num_points * self.dim, dtype=dtype)
-        at = _successes(len(z), self.density, generator)
+        at, values = self.nonzeros(num_points, generator=generator)
+        z[at] = values.to(dtype)
+        return z.reshape(num_points, self.dim)
+
+    def nonzeros(self, num_points: int, *, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Where the non-zero coordinates of points in one long row are, with geometric distances, and their values (float64)."""
+        at = _successes(num_points * self.dim, self.density, generator)
         u = torch.rand(len(at), generator=generator, dtype=torch.float64).mul_(2).sub_(1)  # sign and level
         size, ends = u.abs().mul_(self.density), torch.tensor([p for _, p in self.levels]).double().cumsum(0)
         level = torch.bucketize(size, ends, right=True)
@@ -65,8 +72,7 @@ class HiddenVector:
         if self.spread > 0:
             between = (size - (ends[-1] if len(ends) else 0.0)) / self.spread
             values = torch.where(level == len(ends), self.sparsity ** (-between / 2), values)
-        z[at] = values.copysign_(u).to(dtype)
-        return z.reshape(num_points, self.dim)
+        return at, values.copysign_(u)
 
 
 def _successes(trials: int, chance: float, generator: torch.Generator) -> Tensor:
@@ -248,17 +254,35 @@ def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Gen
     while found < num_points:
         z = coding.hidden.sample(chunk, generator=generator, dtype=coding.M.dtype)
         score = z @ coding.w
-        tied = score.abs() < 1e-5  # sums of a few values of at least 1/√k: a rounding error is a tie
-        good = (score.abs() >= coding.margin - 1e-5) if coding.margin > 0 else torch.ones_like(tied)
+        tied = score.abs() < TIE
+        good = (score.abs() >= coding.margin - TIE) if coding.margin > 0 else torch.ones_like(tied)
         good &= ~tied if coding.ties == "drop" else good
         kept.append(z if bool(good.all()) else z[good])
         found, drawn, ties = found + len(kept[-1]), drawn + chunk, ties + int(tied.sum())
         if drawn >= 1000 * chunk and found < drawn / 1000:
             raise ValueError(f"Hardly any hidden vector has |⟨w*, z⟩| ≥ {coding.margin:g}; lower the margin.")
     z = torch.cat(kept)[:num_points]
-    y = torch.where(z @ coding.w > -1e-5, 1.0, -1.0).to(z.dtype)
+    y = torch.where(z @ coding.w > -TIE, 1.0, -1.0).to(z.dtype)
     x = _embed(coding, z, generator)
     return SparseSample(x, y, z, found / drawn, ties / drawn)
+
+
+def sample_points(
+    coding: SparseCoding, num_points: int, *, generator: torch.Generator
+) -> tuple[Float[Tensor, "n d"], Float[Tensor, " n"]]:
+    """Points and labels of independent draws, without their hidden vectors.
+
+    With M = I, no spikes and nothing drawn again the cost is that of the noise, to which the few non-zero coordinates are added.
+    """
+    if coding.margin > 0 or coding.spike > 0 or coding.ties == "drop" or not coding.is_identity:
+        drawn = sample_sparse(coding, num_points, generator=generator)
+        return drawn.x, drawn.y
+    dim, dtype = coding.hidden.dim, coding.M.dtype
+    at, values = coding.hidden.nonzeros(num_points, generator=generator)
+    score = torch.zeros(num_points).double().index_add_(0, at // dim, values * coding.w.double()[at % dim])
+    x = torch.empty(num_points, dim, dtype=dtype).normal_(generator=generator).mul_(coding.noise / dim**0.5)
+    x.view(-1).index_add_(0, at, values.to(dtype))
+    return x, torch.where(score > -TIE, 1.0, -1.0).to(dtype)
 
 
 def _embed(coding: SparseCoding, z: Tensor, generator: torch.Generator) -> Tensor:

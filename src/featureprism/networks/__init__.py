@@ -16,6 +16,7 @@ from featureprism.networks.constructions import (
     shared_features_net,
 )
 from featureprism.networks.files import load_net, load_points, save_net, save_points
+from featureprism.networks.gates import smoothed_relu, smoothed_step
 from featureprism.networks.grouped import BinaryReadout, GroupedNet, summed_readout
 from featureprism.networks.initial import (
     biased_start,
@@ -34,13 +35,7 @@ from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.quadratic import QuadraticMargin, QuadraticScores
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
-from featureprism.networks.symmetric import (
-    SymmetricNet,
-    pure_net,
-    smoothed_relu,
-    smoothed_step,
-    symmetric_start,
-)
+from featureprism.networks.symmetric import SymmetricNet, pure_net, symmetric_start
 from featureprism.networks.two_layer import TwoLayerNet, stack
 
 __all__ = [

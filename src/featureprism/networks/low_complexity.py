@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.symmetric import ROOT_TWO_PI, smoothed_step
+from featureprism.networks.gates import ROOT_TWO_PI, smoothed_step
 
 
 class IndicatorClassifier(nn.Module):

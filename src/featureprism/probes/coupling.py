@@ -4,14 +4,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.networks.symmetric import ROOT_TWO_PI, SymmetricNet, smoothed_step
+from featureprism.networks.gates import ROOT_TWO_PI, smoothed_step
+from featureprism.networks.symmetric import SymmetricNet
 
 
 def _opened(net: SymmetricNet, u: Tensor) -> tuple[Tensor, Tensor]:
     """E 1{u + ρ ≥ b} and E ρ 1{u + ρ ≥ b} = s φ((u - b)/s)."""
     s = net.smoothing
-    pushed = s * torch.exp(-(((u - net.bias) / s) ** 2) / 2) / ROOT_TWO_PI if s else torch.zeros_like(u)
-    return smoothed_step(u - net.bias, s), pushed
+    pushed = s * torch.exp(-(((u - net.thresholds) / s) ** 2) / 2) / ROOT_TWO_PI if s else torch.zeros_like(u)
+    return smoothed_step(u - net.thresholds, s), pushed
 
 
 @torch.no_grad()
@@ -24,7 +25,7 @@ def frozen(
     """
     u, v = at @ net.W.T.to(at.dtype), x @ weights.T
     (up, pushed_up), (down, pushed_down) = _opened(net, u), _opened(net, -u)
-    return (up * (v - net.bias) + pushed_up - down * (-v - net.bias) - pushed_down).sum(dim=1)
+    return (up * (v - net.thresholds) + pushed_up - down * (-v - net.thresholds) - pushed_down).sum(dim=1)
 
 
 @torch.no_grad()
@@ -46,7 +47,7 @@ def sampled_coupling_gap(
     """|g_t(v; x + δ, x, ρ) - f_t(x + δ, ρ)| for one draw of ρ at every point, the left side of Lemma F.11 as printed."""
     W = net.W.to(x.dtype)
     u, moved = x @ W.T, (x + delta) @ W.T
-    rho = net.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - net.bias
+    rho = net.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - net.thresholds
     gap = (moved + rho) * ((moved + rho >= 0).to(u.dtype) - (u + rho >= 0).to(u.dtype))
     below = (rho - moved) * ((rho - moved >= 0).to(u.dtype) - (rho - u >= 0).to(u.dtype))
     return (gap - below).sum(dim=1).abs()

@@ -7,13 +7,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseSample
-from featureprism.networks.symmetric import ROOT_TWO_PI, SymmetricNet, smoothed_step
+from featureprism.networks.gates import ROOT_TWO_PI, smoothed_step
+from featureprism.networks.symmetric import SymmetricNet
 
 
 @torch.no_grad()
 def growth(net: SymmetricNet, sample: SparseSample) -> Float[Tensor, "h D"]:
     """E[y 1{⟨w_i, x⟩ + ρ_i ≥ b} z_j] of every neuron and feature, ρ averaged. Source: Lemmas C.8 to C.10."""
-    opened = smoothed_step(sample.x @ net.W.T.to(sample.x.dtype) - net.bias, net.smoothing)
+    opened = smoothed_step(sample.x @ net.W.T.to(sample.x.dtype) - net.thresholds, net.smoothing)
     return opened.T @ (sample.y.unsqueeze(1) * sample.z) / len(sample.y)
 
 
@@ -30,7 +31,7 @@ def noise_growth(
 ) -> NoiseGrowth:
     """What the noise of x adds to every coefficient; ξ Gaussian and M orthogonal."""
     n, s = len(sample.y), net.smoothing
-    level = (sample.x @ net.W.T - net.bias) / s
+    level = (sample.x @ net.W.T - net.thresholds) / s
     xi = (sample.x - sample.z @ M.T) @ M
     density = torch.exp(-(level**2) / 2) / (ROOT_TWO_PI * s)
     measured = smoothed_step(level, 1.0).T @ (sample.y.unsqueeze(1) * xi) / n
@@ -75,4 +76,4 @@ def coordinate_lipschitz(
 
 def _value(net: SymmetricNet, u: Tensor) -> Tensor:
     """Σ_i of the threshold without smoothing: [u - b]₊ - [-u - b]₊."""
-    return (torch.relu(u - net.bias) - torch.relu(-u - net.bias)).sum(dim=1)
+    return (torch.relu(u - net.thresholds) - torch.relu(-u - net.thresholds)).sum(dim=1)

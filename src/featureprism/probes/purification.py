@@ -8,7 +8,8 @@ from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseCoding
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.symmetric import SymmetricNet, gates
+from featureprism.networks.gates import gates
+from featureprism.networks.symmetric import SymmetricNet
 from featureprism.training.symmetric import loss_gradient
 
 
@@ -97,7 +98,7 @@ def share_along(W: Float[Tensor, "h d"], direction: Float[Tensor, " d"]) -> floa
 @torch.no_grad()
 def firing(net: SymmetricNet, x: Float[Tensor, "n d"]) -> Float[Tensor, " h"]:
     """Share of the points on which |⟨w_i, x⟩| ≥ b; a neuron is alive if that happens at all."""
-    return ((x @ net.W.T.to(x.dtype)).abs() >= net.bias).to(x.dtype).mean(dim=0)
+    return ((x @ net.W.T.to(x.dtype)).abs() >= net.thresholds).to(x.dtype).mean(dim=0)
 
 
 class Turning(NamedTuple):
@@ -179,7 +180,7 @@ def pull_to_dense(
 ) -> Tensor:
     """⟨-∇_{w_i} Loss, Mw*⟩ of every neuron: positive means that the dense mixture grows. Source: Section 6.2."""
     W = net.W.to(x.dtype)
-    _, opened, pulls = loss_gradient(W, x, y, lambda u: gates(u, net.bias, net.smoothing))
+    _, opened, pulls = loss_gradient(W, x, y, lambda u: gates(u, net.thresholds, net.smoothing))
     return -opened.T @ (pulls @ direction.to(x.dtype))
 
 
@@ -188,6 +189,6 @@ def linearisation_gap(
     net: SymmetricNet, x: Float[Tensor, "n d"], delta: Float[Tensor, "n d"]
 ) -> Float[Tensor, " n"]:
     """|f(x + δ) - f(x) - ⟨∇f(x), δ⟩|, small where one gradient step is the worst case. Theorem 5.3(b), (F.17)."""
-    net = SymmetricNet(net.W.to(x.dtype), net.bias, net.smoothing)
+    net = net.with_weights(net.W.to(x.dtype))
     value, gradient = net.input_gradient(x)
     return (net.input_gradient(x + delta)[0] - value - (gradient * delta).sum(dim=1)).abs()

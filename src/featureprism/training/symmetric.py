@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.data.sparse_coding import SparseCoding, sample_sparse
-from featureprism.networks.symmetric import Gates, SymmetricNet, gates, smoothed_step
+from featureprism.data.sparse_coding import SparseCoding, sample_points
+from featureprism.networks.gates import Bias, Gates, gates, openings, smoothed_step
+from featureprism.networks.symmetric import SymmetricNet
 from featureprism.records import Ended, Progress, Trajectory, check_points, silent
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.resting import Watch
@@ -32,9 +33,9 @@ class Phase:
     """A stretch of training with one rule for step, bias, smoothing and adversary.
 
     The step is min(step_size, step_per_bias·b): with a small start, time must run slowly while the bias is small. The bias grows by
-    step·bias_growth up to bias_cap (Algorithm 2 has no growth), σ_ρ = smoothing·b. With `bias_descent` the bias is trained as well,
-    by step·bias_descent times the mean over neurons of -∂Loss/∂b_i (footnote 8). With `perturb` the step is taken at the perturbed
-    points (Algorithm 2), their radius scaled linearly from ramp[0] to ramp[1].
+    step·bias_growth up to bias_cap (Algorithm 2 has no growth), σ_ρ = smoothing·b. With `bias_descent` every neuron has its own bias
+    and trains it, by step·bias_descent times -∂Loss/∂b_i (footnote 8); b is then their mean. With `perturb` the step is taken at the
+    perturbed points (Algorithm 2), their radius scaled linearly from ramp[0] to ramp[1].
     """
 
     steps: int
@@ -57,11 +58,11 @@ class Phase:
         """η = min(step_size, step_per_bias·b)."""
         return min(self.step_size, self.step_per_bias * bias)
 
-    def bias_after(self, bias: float, rate: float, pull: float) -> float:
-        """The bias a step of size `rate` on; `pull` is the mean of -∂Loss/∂b_i."""
-        if bias < self.bias_cap:
-            bias = min(self.bias_cap, bias + rate * self.bias_growth)
-        return max(LEAST_BIAS, bias + rate * self.bias_descent * pull)
+    def bias_after(self, bias: Bias, rate: float) -> Bias:
+        """The bias, or the biases, when they have grown for a step of size `rate`."""
+        if isinstance(bias, Tensor):
+            return torch.maximum(bias, (bias + rate * self.bias_growth).clamp_max(self.bias_cap))
+        return max(bias, min(self.bias_cap, bias + rate * self.bias_growth))
 
     def radius_at(self, step: int) -> float:
         """The share of the adversary's radius at a step of this phase."""
@@ -89,8 +90,8 @@ def fresh(coding: SparseCoding, batch: int, *, generator: torch.Generator) -> Dr
 
     def draw() -> Batch:
         if not waiting:
-            found = sample_sparse(coding, together * batch, generator=generator)
-            waiting.extend(zip(found.x.split(batch), found.y.split(batch), strict=True))
+            x, y = sample_points(coding, together * batch, generator=generator)
+            waiting.extend(zip(x.split(batch), y.split(batch), strict=True))
         return waiting.pop()
 
     return draw
@@ -109,11 +110,15 @@ def loss_gradient(
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
     open_gates: Callable[[Tensor], Gates],
-    out: Float[Tensor, "n h"] | None = None,
 ) -> LossGradient:
-    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d); `out` takes the pre-activations. Source: Fact A.1."""
-    f, opened = open_gates(torch.mm(x, W.T, out=out))
-    return LossGradient(f, opened, x * torch.sigmoid(-y * f).mul_(y).mul_(-1 / len(y)).unsqueeze(1))
+    """The gradient of the mean logistic loss in two factors, (h, n) and (n, d). Source: Fact A.1."""
+    f, opened = open_gates(x @ W.T)
+    return LossGradient(f, opened, x * loss_slope(f, y).unsqueeze(1))
+
+
+def loss_slope(f: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """∂/∂f of mean log(1 + e^(-y f)): -y ℓ'/n."""
+    return torch.sigmoid(-y * f).mul_(y).mul_(-1 / len(y))
 
 
 @torch.no_grad()
@@ -122,7 +127,7 @@ def symmetric_step(
     x: Float[Tensor, "n d"],
     y: Float[Tensor, " n"],
     *,
-    bias: float,
+    bias: Bias,
     smoothing: float,
     step_size: float,
     penalty: float,
@@ -131,37 +136,52 @@ def symmetric_step(
 ) -> Float[Tensor, " n"]:
     """One step of W, in place, on mean log(1 + e^(-y f)) + λ Σ_i (‖w_i‖²/2 + ‖w_i‖³/3); returns f before it.
 
-    Two matrix products and a few passes. With a `noise` generator ρ is drawn once for every point and neuron, as printed in
-    Algorithm 1; without, f is E_ρ f. `scratch` is memory to use again from step to step.
+    Two matrix products and a few passes; where nearly all gates are closed, one product and the few that are not. With a `noise`
+    generator ρ is drawn once for every point and neuron, as printed in Algorithm 1; without, f is E_ρ f. `scratch` is memory to use
+    again from step to step.
     """
-
-    out, buffers = (None, None) if scratch is None else (scratch[0], scratch[1:])
-
-    def open_gates(u: Tensor) -> Gates:
-        return gates(u, bias, smoothing, buffers) if noise is None else noisy_gates(u, bias, smoothing, noise)
-
-    f, opened, pulls = loss_gradient(W, x, y, open_gates, out)
-    norms = (W * W).sum(dim=1, keepdim=True).sqrt_()
-    W.mul_(1 - step_size * penalty * (1 + norms)).addmm_(opened.T, pulls, alpha=-step_size)
+    out, spare, buffers = (None, None, None) if scratch is None else (scratch[0], scratch[1], scratch[1:])
+    u = torch.mm(x, W.T, out=out)
+    few = openings(u, bias, smoothing, by_neuron=True, scratch=spare) if noise is None else None
+    kept = 1 - step_size * penalty * (1 + torch.linalg.vector_norm(W, dim=1, keepdim=True))
+    if few is not None:
+        f = x.new_zeros(len(x)).index_add_(0, few.column, few.value)
+        pulls = few.sums(few.open * loss_slope(f, y)[few.column], x, len(W))
+        W.mul_(kept).sub_(pulls, alpha=step_size)
+        return f
+    f, opened = (
+        gates(u, bias, smoothing, buffers) if noise is None else noisy_gates(u, bias, smoothing, noise)
+    )
+    W.mul_(kept).addmm_(opened.T, x * loss_slope(f, y).unsqueeze(1), alpha=-step_size)
     return f
 
 
 @torch.no_grad()
-def mean_bias_pull(net: SymmetricNet, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> float:
-    """Mean over neurons of -∂Loss/∂b_i = -E[y ℓ' (Φ((u_i - b)/s) - Φ((-u_i - b)/s))]: positive where a larger bias lowers the loss."""
-    u, b, s = x @ net.W.T, net.bias, net.smoothing
-    up, down = smoothed_step(u - b, s), smoothed_step(-u - b, s)
-    f, _ = gates(u, b, s)
-    pull = torch.sigmoid(-y * f) * y / len(y)
-    return -float((pull @ (up - down)).mean())
+def bias_pulls(net: SymmetricNet, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " h"]:
+    """-∂Loss/∂b_i = -E[y ℓ' (Φ((u_i - b_i)/s) - Φ((-u_i - b_i)/s))] of every neuron: positive where a larger bias lowers the loss."""
+    u, b, s = x @ net.W.T, net.thresholds, net.smoothing
+    halves = smoothed_step(u - b, s) - smoothed_step(-u - b, s)
+    return loss_slope(gates(u, b, s).value, y) @ halves
 
 
-def noisy_gates(u: Float[Tensor, "n h"], bias: float, smoothing: float, generator: torch.Generator) -> Gates:
+def noisy_gates(u: Float[Tensor, "n h"], bias: Bias, smoothing: float, generator: torch.Generator) -> Gates:
     """The gates for one draw of ρ, the same in both halves; both can be open at once."""
     rho = smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - bias
     up, down = u + rho, rho - u
     value = (torch.relu(up) - torch.relu(down)).sum(dim=1)
     return Gates(value, (up >= 0).to(u.dtype) + (down >= 0).to(u.dtype))
+
+
+def _own_biases(net: SymmetricNet) -> Float[Tensor, " h"]:
+    return net.thresholds * net.W.new_ones(net.width)
+
+
+def _biases_after(phase: Phase, net: SymmetricNet, x: Tensor, y: Tensor, rate: float) -> Bias:
+    """Where growth takes the bias, and descent on the loss of a batch the biases."""
+    grown = phase.bias_after(net.thresholds, rate)
+    if not phase.bias_descent:
+        return grown
+    return torch.clamp_min(grown + rate * phase.bias_descent * bias_pulls(net, x, y), LEAST_BIAS)
 
 
 @torch.no_grad()
@@ -179,21 +199,23 @@ def train_symmetric(
 ) -> Trajectory[SymmetricNet]:
     """Algorithm 1 (phases without `perturb`) and Algorithm 2 (with), one after another; the given net is left alone.
 
-    Only W is trained; bias and smoothing follow the phases. Times are step counts over all phases; the last step is recorded. With
-    `watch` neurons far from opening rest in all but every `watch`-th step (`Watch`): most of them, once the bias has grown.
+    W is trained, and the biases where a phase says so; else bias and smoothing follow the phases. Times are step counts over all
+    phases; the last step is recorded. With `watch` neurons far from opening rest in all but every `watch`-th step (`Watch`): most of
+    them, once the bias has grown.
     """
-    now = SymmetricNet(net.W, net.bias, net.smoothing)
+    trains_biases = any(p.bias_descent for p in phases)
+    now = SymmetricNet(net.W, _own_biases(net) if trains_biases else net.thresholds, net.smoothing)
     total, step = sum(p.steps for p in phases), 0
     wanted, recorder = {*record, total}, Recorder(probes)
-    crew = Watch(now, 0 if any(p.bias_descent for p in phases) else watch, penalty)  # all pull at a bias
+    crew = Watch(now, 0 if isinstance(now.thresholds, Tensor) else watch, penalty)
     move, memory = partial(symmetric_step, penalty=penalty, noise=noise), now.W.new_empty(0)
     for phase in phases:
-        now.smoothing = phase.smoothing * now.bias
+        now.smoothing = phase.smoothing * now.level
         for inner in range(phase.steps):
             if step in wanted or crew.is_due(step):
                 crew.wake()
             if step in wanted:
-                recorder.add(step, SymmetricNet(now.W, now.bias, now.smoothing))
+                recorder.add(step, now.with_weights(now.W))
             x, y = draw()
             if phase.perturb is not None:
                 x, y = phase.perturb(now, x, y, phase.radius_at(inner))
@@ -201,18 +223,18 @@ def train_symmetric(
                 crew.look(x)
             size = 4 * len(x) * now.width
             memory = memory if len(memory) >= size else x.new_empty(size)
-            rate, scratch = phase.step_at(now.bias), memory[:size].view(4, len(x), now.width)
-            pull = mean_bias_pull(now, x, y) if phase.bias_descent else 0.0
-            move(now.W.data, x, y, bias=now.bias, smoothing=now.smoothing, step_size=rate, scratch=scratch)
+            rate, scratch = phase.step_at(now.level), memory[:size].view(4, len(x), now.width)
+            b, s, after = now.thresholds, now.smoothing, _biases_after(phase, now, x, y, rate)
+            move(now.W.data, x, y, bias=b, smoothing=s, step_size=rate, scratch=scratch)
             crew.shrink(rate)
             if crew.is_due(step):
                 crew.dismiss()
-            now.bias = phase.bias_after(now.bias, rate, pull)
-            now.smoothing = phase.smoothing * now.bias
+            now.thresholds = after
+            now.smoothing = phase.smoothing * now.level
             step += 1
             progress(step / total)
         crew.wake()
         if not bool(torch.isfinite(now.W).all()):
             return recorder.trajectory(Ended.DIVERGED, work=step)
-    recorder.add(step, SymmetricNet(now.W, now.bias, now.smoothing))
+    recorder.add(step, now.with_weights(now.W))
     return recorder.trajectory(Ended.TIME_REACHED, work=step)

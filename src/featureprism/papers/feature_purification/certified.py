@@ -92,8 +92,8 @@ CERTIFIED = Experiment(
     title="Robustness at τ proven: no perturbation flips what adversarial training made robust",
     scales={
         "quick": [QUICK],
-        "standard": [replace(QUICK, points=300, max_cells=256)],
-        "paper": [replace(QUICK, dim=200, sparsity=7, width=600, points=300, max_cells=256)],
+        "standard": [replace(QUICK, points=300, max_cells=64)],
+        "paper": [replace(QUICK, dim=200, sparsity=7, width=600, points=300, max_cells=64)],
     },
     measure=measure,
     claims=CLAIMS,

@@ -253,8 +253,8 @@ LINEARISATION = Experiment(
     title="One gradient step is nearly the worst case: the linearisation gap grows as τ²",
     scales={
         "quick": [QUICK],
-        "standard": [replace(QUICK, points=5000)],
-        "paper": [replace(QUICK, dim=400, sparsity=9, width=1000, points=5000)],
+        "standard": [replace(QUICK, points=2000)],
+        "paper": [replace(QUICK, dim=256, sparsity=7, width=640, points=2000)],
     },
     measure=measure,
     claims=CLAIMS,

@@ -111,7 +111,7 @@ def _accuracies(net: nn.Module, test: SparseSample, problem: SparseCoding, ball:
     net = net.double()
     nets = [net]
     if isinstance(net, SymmetricNet):
-        nets.append(in_double(net, INFLATED * net.bias))
+        nets.append(in_double(net, INFLATED * net.level))
     standing = torch.ones(len(x), dtype=torch.bool)
     for one in nets:
         for attack in (along(direction), fgm, partial(pgd, starts=(Along(direction),), steps=20)):
@@ -218,7 +218,7 @@ QUICK = LowerBounds(
     adversarial_steps=300,
     batch=250,
 )
-AT_REST = {"model_steps": 3000, "points": 1000}
+AT_REST = {"model_steps": 1200, "points": 400}
 LOWER_BOUNDS = Experiment(
     id="feature-purification/lower-bounds",
     source="Allen-Zhu & Li 2020, Theorems 5.4, 5.6, Corollary 5.7",

@@ -12,7 +12,7 @@ from featureprism.data.sparse_coding import HiddenVector
 from featureprism.experiment import Experiment
 from featureprism.geometry import row_norms
 from featureprism.networks import SymmetricNet
-from featureprism.networks.symmetric import gates
+from featureprism.networks.gates import gates
 from featureprism.papers.feature_purification.mechanism_claims import CLAIMS
 from featureprism.papers.feature_purification.regime import (
     FAMILY,
@@ -268,8 +268,8 @@ MECHANISMS = Experiment(
     title="What makes winners grow, who opens, and what pulls all of them to the dense direction",
     scales={
         "quick": [QUICK],
-        "standard": [replace(QUICK, points=40000)],
-        "paper": [replace(QUICK, dim=400, sparsity=9, width=1000)],
+        "standard": [replace(QUICK, points=16000)],
+        "paper": [replace(QUICK, dim=256, sparsity=7, width=640)],
     },
     measure=measure,
     claims=CLAIMS,

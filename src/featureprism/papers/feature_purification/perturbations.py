@@ -66,7 +66,7 @@ def measure_density(s: Setting, seed: int, context: Context) -> list[Row]:
 @torch.no_grad()
 def median_output(net: SymmetricNet, x: Tensor) -> float:
     """Median |f|, the unit of the linearisation gap."""
-    return float(SymmetricNet(net.W.double(), net.bias, net.smoothing)(x).abs().median())
+    return float(net.with_weights(net.W.double())(x).abs().median())
 
 
 def density(stage: str, key: str) -> Callable[[Rows], Values]:
@@ -202,7 +202,7 @@ def measure_masking(s: Setting, seed: int, context: Context) -> list[Row]:
     (problem, test, many), net = bench(s, seed), collapsed(s, seed)
     context.progress(0.7)
     x, y = test.x.double(), test.y.double()
-    double = SymmetricNet(net.W.double(), net.bias, net.smoothing)
+    double = net.with_weights(net.W.double())
     plain = guarded_pgd(double, x, y, s.radius, s.attack_steps)
     one_step, _ = fast_gradient(s)(double, x, y)
     gradient = torch.linalg.vector_norm(double.input_gradient(x)[1], dim=1)

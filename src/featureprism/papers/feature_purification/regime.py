@@ -146,14 +146,14 @@ def trained(s: Regime, seed: int, stage: str) -> SymmetricNet:
 
 def in_double(net: SymmetricNet, smoothing: float | None = None) -> SymmetricNet:
     """The network in double precision, with another smoothing if one is given."""
-    return SymmetricNet(net.W.double(), net.bias, net.smoothing if smoothing is None else smoothing)
+    return SymmetricNet(net.W.double(), net.thresholds, net.smoothing if smoothing is None else smoothing)
 
 
 def attacked(net: SymmetricNet, x: Tensor, y: Tensor, direction: Tensor, ball: LpBall, steps: int) -> Tensor:
     """The perturbation of least margin, point by point: along Mw*, FGM, PGD from both, and PGD on a smoother twin."""
     x, y, net = x.double(), y.double(), reachable(in_double(net), x, ball)
     direction = direction.double()
-    twin = in_double(net, max(net.smoothing, INFLATED * net.bias))
+    twin = in_double(net, max(net.smoothing, INFLATED * net.level))
     starts = (Along(direction),)
     deltas = torch.stack(
         [
