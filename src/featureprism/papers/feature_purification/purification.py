@@ -22,10 +22,12 @@ from featureprism.experiment import (
 )
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
-    BROKEN,
+    GAINED,
     LAWS,
     LEARNED,
+    MIXED,
     PURIFIED,
+    QUANTITIES,
     Bench,
     at_stage,
     bench,
@@ -34,9 +36,11 @@ from featureprism.papers.feature_purification.measures import (
     movement,
     network_row,
     over_laws,
+    own_coefficient,
     premise_rows,
     relative,
 )
+from featureprism.papers.feature_purification.orders import HALF_ENERGY, NEARLY_ALL, SMALL
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
     HIDDEN,
@@ -128,8 +132,9 @@ def robust_gain(rows: Rows) -> Values:
     return relative("adversarial", "worst")(rows) - relative("clean", "worst")(rows)
 
 
-def _clean_accuracy(rows: Rows) -> Values:
-    return np.minimum(relative("clean", "clean")(rows), relative("adversarial", "clean")(rows))
+def _lower(value: Callable[[str, str], Callable[[Rows], Values]]) -> Callable[[Rows], Values]:
+    """Accuracy without attack, the lower of both trainings."""
+    return lambda rows: np.minimum(value("clean", "clean")(rows), value("adversarial", "clean")(rows))
 
 
 def _mixture_ratio(rows: Rows) -> Values:
@@ -191,22 +196,33 @@ def _accuracy(
     bound: Bound,
     regime: tuple[str, ...],
     key: str,
+    **more: Any,
 ) -> Claim:
     """An accuracy, which has the noise of its test points: the mean over the laws of z."""
     statement = f"{statement}; mean of {LAWS}"
     value = over_laws(value, np.mean)
-    return Claim(name, source, statement, value, bound, note=_ceiling(key), premises=under(*regime))
+    return Claim(name, source, statement, value, bound, note=_ceiling(key), premises=under(*regime), **more)
 
 
 CLAIMS = (
     _accuracy(
         "clean-accuracy",
         "Theorems 5.1(b) and 5.3(b)",
+        "accuracy without attack is 1 - o(1), the lower of both trainings",
+        _lower(at_stage),
+        at_least(NEARLY_ALL),
+        PURIFIED,
+        "clean",
+    ),
+    _accuracy(
+        "clean-ceiling",
+        "finding",
         "accuracy without attack ÷ that of the pure network, the lower of both trainings",
-        _clean_accuracy,
+        _lower(relative),
         at_least(0.9),
         PURIFIED,
         "clean",
+        speaker="ours",
     ),
     _claim(
         "shortcut",
@@ -232,45 +248,72 @@ CLAIMS = (
     _accuracy(
         "clean-robust",
         "Theorem 5.1(c)",
-        "worst accuracy at τ ÷ that of the pure network, clean training: 1 - o(1) of the points are flipped",
-        relative("clean", "worst"),
-        at_most(0.3),
-        BROKEN,
-        "worst",
+        f"1 - o(1) of the points are flipped after clean training: {QUANTITIES['universal_far']}",
+        at_stage("clean", "universal_far"),
+        at_most(SMALL),
+        MIXED,
+        "universal_far",
+    ),
+    _accuracy(
+        "empirical-robust",
+        "Theorem 5.3(a)",
+        "accuracy under the FGM of training is 1 - o(1), adversarial training",
+        at_stage("adversarial", "fgm"),
+        at_least(NEARLY_ALL),
+        PURIFIED,
+        "fgm",
     ),
     _accuracy(
         "adversarial-robust",
         "Theorem 5.3(b)",
-        "worst accuracy at τ ÷ that of the pure network, adversarial training",
-        relative("adversarial", "worst"),
-        at_least(0.85),
+        "worst accuracy at τ is 1 - o(1), adversarial training",
+        at_stage("adversarial", "worst"),
+        at_least(NEARLY_ALL),
         PURIFIED,
         "worst",
     ),
     _accuracy(
+        "robust-ceiling",
+        "finding",
+        "adversarial training reaches the pure network: worst accuracy at τ ÷ that of the pure network",
+        relative("adversarial", "worst"),
+        at_least(0.85),
+        PURIFIED,
+        "worst",
+        speaker="ours",
+    ),
+    _accuracy(
         "robust",
-        "Theorems 5.1(c) and 5.3(b)",
-        "worst accuracy at τ ÷ that of the pure network: adversarial minus clean training",
+        "Corollary F.3",
+        "robust training beats clean training: worst accuracy at τ ÷ that of the pure network, adversarial minus clean",
         robust_gain,
         above(0.1),
-        PURIFIED,
+        GAINED,
         "worst",
     ),
     _claim(
         "mostly-pure",
         "(5.1)",
-        "largest share of one feature in a neuron, weighted by norm: clean training",
+        f"half of a neuron's energy or more is one feature: {QUANTITIES['purity']}, clean training",
         at_stage("clean", "purity"),
-        at_least(0.5),
+        at_least(HALF_ENERGY),
         LEARNED,
         note=SMALL_MIXTURE,
     ),
     _claim(
+        "own-coefficient",
+        "Theorem 5.2(2)",
+        "the own coefficient of Ω(d) neurons is at least d^-c, c = 0.001: mean α of the large neurons after clean training in this unit",
+        own_coefficient,
+        above(1.0),
+        LEARNED,
+    ),
+    _claim(
         "purity-after",
         "Section 3",
-        "largest share of one feature in a neuron, weighted by norm: adversarial training",
+        f"the neurons become the features M_j: {QUANTITIES['purity']}, adversarial training",
         at_stage("adversarial", "purity"),
-        at_least(0.85),
+        at_least(NEARLY_ALL),
         PURIFIED,
     ),
     _claim(
@@ -291,11 +334,29 @@ CLAIMS = (
         reported=0.2,
     ),
     _claim(
-        "same-feature",
+        "start-adversarial",
         "Section 1",
+        "cosine θ(w⁰, w') of a neuron at the start and after adversarial training, weighted by norm",
+        moved("start_to_adversarial_weighted"),
+        at_most(0.2),
+        PURIFIED,
+        reported=0.2,
+    ),
+    _claim(
+        "same-feature",
+        "finding",
         "cosine θ(w, w') of a neuron before and after adversarial training, weighted by norm",
         moved("clean_to_adversarial_weighted"),
         at_least(0.75),
+        PURIFIED,
+        speaker="ours",
+    ),
+    _claim(
+        "same-feature-printed",
+        "Section 1",
+        "adversarial training keeps the features: cosine θ(w, w') of a neuron before and after it, weighted by norm",
+        moved("clean_to_adversarial_weighted"),
+        at_least(0.8),
         PURIFIED,
         reported=0.8,
     ),
@@ -313,17 +374,26 @@ CLAIMS = (
         "Theorem 5.1(a)",
         "Σ⟨w_i, w_i⁰⟩²/Σ‖w_i‖²‖w_i⁰‖² = o(1) after clean training",
         moved("kept_from_start"),
-        at_most(0.2),
+        at_most(SMALL),
         LEARNED,
     ),
     _claim(
-        "pure-mass",
+        "global-features",
         "Theorem 5.1(a)",
         "Q1 = Σ_ij⟨w_i, w_j⟩²/(Σ‖w_i‖²)² = o(1) after clean training",
         moved("together"),
-        at_most(0.06),
+        at_most(SMALL),
         LEARNED,
         note="1/d for equal and orthogonal features",
+    ),
+    _claim(
+        "pure-mass",
+        "finding",
+        "the same Q1, nearer to that of equal and orthogonal features",
+        moved("together"),
+        at_most(0.06),
+        LEARNED,
+        speaker="ours",
     ),
     _claim(
         "control-drift",
@@ -339,7 +409,7 @@ CLAIMS = (
         "Theorem 5.3(c)",
         "adversarial training moves neurons little: Σ‖w_i - w_i'‖²/Σ‖w_i‖² = o(1)",
         moved("drift"),
-        at_most(0.1),
+        at_most(SMALL),
         PURIFIED,
         note=_drift_note,
     ),
