@@ -68,6 +68,20 @@ def test_adversarial_training_may_last_a_few_times_its_order():
         assert found == ({f"theorem-5-3.{failed}"} if failed else set())
 
 
+def test_the_lottery_needs_larger_dimensions_than_any_here():
+    """m = d^1.15: one sure winner in ten at d = 100 to 1600; even with m = d^2 one is expected from d = 10^32 on only."""
+    found = [theory.ticket_premise(setting(dim=d, width=round(d**1.15))) for d in (100, 400, 1600)]
+    assert [p.measured for p in found] == pytest.approx([0.1] * 3, abs=0.04)
+    assert not any(p.holds for p in found)
+    assert not theory.ticket_premise(setting(dim=10**30, width=10**60)).holds
+    assert theory.ticket_premise(setting(dim=10**40, width=10**80)).holds
+
+
+def test_where_sure_winners_stand():
+    assert theory.sure_premise(setting(), 0.04 / math.sqrt(7)).holds
+    assert theory.sure_premise(setting(), 0.5 / math.sqrt(7)).measured == pytest.approx(1.0)
+
+
 def test_the_radius_at_which_clean_training_breaks():
     """k^-0.51 = 0.371 beside √200/49 = 0.289 at k = 7; at k = 3 the second is the larger."""
     assert theory.breaking_radius(setting()) == pytest.approx(7**-0.51)

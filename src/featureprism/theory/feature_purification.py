@@ -96,6 +96,14 @@ def expected_tickets(width: int, dim: int, high: float, low: float) -> TicketCou
     return TicketCounts(width * p_high / 2 * (1 - p_low) ** (dim - 1), width * p_low)
 
 
+def ticket_premise(s: Setting) -> Premise:
+    """Lemma B.2 speaks of large d, where the start has more than one sure winner of a feature to expect."""
+    c1, c2 = ticket_constants(s.c0)
+    units = [math.sqrt((c1 + sign * c2) * math.log(s.dim)) for sign in (1, -1)]
+    expected = expected_tickets(s.width, s.dim, *units).sure
+    return Premise("lemma-b-2.size", "expected sure winners of a feature", expected, ">=", 1.0, "Lemma B.2")
+
+
 def hidden_vector_premises(
     hidden: HiddenVector, z: Float[Tensor, "n d"], w: Float[Tensor, " d"]
 ) -> list[Premise]:
@@ -243,6 +251,12 @@ def movement_premises(s: Setting, time: float, bias: float) -> list[Premise]:
     ]
 
 
+def sure_premise(s: Setting, bias: float) -> Premise:
+    """Definition C.12: the bias stops at 1/(√k Ξ₂⁸), so that a winner stands at 2√k b = o(1), with 0.1 for it."""
+    height = 2 * math.sqrt(s.sparsity) * bias
+    return Premise("definition-c-12.cap", "2√k b", height, "<=", 0.1, "Definition C.12")
+
+
 def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Premise]:
     """Theorem 5.4: k ≤ d^0.399, τ = k^-(1.75+2c0), row and column sums of M at most d^0.1248 (Corollary F.6).
 
@@ -259,6 +273,12 @@ def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Pre
         Premise("corollary-f-6.rows", "largest row sum of |M|", row, "<=", largest, "Corollary F.6"),
         Premise("corollary-f-6.columns", "largest column sum of |M|", column, "<=", largest, "Corollary F.6"),
     ]
+
+
+def threshold_premise(s: Setting) -> Premise:
+    """Section 3: a threshold of 1/(2√k) withstands perturbations of o(1/√k), with 0.1 for o(1)."""
+    scaled = s.radius * math.sqrt(s.sparsity)
+    return Premise("section-3.radius", "τ √k", scaled, "<=", 0.1, "Section 3")
 
 
 def lower_bound_premises(s: Setting, M: Float[Tensor, "d D"]) -> list[Premise]:

@@ -167,9 +167,7 @@ CLAIMS_LINF = (
 
 def _purity_claim(name: str, algorithm: str) -> Claim:
     def gained(rows: Rows) -> Values:
-        after, before = (
-            rows.of("adversary", name=n).per_seed("purity") for n in (f"{algorithm} τ", "none")
-        )
+        after, before = (rows.of("adversary", name=n).per_seed("purity") for n in (f"{algorithm} τ", "none"))
         return after - before
 
     return Claim(

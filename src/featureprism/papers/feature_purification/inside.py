@@ -132,7 +132,7 @@ CLAIMS = (
     _claim(
         "own-coefficient",
         "Theorem 5.2(2)",
-        "the own coefficient of Ω(d) neurons is at least d^-c, c = 0.001: mean α of the large neurons after clean training in this unit",
+        "the own coefficient of Ω(d) neurons exceeds d^-c, c = 0.001: mean α of large neurons after clean training in this unit",
         CLEAN,
         own_coefficient,
         above(1.0),

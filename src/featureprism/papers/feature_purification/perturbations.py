@@ -250,7 +250,7 @@ CLAIMS_MASKING = (
     Claim(
         "from-scratch",
         "Section 4, Figure 9",
-        "adversarial training from a random start learns features and avoids their mixtures: share of features that a neuron holds alone",
+        "adversarial training from a random start learns features without mixtures: share of features that a neuron holds alone",
         lambda rows: rows.of("masking").per_seed("covered"),
         at_least(0.5),
         note="the adversary at full radius from the first step; after a clean lottery it works: figure-9.after-lottery",

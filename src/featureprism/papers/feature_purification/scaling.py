@@ -1,5 +1,6 @@
 """Scaling laws along k = d^0.36: how mixtures, purity, movement and robustness change with the dimension."""
 
+import math
 from dataclasses import dataclass, replace
 
 from featureprism.context import Context
@@ -34,7 +35,7 @@ from featureprism.papers.feature_purification.setting import (
     train,
     trained,
 )
-from featureprism.probes import growth
+from featureprism.probes import growth, lottery
 from featureprism.probes import purification as probes
 from featureprism.records import Row
 from featureprism.theory import feature_purification as theory
@@ -71,13 +72,13 @@ def measure(s: Size, seed: int, context: Context) -> list[Row]:
     first, halfway, nets = _nets(s, seed)
     context.progress(0.8)
     ceiling = robustness(pure_start(s, seed), on.test, on.problem, s, seed).row
-    row = movement(nets, first.W.detach(), on)
+    row = {**movement(nets, first.W.detach(), on), **_tickets(s, seed, on)}
     for stage in ("clean", "adversarial"):
         row |= {f"{key}_{stage}": value for key, value in _stage(nets[stage], ceiling, on, s, seed).items()}
     row |= {"kind": "size", "ceiling": ceiling["worst"], "share": row["kappa_large_clean"] / s.dim}
     row["gain"] = row["worst_adversarial"] - row["worst_clean"]
     row["share_halfway"] = probes.large_neurons(halfway.W.detach(), on.problem).ratio / s.sparsity
-    return [row, *premise_rows(s, on.problem, on.many)]
+    return [row, *premise_rows(s, on.problem, on.many), theory.ticket_premise(s).as_row()]
 
 
 def _nets(s: Size, seed: int) -> tuple[SymmetricNet, SymmetricNet, dict[str, SymmetricNet]]:
@@ -108,6 +109,17 @@ def _stage(net: SymmetricNet, ceiling: Row, on: Bench, s: Setting, seed: int) ->
         "worst": number(tested.row["worst"]) / number(ceiling["worst"]),
         "accuracy": number(tested.row["clean"]) / number(ceiling["clean"]),
         "density": float(spread[spread.isfinite()].median()) / s.dim,
+    }
+
+
+def _tickets(s: Setting, seed: int, on: Bench) -> Row:
+    """Sure and potential winners of a feature at the start. Lemma B.2."""
+    c1, c2 = theory.ticket_constants(s.c0)
+    limits = lottery.Thresholds(c1, c2, math.sqrt(c1 * math.log(s.dim)) * s.start, s.dim)
+    first = lottery.tickets(start(s, seed).W.detach(), on.problem, limits)
+    return {
+        "sure": float(first.sure.sum()) / s.dim,
+        "potential": float(first.potential.sum()) / s.dim,
     }
 
 
@@ -146,7 +158,7 @@ def _settings(scale: str) -> list[Size]:
 
 SCALING = Experiment(
     id="feature-purification/scaling",
-    source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3, Lemma C.8",
+    source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3, Lemmas B.2, C.8",
     title="Scaling laws along k = d^0.36: what falls with the dimension, and what does not",
     scales={scale: _settings(scale) for scale in SIZES},
     measure=measure,

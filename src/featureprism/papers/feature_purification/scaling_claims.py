@@ -196,4 +196,13 @@ CLAIMS = (
         note=_sizes_note("won_clean", "random"),
         premises=under(*LEARNED, path="random"),
     ),
+    Claim(
+        "sure",
+        "Lemma B.2",
+        "every feature has a sure winner at the start: sure winners of a feature, at the largest d",
+        _at_largest("sure"),
+        at_least(1.0),
+        note=_sizes_note("sure", "random"),
+        premises=under("theorem-5-1.width", "lemma-b-2", path="random"),
+    ),
 )
