@@ -76,12 +76,10 @@ def density(stage: str, key: str) -> Callable[[Rows], Values]:
 
 def _over_support(rows: Rows) -> Values:
     """Features that a perturbation of the purified network is spread over ÷ those that a point has, E‖z‖₀ = large + small·k."""
-
-    def ratio(own: Rows) -> float:
-        row = own[0]
-        return row["participation"] * row["dim"] / (row["large"] + row["small"] * row["sparsity"])
-
-    return rows.of("density", stage="adversarial").per_seed(ratio)
+    spread, d, k, large, small = (
+        density("adversarial", key)(rows) for key in ("participation", "dim", "sparsity", "large", "small")
+    )
+    return spread * d / (large + small * k)
 
 
 CLAIMS_DENSITY = (
