@@ -245,6 +245,7 @@ LOWER_BOUNDS = Experiment(
     about=(
         "Noiseless data in the ℓ∞ ball: M = I, of which the lower bound speaks, and M of blocks of 2, which Theorem 5.4 allows too."
         " Models learn by Adam until they rest, clean and with FGM. The cubic knows the features; kernels of degree 3 and 5 do not;"
-        " there are as many tangent neurons as the network has. Opponents, not sizes, are compared: the paper scale is the standard one."
+        " there are as many tangent neurons as the network has. Opponents, not sizes, are compared: the paper scale is the standard"
+        " one."
     ),
 )

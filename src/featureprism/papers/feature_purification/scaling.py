@@ -24,6 +24,7 @@ from featureprism.papers.feature_purification.setting import (
     SIZES,
     SPARSITY_EXPONENT,
     Setting,
+    accuracy,
     clean_run,
     extended,
     fast_gradient,
@@ -102,7 +103,7 @@ def _stage(net: SymmetricNet, ceiling: Row, on: Bench, s: Setting, seed: int) ->
     return {
         **{key: shape[key] for key in SHAPE},
         "won": number(shape["features_covered"]) / s.dim,
-        "error": _share(1 - number(tested.row["clean"]), on.test),
+        "error": _share(1 - accuracy(net, on.many.x, on.many.y), on.many),
         "robust_error": _share(1 - number(tested.row["worst"]), on.test),
         "universal_far": _share(under_universal(net, on, LpBall(2, theory.breaking_radius(s))), on.many),
         "signal": _signal(net, on),

@@ -100,6 +100,7 @@ CLAIMS = (
         f"the threshold 1/(2√k) has 1 - o(1) robust accuracy at τ = o(1/√k): worst accuracy at {AT}",
         lambda rows: rows.of("model", model="indicator").per_seed("worst"),
         at_least(NEARLY_ALL),
+        note="attacks by gradients, which do not see its jumps",
         premises=under(*DATA, "section-3"),
     ),
     Claim(
