@@ -36,6 +36,7 @@ CLAIMS = (
         _while_winning("signal", "signal_law"),
         between(0.9, 1.1),
         speaker="ours",
+        note=lambda rows: f"the noise of x adds {_of('noise', 'share')(rows).mean():.0%} to it at the end",
     ),
     Claim(
         "idle-law",
@@ -63,22 +64,13 @@ CLAIMS = (
         premises=under(*LEARNED),
     ),
     Claim(
-        "noise-growth",
-        "finding",
-        "noise adds little to the growth of a winner: mean E[y 1{⟨w_i, x⟩ + ρ ≥ b}⟨ξ, M_j⟩] ÷ that of the signal",
-        _of("noise", "share"),
-        between(-SMALL, SMALL),
-        speaker="ours",
-        note="Lemma C.11 bounds it by O(Γσ_x²|⟨w_i, M_j⟩|/(dσ_ρ)), many times more",
-    ),
-    Claim(
         "settled",
         "Phase II.1, after (C.24)",
         "own coefficients grow to Θ(1/(dλ)) and do not fall below it: their mean in this unit",
         _of("settled", "size"),
         between(0.2, 5.0),
         note=lambda rows: (
-            f"at rest they are: penalty ÷ growth is {_of('settled', 'balance')(rows).mean():.2f}, but ℓ' is far below 1/2 by then"
+            f"they are at rest: penalty ÷ growth is {_of('settled', 'balance')(rows).mean():.2f}"
         ),
         premises=under(*LEARNED),
     ),
