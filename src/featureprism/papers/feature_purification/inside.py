@@ -34,7 +34,8 @@ from featureprism.papers.feature_purification.measures import (
     relative,
 )
 from featureprism.papers.feature_purification.orders import HALF_ENERGY, NEARLY_ALL, SMALL
-from featureprism.papers.feature_purification.purification import STAGES, moved, robust_gain
+from featureprism.papers.feature_purification.purification import STAGES
+from featureprism.papers.feature_purification.purification_claims import moved, robust_gain
 from featureprism.papers.feature_purification.setting import (
     SIZES,
     Setting,
