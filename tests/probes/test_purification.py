@@ -36,7 +36,7 @@ def test_the_decomposition_finds_what_was_put_in():
     assert parts.mean_beta == pytest.approx(0.05)
     assert parts.largest_beta == pytest.approx(0.05)
     assert parts.relative_mass == pytest.approx(19 * 0.05 / 2)
-    assert int(purification.mixture(mixed(coding), coding, share=0.02).own.sum()) == 400
+    assert (purification.mixture(mixed(coding), coding, num=3).own.sum(dim=1) == 3).all()
 
 
 def test_purity_of_pure_dense_and_mixed_neurons():

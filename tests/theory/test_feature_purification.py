@@ -46,11 +46,56 @@ def test_premises_of_both_trainings():
     assert all(p.holds for p in theory.clean_premises(setting(), time=500.0))
     assert failing(theory.clean_premises(setting(width=150), time=500.0)) == {"theorem-5-1.width"}
     assert failing(theory.clean_premises(setting(), time=100.0)) == {"theorem-5-1.time"}
-    assert all(p.holds for p in theory.adversarial_premises(setting(width=201, noise=0.1), time=100.0))
-    assert "theorem-5-3.radius" in failing(theory.adversarial_premises(setting(radius=0.5), time=100.0))
+    assert failing(theory.adversarial_premises(setting(width=201, noise=0.1), time=100.0)) == {
+        "theorem-e-1.radius"
+    }
+    assert failing(theory.adversarial_premises(setting(noise=0.1, radius=0.5), time=100.0)) == {
+        "theorem-5-3.radius"
+    }
     identity = dictionary_norms(torch.eye(200))
-    assert [p.holds for p in theory.linf_premises(setting(), identity, 0.01)] == [True] * 4
-    assert theory.lower_bound_premises(setting(noise=0.0))[0].holds is True
+    assert failing(theory.linf_premises(setting(), identity, 0.01)) == {"theorem-e-1.linf-radius"}
+    assert failing(theory.linf_premises(setting(), identity, 0.03)) == {"theorem-5-4.radius"}
+    assert not failing(theory.lower_bound_premises(setting(noise=0.0), torch.eye(200)))
+    turned = torch.eye(200).roll(1, dims=0)
+    assert failing(theory.lower_bound_premises(setting(noise=0.0), turned)) == {"theorem-5-6.dictionary"}
+
+
+def test_adversarial_training_may_last_a_few_times_its_order():
+    """k² (m/d) ln d = 49·1.25·5.298 = 324.5; the main text has k^(2+c) = 49.1."""
+    assert theory.adversarial_time(setting()) == pytest.approx(324.5, abs=0.1)
+    for time, failed in ((48.0, "time"), (1290.0, None), (1310.0, "most-time")):
+        found = failing(theory.adversarial_premises(setting(noise=0.1), time=time)) - {"theorem-e-1.radius"}
+        assert found == ({f"theorem-5-3.{failed}"} if failed else set())
+
+
+def test_the_lottery_needs_larger_dimensions_than_any_here():
+    """m = d^1.15: one sure winner in ten at d = 100 to 1600; even with m = d^2 one is expected from d = 10^32 on only."""
+    found = [theory.ticket_premise(setting(dim=d, width=round(d**1.15))) for d in (100, 400, 1600)]
+    assert [p.measured for p in found] == pytest.approx([0.1] * 3, abs=0.04)
+    assert not any(p.holds for p in found)
+    assert not theory.ticket_premise(setting(dim=10**30, width=10**60)).holds
+    assert theory.ticket_premise(setting(dim=10**40, width=10**80)).holds
+
+
+def test_where_sure_winners_stand():
+    assert theory.sure_premise(setting(), 0.04 / math.sqrt(7)).holds
+    assert theory.sure_premise(setting(), 0.5 / math.sqrt(7)).measured == pytest.approx(1.0)
+
+
+def test_the_radius_at_which_clean_training_breaks():
+    """k^-0.51 = 0.371 beside √200/49 = 0.289 at k = 7; at k = 3 the second is the larger."""
+    assert theory.breaking_radius(setting()) == pytest.approx(7**-0.51)
+    assert theory.breaking_radius(setting(sparsity=3)) == pytest.approx(math.sqrt(200) / 9)
+    assert theory.breaking_radius_linf(setting()) == pytest.approx(1 / 49)
+    at_it = setting(radius=theory.breaking_radius(setting()) * (1 + 1e-9))
+    assert "theorem-e-1.radius" not in failing(theory.adversarial_premises(at_it, time=100.0))
+
+
+def test_the_movement_lemma_asks_for_a_short_time():
+    short = setting(radius=0.05)
+    assert not failing(theory.movement_premises(short, time=3.0, bias=0.2))
+    found = failing(theory.movement_premises(setting(radius=0.1), time=40.0, bias=0.2))
+    assert found == {"lemma-f-15.time", "lemma-f-15.radius", "lemma-f-15.noise"}
 
 
 def test_the_printed_schedule():
@@ -137,4 +182,3 @@ def test_constants_and_orders():
     assert (c1, c2) == pytest.approx((2.36, 0.02))
     assert theory.mean_beta(setting()) == pytest.approx(7 / 200)
     assert theory.beta_bound(setting()) > theory.mean_beta(setting())
-    assert theory.critical_radius(setting()) == pytest.approx(math.sqrt(200) / 49)

@@ -36,13 +36,15 @@ class Mixture(NamedTuple):
         return float(self.coefficients[~self.own].abs().max())
 
 
-def mixture(W: Float[Tensor, "h d"], coding: SparseCoding, share: float = 1.0) -> Mixture:
-    """The decomposition with N_i = {j : |A_ij| ≥ share · max_j |A_ij|}, A_ij = ⟨w_i, M_j⟩; share 1 is the largest alone.
-
-    A neuron that is nothing but a dense mixture has all its coefficients near the largest one: for share < 1 all of it would be N_i.
-    """
+def mixture(W: Float[Tensor, "h d"], coding: SparseCoding, num: int = 1) -> Mixture:
+    """The decomposition with N_i = the `num` largest |A_ij|, A_ij = ⟨w_i, M_j⟩: the O(1) of |N_i| as a number."""
     A = W @ coding.M.to(W.dtype)
-    return Mixture(A / coding.w.to(W.dtype), A.abs() >= share * A.abs().amax(dim=1, keepdim=True))
+    return Mixture(A / coding.w.to(W.dtype), own_features(A, num))
+
+
+def own_features(A: Float[Tensor, "h D"], num: int) -> Bool[Tensor, "h D"]:
+    """The `num` largest |A_ij| of every neuron."""
+    return torch.zeros_like(A, dtype=torch.bool).scatter_(1, A.abs().topk(num, dim=1).indices, value=True)
 
 
 LARGE = 0.5  # of the largest coefficient of all neurons: a neuron above it is large

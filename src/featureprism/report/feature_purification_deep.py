@@ -94,7 +94,7 @@ def figure_2(rows: Rows) -> Figure:
         "clean, adversarial": "θ(w, w')",
         "clean, more clean epochs": "θ(w, w'), more clean epochs",
         "clean, noise only": "θ(w, w'), noise only",
-        "different neurons": "θ(w'ᵢ, w'ⱼ)",
+        "different neurons": "θ(wᵢ, wⱼ)",
     }
     width = 0.8 / len(names)
     for index, (pair, label) in enumerate(names.items()):

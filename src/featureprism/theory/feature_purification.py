@@ -18,6 +18,7 @@ from featureprism.records import Premise
 
 SMALL_EXPONENT = 0.001  # c of Theorem 5.2
 GAMMA = 0.1  # the largest γ of Lemma B.2
+MOST_TIME = 4  # the Θ of T_g from above: so many times its order with every constant set to 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +94,14 @@ def expected_tickets(width: int, dim: int, high: float, low: float) -> TicketCou
     """m (p₁/2)(1 - p₂)^(d-1) and m p₂, p = P(|N(0,1)| ≥ threshold); thresholds in units of σ_0."""
     p_high, p_low = (math.erfc(t / math.sqrt(2)) for t in (high, low))
     return TicketCounts(width * p_high / 2 * (1 - p_low) ** (dim - 1), width * p_low)
+
+
+def ticket_premise(s: Setting) -> Premise:
+    """Lemma B.2 speaks of large d, where the start has more than one sure winner of a feature to expect."""
+    c1, c2 = ticket_constants(s.c0)
+    units = [math.sqrt((c1 + sign * c2) * math.log(s.dim)) for sign in (1, -1)]
+    expected = expected_tickets(s.width, s.dim, *units).sure
+    return Premise("lemma-b-2.size", "expected sure winners of a feature", expected, ">=", 1.0, "Lemma B.2")
 
 
 def hidden_vector_premises(
@@ -203,34 +212,81 @@ def clean_premises(s: Setting, time: float) -> list[Premise]:
 
 
 def adversarial_premises(s: Setting, time: float) -> list[Premise]:
-    """Theorem 5.3: τ ≤ k^-(0.5+c), Σ step sizes of order k^(2+c); Theorem F.1: σ_x ≤ d^(2(1-2c0))/k^5.5."""
+    """Theorem 5.3: τ ≤ k^-(0.5+c), Σ step sizes of order k^(2+c), at most that of Theorem F.1; there σ_x ≤ d^(2(1-2c0))/k^5.5.
+
+    Theorem E.1: τ from the radius on at which clean training breaks.
+    """
     k, c0 = s.sparsity, max(s.c0, 0.0)
     wanted, most_noise = k ** (2 + SMALL_EXPONENT), s.dim ** (2 * (1 - 2 * c0)) / k**5.5
+    breaks, longest = s.radius / breaking_radius(s), time / adversarial_time(s)
     return [
         Premise(
             "theorem-5-3.radius", "τ √k", s.radius * math.sqrt(k), "<=", k**-SMALL_EXPONENT, "Theorem 5.3"
         ),
         Premise("theorem-5-3.time", "Σ step sizes ÷ k^(2+c)", time / wanted, ">=", 1.0, "Theorem 5.3"),
+        Premise(
+            "theorem-5-3.most-time", "Σ step sizes ÷ (k² (m/d) ln d)", longest, "<=", MOST_TIME, "Theorem F.1"
+        ),
         Premise("theorem-f-1.noise", "σ_x", s.noise, "<=", most_noise, "Theorem F.1"),
+        Premise("theorem-e-1.radius", "τ ÷ max{k^-(0.5+10c), √d/k²}", breaks, ">=", 1.0, "Theorem E.1"),
     ]
 
 
+def adversarial_time(s: Setting) -> float:
+    """T_g of Theorem F.1 in units of Σ step sizes, k² (m/d) ln d."""
+    return s.sparsity**2 * s.width / s.dim * math.log(s.dim)
+
+
+def movement_premises(s: Setting, time: float, bias: float) -> list[Premise]:
+    """Lemma F.15: Tη = o(db), τ ≤ 1/(√k ln d) and σ_x = o(d²b²/((Tη)² √k ln d)), with 0.1 for o(1)."""
+    root_k, log, scaled = math.sqrt(s.sparsity), math.log(s.dim), time / (s.dim * bias)
+    parts = [
+        ("time", "Tη ÷ (d b)", scaled, 0.1),
+        ("radius", "τ √k ln d", s.radius * root_k * log, 1.0),
+        ("noise", "σ_x (Tη)² √k ln d ÷ (d b)²", s.noise * scaled**2 * root_k * log, 0.1),
+    ]
+    return [
+        Premise(f"lemma-f-15.{part}", name, measured, "<=", required, "Lemma F.15")
+        for part, name, measured, required in parts
+    ]
+
+
+def sure_premise(s: Setting, bias: float) -> Premise:
+    """Definition C.12: the bias stops at 1/(√k Ξ₂⁸), so that a winner stands at 2√k b = o(1), with 0.1 for it."""
+    height = 2 * math.sqrt(s.sparsity) * bias
+    return Premise("definition-c-12.cap", "2√k b", height, "<=", 0.1, "Definition C.12")
+
+
 def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Premise]:
-    """Theorem 5.4: k ≤ d^0.399, τ = k^-(1.75+2c0), row and column sums of M at most d^0.1248 (Corollary F.6)."""
+    """Theorem 5.4: k ≤ d^0.399, τ = k^-(1.75+2c0), row and column sums of M at most d^0.1248 (Corollary F.6).
+
+    Clean training breaks from τ = k^-2 on.
+    """
     scaled, largest = radius * s.sparsity ** (1.75 + 2 * max(s.c0, 0.0)), s.dim**0.1248
     row, column = norms.largest_row_sum, norms.largest_column_sum
     return [
         Premise("theorem-5-4.sparsity", "k = d^e: e", s.k_exponent, "<=", 0.399, "Theorem 5.4"),
         Premise("theorem-5-4.radius", "τ k^(1.75+2c0)", scaled, "<=", 1.0, "Theorem 5.4"),
+        Premise(
+            "theorem-e-1.linf-radius", "τ k²", radius / breaking_radius_linf(s), ">=", 1.0, "Theorem 5.4"
+        ),
         Premise("corollary-f-6.rows", "largest row sum of |M|", row, "<=", largest, "Corollary F.6"),
         Premise("corollary-f-6.columns", "largest column sum of |M|", column, "<=", largest, "Corollary F.6"),
     ]
 
 
-def lower_bound_premises(s: Setting) -> list[Premise]:
-    """Theorem 5.6 and Corollary 5.7: no noise, ℓ∞ radius k^-100 (corrected) below which nothing is said; M = I."""
+def threshold_premise(s: Setting) -> Premise:
+    """Section 3: a threshold of 1/(2√k) withstands perturbations of o(1/√k), with 0.1 for o(1)."""
+    scaled = s.radius * math.sqrt(s.sparsity)
+    return Premise("section-3.radius", "τ √k", scaled, "<=", 0.1, "Section 3")
+
+
+def lower_bound_premises(s: Setting, M: Float[Tensor, "d D"]) -> list[Premise]:
+    """Theorem 5.6 and Corollary 5.7: M = I, no noise, ℓ∞ radius k^-100 (corrected) below which nothing is said."""
     radius = -math.log(s.radius) / math.log(s.sparsity)
+    away = float((M - torch.eye(*M.shape, dtype=M.dtype)).abs().max())
     return [
+        Premise("theorem-5-6.dictionary", "largest entry of |M - I|", away, "<=", 0.0, "Theorem 5.6"),
         Premise("theorem-5-6.noise", "σ_x", s.noise, "<=", 0.0, "Theorem 5.6"),
         Premise("theorem-5-6.radius", "log_k(1/τ)", radius, "<=", 100.0, "Theorem 5.6"),
         Premise("theorem-g-1.sparsity", "k = d^e: e", s.k_exponent, "<=", 0.5, "Theorem G.1"),
@@ -247,9 +303,15 @@ def mean_beta(s: Setting) -> float:
     return s.sparsity / s.dim
 
 
-def critical_radius(s: Setting) -> float:
-    """√d/k²: the order of the radius at which clean training breaks. Theorem E.1."""
-    return math.sqrt(s.dim) / s.sparsity**2
+def breaking_radius(s: Setting) -> float:
+    """From where on Mw* flips all points after clean training: k^-(0.5+10c), Theorem 5.1(c), and √d/k², Theorem E.1; the larger."""
+    k = s.sparsity
+    return max(k ** -(0.5 + 10 * SMALL_EXPONENT), math.sqrt(s.dim) / k**2)
+
+
+def breaking_radius_linf(s: Setting) -> float:
+    """The same in ℓ∞ for M = I, k^-(2-c1) with c1 → 0. Theorem 5.4."""
+    return s.sparsity**-2.0
 
 
 def winner_rate(z: Float[Tensor, "n d"], w: Float[Tensor, " d"]) -> float:

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from featureprism.attacks import along
 from featureprism.data import SparseCoding, SparseSample
 from featureprism.experiment import Bound, Claim, Rows, Values, under
+from featureprism.geometry import LpBall
 from featureprism.networks import LinearClassifier, SymmetricNet
 from featureprism.papers.feature_purification.setting import (
     PROBE_POINTS,
@@ -24,13 +26,15 @@ from featureprism.theory import feature_purification as theory
 PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature
 # premises, by the conclusion they are needed for: features are learned, clean training breaks, adversarial training holds
 LEARNED = ("assumption-2-1", "section-2", "theorem-5-1", "theorem-c-2")
-BROKEN = (*LEARNED, "theorem-e-1")
+MIXED = (*LEARNED, "theorem-e-1.sparsity")  # clean training breaks from some radius on
+BROKEN = (*MIXED, "theorem-e-1.radius")  # and at the τ of the setting
 PURIFIED = (*LEARNED, "theorem-5-3", "theorem-f-1")
+GAINED = (*PURIFIED, "theorem-e-1")  # what adversarial training adds needs both theorems
 QUANTITIES = {
     "clean": "accuracy without attack",
     "worst": "robust accuracy at τ",
-    "universal": "accuracy at τ under the universal direction",
-    "purity": "largest share of one feature in a neuron, weighted by norm",
+    "universal_far": "accuracy under Mw* at the radius of Theorem 5.1(c), max{k^-(0.5+10c), √d/k²}",
+    "purity": "largest |cosine| of a neuron with one feature, weighted by norm",
     "kappa": "mean β ÷ (‖z‖₀/d)",
 }
 STAGES = {
@@ -97,9 +101,17 @@ def network_row(
     radius: float | None = None,
     p: float = 2,
 ) -> Row:
-    """Accuracies and shape of the network of a stage."""
+    """Accuracies and shape of the network of a stage; under Mw* also at the radius of Theorem 5.1(c) or, in ℓ∞, 5.4."""
     accuracies = robustness(net, on.test, on.problem, s, seed, radius, p).row
+    far = theory.breaking_radius(s) if p == 2 else theory.breaking_radius_linf(s)
+    accuracies["universal_far"] = under_universal(net, on, LpBall(p, far))
     return {"kind": "network", "stage": stage, **accuracies, **shape_row(net, on.many.x, on.problem)}
+
+
+def under_universal(net: SymmetricNet, on: Bench, ball: LpBall) -> float:
+    """Accuracy at points moved by -y along Mw*, which no network decides. Theorem 5.1(c)."""
+    outcome = along(on.problem.dense_direction)(net, on.many.x, on.many.y, ball)
+    return float((~outcome.flipped).double().mean())
 
 
 def movement(nets: dict[str, SymmetricNet], W0: Tensor, on: Bench) -> Row:
@@ -119,6 +131,9 @@ def movement(nets: dict[str, SymmetricNet], W0: Tensor, on: Bench) -> Row:
         "alive": int(alive.sum()),
         "start_to_clean": float(probes.same_direction(W0, clean)[alive].median()),
         "start_to_clean_weighted": probes.weighted_mean(probes.same_direction(W0, clean), clean),
+        "start_to_adversarial_weighted": probes.weighted_mean(
+            probes.same_direction(W0, adversarial), adversarial
+        ),
         "clean_to_adversarial": float(kept[alive].median()),
         "clean_to_adversarial_weighted": probes.weighted_mean(kept, clean),
         "pairs_clean": float(probes.pairwise(clean[alive]).median()),
@@ -177,13 +192,18 @@ def at_stage(stage: str, key: str) -> Callable[[Rows], Values]:
     return lambda rows: rows.of("network", stage=stage).per_seed(key)
 
 
+def own_coefficient(rows: Rows) -> Values:
+    """The value of a claim: mean α of the large neurons after clean training, in units of d^-c. Theorem 5.2(2)."""
+    return at_stage("clean", "alpha")(rows) * at_stage("clean", "dim")(rows) ** theory.SMALL_EXPONENT
+
+
 def gain(key: str) -> Callable[[Rows], Values]:
     """The value of a claim: after adversarial minus after clean training."""
     return lambda rows: at_stage("adversarial", key)(rows) - at_stage("clean", key)(rows)
 
 
 def stage_claim(
-    name: str, source: str, key: str, stage: str, bound: Bound, regime: tuple[str, ...] = (), **more: Any
+    name: str, key: str, stage: str, bound: Bound, regime: tuple[str, ...] = (), *, source: str, **more: Any
 ) -> Claim:
     """What is measured of the network of a stage."""
     statement = f"{QUANTITIES[key]}: {STAGES.get(stage, stage)}"

@@ -197,13 +197,11 @@ def _pulled(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: M
 
 @torch.no_grad()
 def _noise(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: Mechanisms) -> Row:
-    """The growth by noise of winners in the order of Lemma C.11, Γ σ_x²|A|/(d σ_ρ); its share in the pull to Mw*, Claim E.3."""
+    """What noise adds to the growth of winners, Lemma C.11, and to the pull to Mw*, in the order of Claim E.3."""
     M, w, direction = problem.M.double(), problem.w.double(), problem.dense_direction.double()
     A = net.W.detach() @ M * w
     winner = WINNING * net.bias <= A
     grown = (probes.noise_growth(net, sample, M, s.noise).measured * w)[winner]
-    opened = (probes.opening(net, sample.x, net.bias) / 2).unsqueeze(1).expand_as(A)[winner]
-    order = opened * s.noise**2 * A[winner] / (s.dim * net.smoothing)
     pulls = sample.y * torch.sigmoid(-sample.y * net(sample.x)) / len(sample.y)
     big = row_norms(net.W.detach()) > net.bias
     slopes, xi = net.slopes(sample.x)[:, big], sample.x - sample.z @ M.T
@@ -211,9 +209,8 @@ def _noise(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: Me
     signal = (probes.growth(net, sample) * w)[winner]
     return {
         "kind": "noise",
-        "order": _mean(grown.abs() / order),
         "share": _mean(grown) / _mean(signal),
-        "dense": _mean(by_noise.abs()) / (s.sparsity**3 * s.noise**2 / s.dim**2),
+        "dense": _mean(by_noise.abs()) / (s.sparsity**2 * s.noise**2 / s.dim**1.5),
         "dense_share": _mean(by_noise) / _mean(whole),
     }
 

@@ -1,42 +1,22 @@
 """The main battery, inside Assumption 2.1: clean training leaves dense mixtures, adversarial training purifies the same neurons."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import (
-    Bound,
-    Claim,
-    Experiment,
-    Rows,
-    Values,
-    above,
-    at_least,
-    at_most,
-    below,
-    under,
-)
+from featureprism.experiment import Experiment
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
-    BROKEN,
-    LAWS,
-    LEARNED,
-    PURIFIED,
     Bench,
-    at_stage,
     bench,
     linear_radii,
     linear_shares,
     movement,
     network_row,
-    over_laws,
     premise_rows,
-    relative,
 )
+from featureprism.papers.feature_purification.purification_claims import CLAIMS
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
     HIDDEN,
@@ -55,7 +35,6 @@ from featureprism.theory import feature_purification as theory
 STAGES = ("clean", "control", "adversarial")
 RADII = (0.1, 0.2, 0.3)
 CURVE_POINTS = 80  # of the test set, for accuracy against the radius
-SMALL_MIXTURE = "the feature and a small mixture: 1/√(1 + k²/d) with every Θ set to 1"
 RANKS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400)
 
 
@@ -116,243 +95,6 @@ def _curves(nets: dict[str, SymmetricNet], on: Bench, s: Setting, seed: int) -> 
         {"kind": "curve", "stage": stage, "radius": radius, "worst": value}
         for (stage, radius), value in worst.items()
     ]
-
-
-def moved(key: str) -> Callable[[Rows], Values]:
-    """The value of a claim: how neurons moved."""
-    return lambda rows: rows.of("movement").per_seed(key)
-
-
-def robust_gain(rows: Rows) -> Values:
-    """Worst accuracy relative to the pure network: adversarial minus clean training."""
-    return relative("adversarial", "worst")(rows) - relative("clean", "worst")(rows)
-
-
-def _clean_accuracy(rows: Rows) -> Values:
-    return np.minimum(relative("clean", "clean")(rows), relative("adversarial", "clean")(rows))
-
-
-def _mixture_ratio(rows: Rows) -> Values:
-    return at_stage("clean", "kappa_large")(rows) / at_stage("adversarial", "kappa_large")(rows)
-
-
-def _ceiling(key: str) -> Callable[[Rows], str]:
-    """Accuracies of the networks in the first law of z, beside the pure network's."""
-
-    def note(rows: Rows) -> str:
-        own = rows.having(hidden=HIDDEN[0])
-        means = {stage: at_stage(stage, key)(own).mean() for stage in ("clean", "adversarial", "pure")}
-        return "two-level: " + ", ".join(f"{stage} {value:.2f}" for stage, value in means.items())
-
-    return note
-
-
-def _shortcut_note(rows: Rows) -> str:
-    own = rows.having(hidden=HIDDEN[0])
-    after, pure = (at_stage(stage, "linear_share")(own).mean() for stage in ("adversarial", "pure"))
-    least, planted = (own.of("sample").column(f"linear_share_{key}").mean() for key in ("of_pure", "planted"))
-    return (
-        f"{after:.2f} after adversarial training, {pure:.2f} for the pure network, {planted:.2f} with k/d of all other features in each"
-        f" of its neurons; ⟨w*, z⟩ itself has {least:.2f}"
-    )
-
-
-def _drift_note(rows: Rows) -> str:
-    control, own, mixture, rest = (
-        rows.of("movement").column(f"drift_{part}").mean() for part in ("control", "own", "mixture", "rest")
-    )
-    return (
-        f"{mixture:.2f} of it along Mw*, {own:.2f} along own features, {rest:.2f} are further features of a neuron and noise;"
-        f" {control:.2g} after as many more clean steps; item scaling has its exponent in d"
-    )
-
-
-def _claim(
-    name: str,
-    source: str,
-    statement: str,
-    value: Callable[[Rows], Values],
-    bound: Bound,
-    regime: tuple[str, ...],
-    **more: Any,
-) -> Claim:
-    """What must hold for every law of z: the value in the law that is nearest to breaking the bound."""
-    upper = bound.relation.startswith("<")
-    statement = f"{statement}; the {'largest' if upper else 'least'} of {LAWS}"
-    value = over_laws(value, np.max if upper else np.min)
-    return Claim(name, source, statement, value, bound, premises=under(*regime), **more)
-
-
-def _accuracy(
-    name: str,
-    source: str,
-    statement: str,
-    value: Callable[[Rows], Values],
-    bound: Bound,
-    regime: tuple[str, ...],
-    key: str,
-) -> Claim:
-    """An accuracy, which has the noise of its test points: the mean over the laws of z."""
-    statement = f"{statement}; mean of {LAWS}"
-    value = over_laws(value, np.mean)
-    return Claim(name, source, statement, value, bound, note=_ceiling(key), premises=under(*regime))
-
-
-CLAIMS = (
-    _accuracy(
-        "clean-accuracy",
-        "Theorems 5.1(b) and 5.3(b)",
-        "accuracy without attack ÷ that of the pure network, the lower of both trainings",
-        _clean_accuracy,
-        at_least(0.9),
-        PURIFIED,
-        "clean",
-    ),
-    _claim(
-        "shortcut",
-        "finding",
-        "R² of the clean network's output with the linear ⟨Mw*, x⟩: far from linear",
-        at_stage("clean", "linear_share"),
-        below(0.7),
-        LEARNED,
-        speaker="ours",
-        note=_shortcut_note,
-    ),
-    _claim(
-        "shortcut-cause",
-        "finding",
-        "the dense mixtures make it linear: that R² minus R² of the same neurons without their common part along Mw*",
-        lambda rows: (
-            at_stage("clean", "linear_share")(rows) - rows.of("sample").per_seed("linear_share_without")
-        ),
-        above(0.1),
-        LEARNED,
-        speaker="ours",
-    ),
-    _accuracy(
-        "clean-robust",
-        "Theorem 5.1(c)",
-        "worst accuracy at τ ÷ that of the pure network, clean training: 1 - o(1) of the points are flipped",
-        relative("clean", "worst"),
-        at_most(0.3),
-        BROKEN,
-        "worst",
-    ),
-    _accuracy(
-        "adversarial-robust",
-        "Theorem 5.3(b)",
-        "worst accuracy at τ ÷ that of the pure network, adversarial training",
-        relative("adversarial", "worst"),
-        at_least(0.85),
-        PURIFIED,
-        "worst",
-    ),
-    _accuracy(
-        "robust",
-        "Theorems 5.1(c) and 5.3(b)",
-        "worst accuracy at τ ÷ that of the pure network: adversarial minus clean training",
-        robust_gain,
-        above(0.1),
-        PURIFIED,
-        "worst",
-    ),
-    _claim(
-        "mostly-pure",
-        "(5.1)",
-        "largest share of one feature in a neuron, weighted by norm: clean training",
-        at_stage("clean", "purity"),
-        at_least(0.5),
-        LEARNED,
-        note=SMALL_MIXTURE,
-    ),
-    _claim(
-        "purity-after",
-        "Section 3",
-        "largest share of one feature in a neuron, weighted by norm: adversarial training",
-        at_stage("adversarial", "purity"),
-        at_least(0.85),
-        PURIFIED,
-    ),
-    _claim(
-        "mixture-ratio",
-        "Section 5.1",
-        "dense mixture β/α of the large neurons, before ÷ after adversarial training",
-        _mixture_ratio,
-        at_least(2.0),
-        PURIFIED,
-    ),
-    _claim(
-        "start",
-        "Section 1",
-        "cosine of a neuron before and after clean training, weighted by norm",
-        moved("start_to_clean_weighted"),
-        at_most(0.2),
-        PURIFIED,
-        reported=0.2,
-    ),
-    _claim(
-        "same-feature",
-        "Section 1",
-        "cosine θ(w, w') of a neuron before and after adversarial training, weighted by norm",
-        moved("clean_to_adversarial_weighted"),
-        at_least(0.75),
-        PURIFIED,
-        reported=0.8,
-    ),
-    _claim(
-        "pairs",
-        "Section 1",
-        "cosine of two neurons after clean training, median over pairs of neurons that fire",
-        moved("pairs_clean"),
-        at_most(0.2),
-        PURIFIED,
-        reported=0.2,
-    ),
-    _claim(
-        "far-from-start",
-        "Theorem 5.1(a)",
-        "Σ⟨w_i, w_i⁰⟩²/Σ‖w_i‖²‖w_i⁰‖² = o(1) after clean training",
-        moved("kept_from_start"),
-        at_most(0.2),
-        LEARNED,
-    ),
-    _claim(
-        "pure-mass",
-        "Theorem 5.1(a)",
-        "Q1 = Σ_ij⟨w_i, w_j⟩²/(Σ‖w_i‖²)² = o(1) after clean training",
-        moved("together"),
-        at_most(0.06),
-        LEARNED,
-        note="1/d for equal and orthogonal features",
-    ),
-    _claim(
-        "control-drift",
-        "Theorem 5.1",
-        "as many more clean steps leave the neurons where they are: Σ‖w_i - w_i'‖²/Σ‖w_i‖²",
-        moved("drift_control"),
-        at_most(0.1),
-        LEARNED,
-        speaker="ours",
-    ),
-    _claim(
-        "drift",
-        "Theorem 5.3(c)",
-        "adversarial training moves neurons little: Σ‖w_i - w_i'‖²/Σ‖w_i‖² = o(1)",
-        moved("drift"),
-        at_most(0.1),
-        PURIFIED,
-        note=_drift_note,
-    ),
-    _claim(
-        "drift-rest",
-        "finding",
-        "most of the drift is neither the dense mixture nor the own feature, but further features of a neuron and noise: share",
-        lambda rows: moved("drift_rest")(rows) / moved("drift")(rows),
-        at_least(0.5),
-        PURIFIED,
-        speaker="ours",
-    ),
-)
 
 
 PURIFICATION = Experiment(

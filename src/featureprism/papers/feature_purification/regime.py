@@ -28,6 +28,7 @@ INFLATED = 0.5  # σ_ρ ÷ b of the twin that is attacked too: its gradient vani
 WATCH = 10  # steps between looks at neurons that rest
 LEARNED = ("assumption-2-1", "section-2", "theorem-5-1", "theorem-c-2")
 PURIFIED = (*LEARNED, "theorem-5-3", "theorem-f-1")
+GAINED = (*PURIFIED, "theorem-e-1")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,10 @@ import math
 from dataclasses import dataclass, replace
 
 from featureprism.context import Context
+from featureprism.data import SparseSample
 from featureprism.experiment import Experiment
 from featureprism.experiment.rows import number
+from featureprism.geometry import LpBall
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     Bench,
@@ -13,6 +15,7 @@ from featureprism.papers.feature_purification.measures import (
     movement,
     premise_rows,
     shape_row,
+    under_universal,
 )
 from featureprism.papers.feature_purification.purification import STAGES
 from featureprism.papers.feature_purification.scaling_claims import CLAIMS
@@ -21,6 +24,7 @@ from featureprism.papers.feature_purification.setting import (
     SIZES,
     SPARSITY_EXPONENT,
     Setting,
+    accuracy,
     clean_run,
     extended,
     fast_gradient,
@@ -32,7 +36,7 @@ from featureprism.papers.feature_purification.setting import (
     train,
     trained,
 )
-from featureprism.probes import lottery
+from featureprism.probes import growth, lottery
 from featureprism.probes import purification as probes
 from featureprism.records import Row
 from featureprism.theory import feature_purification as theory
@@ -75,7 +79,7 @@ def measure(s: Size, seed: int, context: Context) -> list[Row]:
     row |= {"kind": "size", "ceiling": ceiling["worst"], "share": row["kappa_large_clean"] / s.dim}
     row["gain"] = row["worst_adversarial"] - row["worst_clean"]
     row["share_halfway"] = probes.large_neurons(halfway.W.detach(), on.problem).ratio / s.sparsity
-    return [row, *premise_rows(s, on.problem, on.many)]
+    return [row, *premise_rows(s, on.problem, on.many), theory.ticket_premise(s).as_row()]
 
 
 def _nets(s: Size, seed: int) -> tuple[SymmetricNet, SymmetricNet, dict[str, SymmetricNet]]:
@@ -96,12 +100,16 @@ def _nets(s: Size, seed: int) -> tuple[SymmetricNet, SymmetricNet, dict[str, Sym
 
 
 def _stage(net: SymmetricNet, ceiling: Row, on: Bench, s: Setting, seed: int) -> Row:
-    """Shape, accuracies relative to the ceiling, and the density of perturbations of one network."""
+    """Shape, errors, accuracies relative to the ceiling, growth of winners and density of perturbations of one network."""
     tested, shape = robustness(net, on.test, on.problem, s, seed), shape_row(net, on.many.x, on.problem)
     spread = probes.participation(tested.delta, on.problem.M)
     return {
         **{key: shape[key] for key in SHAPE},
         "won": number(shape["features_covered"]) / s.dim,
+        "error": _share(1 - accuracy(net, on.many.x, on.many.y), on.many),
+        "robust_error": _share(1 - number(tested.row["worst"]), on.test),
+        "universal_far": _share(under_universal(net, on, LpBall(2, theory.breaking_radius(s))), on.many),
+        "signal": _signal(net, on),
         "worst": number(tested.row["worst"]) / number(ceiling["worst"]),
         "accuracy": number(tested.row["clean"]) / number(ceiling["clean"]),
         "density": float(spread[spread.isfinite()].median()) / s.dim,
@@ -109,17 +117,27 @@ def _stage(net: SymmetricNet, ceiling: Row, on: Bench, s: Setting, seed: int) ->
 
 
 def _tickets(s: Setting, seed: int, on: Bench) -> Row:
-    """Sure and potential winners of a feature at the start, beside their expectation. Lemma B.2."""
+    """Sure and potential winners of a feature at the start. Lemma B.2."""
     c1, c2 = theory.ticket_constants(s.c0)
     limits = lottery.Thresholds(c1, c2, math.sqrt(c1 * math.log(s.dim)) * s.start, s.dim)
     first = lottery.tickets(start(s, seed).W.detach(), on.problem, limits)
-    units = [math.sqrt((c1 + sign * c2) * math.log(s.dim)) for sign in (1, -1)]
-    expected = theory.expected_tickets(s.width, s.dim, *units)
     return {
         "sure": float(first.sure.sum()) / s.dim,
         "potential": float(first.potential.sum()) / s.dim,
-        "expected_sure": expected.sure,
     }
+
+
+def _share(value: float, sample: SparseSample) -> float:
+    """A share of points, half a point where there is none: exponents need a logarithm."""
+    return max(value, 0.5 / len(sample.y))
+
+
+def _signal(net: SymmetricNet, on: Bench) -> float:
+    """Mean d·E[y 1{open} z_j] w*_j over winners, neurons and features with ⟨w_i, M_j⟩ w*_j ≥ b. Lemma C.8."""
+    w, M = on.problem.w, on.problem.M
+    winners = net.W.detach() @ M * w >= net.bias
+    rates = growth.growth(net, on.many) * w
+    return float(rates[winners].mean()) * M.shape[1]
 
 
 def _settings(scale: str) -> list[Size]:
@@ -144,7 +162,7 @@ def _settings(scale: str) -> list[Size]:
 
 SCALING = Experiment(
     id="feature-purification/scaling",
-    source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3, Lemma B.2",
+    source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3, Lemmas B.2, C.8",
     title="Scaling laws along k = d^0.36: what falls with the dimension, and what does not",
     scales={scale: _settings(scale) for scale in SIZES},
     measure=measure,

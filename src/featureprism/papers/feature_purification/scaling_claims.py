@@ -17,7 +17,7 @@ from featureprism.experiment import (
     mean_interval,
     under,
 )
-from featureprism.papers.feature_purification.measures import BROKEN, LEARNED, PURIFIED
+from featureprism.papers.feature_purification.measures import LEARNED, MIXED, PURIFIED
 
 
 def exponent(key: str, path: str) -> Callable[[Rows], Values]:
@@ -85,18 +85,34 @@ LAWS = (
     Law(
         "clean-robust",
         "Theorem 5.1(c)",
-        "worst accuracy ÷ that of the pure network after clean training = o(1)",
-        "worst_clean",
+        "accuracy after clean training under Mw* at the radius max{k^-(0.5+10c), √d/k²} = o(1)",
+        "universal_far_clean",
         below(0.0),
-        BROKEN,
+        MIXED,
+    ),
+    Law(
+        "clean-error",
+        "Theorem 5.1(b)",
+        "error without attack after clean training = o(1)",
+        "error_clean",
+        below(0.0),
+        LEARNED,
     ),
     Law(
         "robust",
         "Theorem 5.3(b)",
-        "worst accuracy ÷ that of the pure network after adversarial training does not fall",
-        "worst_adversarial",
-        above(-0.1),
+        "robust error after adversarial training, 1 - worst accuracy, = o(1)",
+        "robust_error_adversarial",
+        below(0.0),
         PURIFIED,
+    ),
+    Law(
+        "signal",
+        "Lemma C.8",
+        "winners grow at a rate Θ(1/d): mean d·E[y 1{⟨w_i, x⟩ + ρ ≥ b} z_j] after clean training",
+        "signal_clean",
+        between(-0.2, 0.2),
+        LEARNED,
     ),
     Law(
         "density",
@@ -183,10 +199,10 @@ CLAIMS = (
     Claim(
         "sure",
         "Lemma B.2",
-        "sure winners of a feature at the start, at the largest d",
+        "every feature has a sure winner at the start: sure winners of a feature, at the largest d",
         _at_largest("sure"),
-        above(1.0),
-        note=_sizes_note("expected_sure", "random"),
-        premises=under("theorem-5-1.width", path="random"),
+        at_least(1.0),
+        note=_sizes_note("sure", "random"),
+        premises=under("theorem-5-1.width", "lemma-b-2", path="random"),
     ),
 )

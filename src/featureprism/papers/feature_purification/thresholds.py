@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, at_least, at_most
+from featureprism.experiment import Claim, Experiment, at_least, at_most, under
 from featureprism.networks import IndicatorClassifier, LinearClassifier, pure_net
 from featureprism.papers.feature_purification.baselines import ACCURACY_POINTS, accuracies
 from featureprism.papers.feature_purification.measures import bench
+from featureprism.papers.feature_purification.orders import NEARLY_ALL
 from featureprism.papers.feature_purification.setting import (
     CONDITIONED,
     FAMILY,
@@ -20,8 +21,12 @@ from featureprism.papers.feature_purification.setting import (
 )
 from featureprism.records import Row
 from featureprism.seeds import generator_for
+from featureprism.theory import feature_purification as theory
 
-INDICATOR, SOFT = 0.5, 0.25  # thresholds of Section 3, in units of 1/√k
+INDICATOR, SOFT = (
+    0.5,
+    0.25,
+)  # thresholds in units of 1/√k; Section 3 has 0.5 for both, which shrinks signals by half
 NOISES = (0.0, 0.25, 0.5, 0.75, 1.0)
 NOISE_DRAWS = 100_000
 CURVE = torch.linspace(-1, 1, 81, dtype=torch.float64)
@@ -70,24 +75,41 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
         rows.append({"kind": "model", "model": name, "training": "none", **row})
     noise = s.noise / root_d * torch.randn(NOISE_DRAWS, generator=generator_for("noise", seed)).double()
     rows.append({"kind": "passed", "share": share_passed(noise, soft)})
-    return rows
+    premises = [
+        *theory.hidden_vector_premises(problem.hidden, on.many.z, problem.w),
+        *theory.sparsity_premises(s),
+        theory.threshold_premise(far),
+    ]
+    return rows + [premise.as_row() for premise in premises]
 
 
+DATA = ("assumption-2-1", "section-2")
 AT = f"τ = {LONG_RADIUS:g}/√d"
 CLAIMS = (
     Claim(
         "linear",
         "Section 3",
-        f"exact robust accuracy of ⟨Mw*, x⟩ at {AT}",
+        f"⟨Mw*, x⟩ is flipped at most inputs: its exact robust accuracy at {AT}",
         lambda rows: rows.of("model", model="linear").per_seed("worst"),
-        at_most(0.15),
+        at_most(0.5),
+        premises=under(*DATA),
+    ),
+    Claim(
+        "indicator",
+        "Section 3",
+        f"the threshold 1/(2√k) has 1 - o(1) robust accuracy at τ = o(1/√k): worst accuracy at {AT}",
+        lambda rows: rows.of("model", model="indicator").per_seed("worst"),
+        at_least(NEARLY_ALL),
+        note="attacks by gradients, which do not see its jumps",
+        premises=under(*DATA, "section-3"),
     ),
     Claim(
         "soft",
-        "Section 3",
-        f"robust accuracy of the soft threshold at {AT}",
+        "finding",
+        f"robust accuracy of the soft threshold with b = {SOFT}/√k (Section 3: ½/√k) at {AT}",
         lambda rows: rows.of("model", model="soft").per_seed("worst"),
         at_least(0.6),
+        speaker="ours",
     ),
 )
 
