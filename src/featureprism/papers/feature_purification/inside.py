@@ -237,7 +237,7 @@ CLAIMS = (
 
 def _settings(scale: str) -> list[Inside]:
     """d = 100, k = 5, m = 3d; and d = 200, k = 3, m = 1.2d, as k^2.5 < d^(1-2c0)/ln d asks, with τ = 0.14/√k; T_g of Theorem F.1."""
-    tested, longer = SIZES[scale], 1 if scale == "quick" else 2
+    tested, longer = SIZES[scale], 2 if scale == "paper" else 1
     same = {"test_points": tested.test_points, "attack_steps": tested.attack_steps, **SMALL_WEIGHTS}
     more = {"batch": 500, "steps": 500 * longer, **same}
     clean = in_regime(100, step_size=1.5, bias_growth=0.08, **more)

@@ -265,7 +265,7 @@ MECHANISMS = Experiment(
     title="What makes winners grow, who opens, and what pulls all of them to the dense direction",
     scales={
         "quick": [QUICK],
-        "standard": [replace(QUICK, points=16000)],
+        "standard": [replace(QUICK, points=12000)],
         "paper": [replace(QUICK, dim=256, sparsity=7, width=640)],
     },
     measure=measure,

@@ -20,7 +20,6 @@ from featureprism.papers.feature_purification.measures import (
 from featureprism.papers.feature_purification.purification import STAGES
 from featureprism.papers.feature_purification.scaling_claims import CLAIMS
 from featureprism.papers.feature_purification.setting import (
-    FAMILY,
     SIZES,
     SPARSITY_EXPONENT,
     Setting,
@@ -167,7 +166,6 @@ SCALING = Experiment(
     scales={scale: _settings(scale) for scale in SIZES},
     measure=measure,
     claims=CLAIMS,
-    family=FAMILY,
     about=(
         "The main battery at growing d with every rate as the theorems have it: k = 5 (d/100)^0.36, m = d^1.15, λ, the growth of the"
         " bias and σ_0 ∝ 1/d, caps of the bias and the radius ∝ 1/√k, T_f ∝ d, T_g ∝ k², and c_b a tenth of the rate of a winner. Once"
