@@ -184,7 +184,7 @@ BASELINES = Experiment(
     scales={
         "quick": _settings("quick", 400, 200),
         "standard": _settings("standard", 800, 400),
-        "paper": _settings("paper", 2000, 400),
+        "paper": _settings("paper", 2000, 500),
     },
     measure=measure,
     claims=CLAIMS,
