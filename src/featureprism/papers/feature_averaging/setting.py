@@ -21,7 +21,9 @@ from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
 ours = partial(Claim, speaker="ours")
-LITTLE = below(1.0)  # the one reading of the paper's o(1), which has no constant
+LITTLE = below(
+    1.0
+)  # the paper's o(1), which has no constant; where that would say nothing a claim says what it reads
 CELLS, BOXES = 8, 64  # cells and boxes a point; counted, not timed, so that rows repeat exactly
 READOUT_GAP = (
     0.02  # between proven and attacked radius, where boxes stop: several rivals at once come nearly as near
