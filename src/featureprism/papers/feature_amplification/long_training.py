@@ -176,8 +176,8 @@ BRACKETED = {
         "points": 4000,
         "width": 100,
         "steps": 3000,
-        "radius_points": 200,
-        "max_cells": 200,
+        "radius_points": 100,
+        "max_cells": 100,
     },
 }
 ROBUSTNESS = Experiment(
