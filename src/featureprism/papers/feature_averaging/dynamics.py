@@ -70,8 +70,8 @@ def measure_decomposition(s: Balanced, seed: int, context: Context) -> list[Row]
         steps=s.steps,
         representation="gram",
         watch=lambda z: (z[0] >= 0).logical_and(own_pairs).sum() / own_pairs.sum(),
+        progress=part(context.progress, 0, 0.4),
     )
-    context.progress(0.4)
     tracked = from_updates(run.probes["slopes"][-1][0], train, s.step_size)
     growth, opposite = class_shares(tracked.features, signs, data.clusters.labels)
     own = tracked.features[signs.unsqueeze(1) == data.clusters.labels]
@@ -178,15 +178,15 @@ def measure_dynamics(s: Setting, seed: int, context: Context) -> list[Row]:
     train = data.train
     times = sorted({round(s.steps * (i / 20) ** 2) for i in range(1, 21)})
     options = {"step_size": s.step_size, "steps": s.steps, "record": times}
-    two = first_layer_descent(two_class_start(s, seed), train.x, train.y, **options)
-    context.progress(0.5)
-    fine = first_layer_descent(k_class_start(s, seed), train.x, train.cluster, **options)
+    first, second = part(context.progress, 0, 0.5), part(context.progress, 0.5, 1)
+    two = first_layer_descent(two_class_start(s, seed), train.x, train.y, **options, progress=first)
+    fine = first_layer_descent(k_class_start(s, seed), train.x, train.cluster, **options, progress=second)
     two_rate, fine_rate = theory.growth_rate(s, s.per_class), theory.growth_rate(s, s.group)
     rows: list[Row] = []
-    for time, first, second in zip(two.times, two.snapshots, fine.snapshots, strict=True):
+    for time, merged, separate in zip(two.times, two.snapshots, fine.snapshots, strict=True):
         with torch.no_grad():
-            margin = float((train.y * first(train.x)).mean())
-            logit = float(second(train.x).gather(1, train.cluster.unsqueeze(1)).mean())
+            margin = float((train.y * merged(train.x)).mean())
+            logit = float(separate(train.x).gather(1, train.cluster.unsqueeze(1)).mean())
         row = {"kind": "growth", "time": time}
         law = theory.two_class_margin(two_rate, time)
         rows.append({**row, "network": "two-class", "margin": margin, "law": law})

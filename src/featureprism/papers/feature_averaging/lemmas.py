@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
+from featureprism.context import Context, part
 from featureprism.experiment import Claim, Experiment, Rows, above, between
 from featureprism.papers.feature_averaging.setting import LITTLE, Setting, ours, problem, two_class_start
 from featureprism.papers.feature_averaging.theorems import of_appendix_b
@@ -81,8 +81,15 @@ def measure(s: LongRun, seed: int, context: Context) -> list[Row]:
     data = problem(s, seed).train
     start = two_class_start(s, seed)
     seen = [time for time in s.times if time <= s.steps]
-    run = first_layer_descent(start, data.x, data.y, step_size=s.step_size, steps=s.steps, record=seen)
-    context.progress(0.6)
+    run = first_layer_descent(
+        start,
+        data.x,
+        data.y,
+        step_size=s.step_size,
+        steps=s.steps,
+        record=seen,
+        progress=part(context.progress, 0, 0.6),
+    )
     margins = {}
     for time, net in zip(run.times, run.snapshots, strict=True):
         with torch.no_grad():
