@@ -19,7 +19,7 @@ RESTS_ON = {  # beside the group that has the theorem's own name
         },
     },
     "feature-averaging": {
-        **dict.fromkeys(("theorem-4-6", "lemma-5-3", "lemma-b-1"), (*AVERAGING, "theorem-4-5")),
+        **dict.fromkeys(("theorem-4-6", "lemma-5-3"), (*AVERAGING, "theorem-4-5")),
         **dict.fromkeys(("theorem-4-5", "theorem-4-7"), AVERAGING),
     },
 }

@@ -53,6 +53,13 @@ def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
     assert ours == set(DRAWINGS)
 
 
+@pytest.mark.parametrize("paper", ["gmm-flow", "double-edged"])
+def test_two_sides_of_an_inequality_are_compared_by_their_ratio(paper):
+    """A difference against 0 would never be called loose."""
+    claims = [claim for e in all_papers()[paper].experiments for claim in e.claims]
+    assert not [claim.name for claim in claims if claim.speaker == "paper" and claim.bound.value == 0]
+
+
 @pytest.mark.parametrize("experiment", CASES)
 def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monkeypatch):
     tiny_real.quicken(monkeypatch)

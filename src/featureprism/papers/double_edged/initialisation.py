@@ -128,7 +128,7 @@ CLAIMS = (
         " σ = 1/√d",
         lambda rows: _last(rows.having(case="noisy")).largest("over_critical"),
         at_most(PASSED),
-        note=f"the order √(d/(c²k)) read with a constant of {PASSED / 2}; the start has ½ √(k/d) ‖u‖, {sqrt(8) / 2:.2f} of it at k = 8",
+        note=f"the order √(d/(c²k)) read with a constant of {PASSED / 2}; the start has √k/2 of ‖u‖/k, {sqrt(8) / 2:.2f} at k = 8",
         premises=under("assumption-2-2", "on-sample", "theorem-3-1", "theorem-2-1", case="noisy"),
     ),
     ours(

@@ -188,7 +188,7 @@ CLAIMS = (
     Claim(
         "exponent-fixed-n",
         "Appendix A",
-        "without the lower bound on N the distance is O(α/√N): the same slope with N fixed",
+        "without the lower bound on N the distance is O(α/√N): slope of the least distance along the flow against α, N fixed",
         lambda rows: rows.of("summary", series="fixed N").slope("alpha", "distance"),
         at_least(0.85),
         note="the law is α/√N itself: at fixed N the slope is 1",
