@@ -75,3 +75,14 @@ def test_double_precision_gates_are_exact_far_in_the_tail(bias, generator):
     assert torch.allclose(
         value, (smoothed_relu(u - bias, s) - smoothed_relu(-u - bias, s)).sum(dim=1), rtol=1e-4
     )
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.3, 3.0])
+def test_double_precision_leaves_a_half_out_only_where_it_is_a_rounding_error(scale, generator):
+    u = scale * torch.randn(40, 30, generator=generator).double()
+    bias, s = 0.3, 0.02
+    up, down = u - bias, -u - bias
+    value = (smoothed_relu(up, s) - smoothed_relu(down, s)).sum(dim=1)
+    found = gates(u.clone(), bias, s)
+    assert torch.allclose(found.value, value, rtol=1e-9, atol=1e-200)
+    assert torch.allclose(found.open, smoothed_step(up, s) + smoothed_step(down, s), rtol=1e-6, atol=1e-49)
