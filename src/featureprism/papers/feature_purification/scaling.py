@@ -42,8 +42,8 @@ from featureprism.theory import feature_purification as theory
 
 DIMENSIONS = {
     "quick": {"random": (64, 100, 144), "pure": (64, 100, 144)},
-    "standard": {"random": (64, 100, 160, 250), "pure": (64, 100, 160, 250)},
-    "paper": {"random": (100, 200, 400), "pure": (100, 200, 400, 800, 1600)},
+    "standard": {"random": (64, 100, 144, 200), "pure": (64, 100, 144, 200)},
+    "paper": {"random": (100, 200, 400), "pure": (100, 400, 1600)},
 }
 BATCHES = {"quick": 3, "standard": 3, "paper": 2}  # points of a step ÷ d; one number for all sizes of a path
 WIDTH_EXPONENT = 1.15  # m = d^(1 + c0)
