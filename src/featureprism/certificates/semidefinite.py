@@ -23,7 +23,7 @@ SAMPLES, RIDGE, LEAST = (
     0.1,
     0.1,
 )  # points for each dimension, and what is added to their moments and slacks
-KNOWN_TO = 0.2  # of the margin: how well one that cannot be proven is told
+KNOWN_TO, SURE = 0.2, 0.5  # of the margin, and of what is missing: how well one that cannot be proven is told
 FEASIBLE = 1e-2  # relative, of the moments before their value is believed
 
 
@@ -61,7 +61,7 @@ def solve(relaxed: Relaxation, scale: float, steps: int = 40) -> Solved:
             break
         state = following
         bound, best = state.theta[0], state.best
-        lost = best < 0 and best - bound < KNOWN_TO * scale
+        lost = best < 0 and best - bound < min(KNOWN_TO * scale, -SURE * best)
         if bound > SMALL * scale or lost or problem.mu(state) < SMALL * scale:
             break
     T = problem.products.usual

@@ -37,16 +37,24 @@ def crown_proves(model: Layers, x: np.ndarray, own: int, rival: int, region: Reg
 
 def proves(tree: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
     """Whether the tree keeps f_own - f_rival positive in the region."""
+    leaves = _leaves(tree, sum(model.widths))
+    return all(leaf_proves(leaf, model, x, own, rival, region, signs) for leaf, signs in leaves)
+
+
+def leaf_proves(
+    leaf: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region, signs: dict[int, float]
+) -> bool:
+    """Whether a leaf does where neurons have these signs; without any multipliers lines alone have to."""
     c = enclosed(model.weights[0]) @ x + model.biases[0]
-    for leaf, signs in _leaves(tree, sum(model.widths)):
-        known = neuron_bounds(model, c, region, signs)
-        if any((layer.low > layer.high).any() for layer in known):
-            continue  # no perturbation is here
-        multipliers = _multipliers(leaf, model, len(x))
-        relaxed = relaxation(model, x, (own, rival), region, known, signs, multipliers["side"])
-        if relaxed is None or not _is_positive(relaxed.form(multipliers)):
-            return False
-    return True
+    known = neuron_bounds(model, c, region, signs)
+    if any((layer.low > layer.high).any() for layer in known):
+        return True  # no perturbation is here
+    if is_array(leaf.get("multipliers"), (0,)):
+        rows, offset = model.margins(own)
+        return bool(below(rows, offset, known, model, c, region)[rival] > 0)
+    multipliers = _multipliers(leaf, model, len(x))
+    relaxed = relaxation(model, x, (own, rival), region, known, signs, multipliers["side"])
+    return relaxed is not None and _is_positive(relaxed.form(multipliers))
 
 
 def _is_positive(form: Enclosed) -> bool:
@@ -138,7 +146,7 @@ def relaxation(
     side: np.ndarray,
 ) -> Relaxation | None:
     """The relaxation of f_own - f_rival over a region; None where the ellipsoid of `side` is none, or not known well enough."""
-    used = np.flatnonzero(known[0].high > 0) if not signs else np.arange(model.widths[0])
+    used = first_values(known, signs)
     forms = _Forms(model, known, used)
     ball = _ball(model, x, region, side, used, forms.size)
     if ball is None:
@@ -147,6 +155,13 @@ def relaxation(
     margin = forms.affine(*model.margins(own), len(known))[rival]
     left, right, kind, neuron = forms.products(signs)
     return Relaxation(margin, ball, left, right, kind, neuron)
+
+
+def first_values(known: list[Neurons], signs: dict[int, float]) -> np.ndarray:
+    """The neurons of the first layer whose values matter: those that may be on, and those that a cut speaks of."""
+    matters = known[0].high > 0
+    matters[[j for j in signs if j < len(matters)]] = True
+    return np.flatnonzero(matters)
 
 
 class _Forms:
@@ -184,7 +199,7 @@ class _Forms:
         )
 
     def products(self, signs: dict[int, float]) -> tuple[Enclosed, Enclosed, np.ndarray, np.ndarray]:
-        """h n = 0, h (high - h) ≥ 0 and n (-low - n) ≥ 0 of unstable neurons; ±z ≥ 0, times 1, where a cut says so (τ)."""
+        """h n = 0, h (high - h) ≥ 0, n (-low - n) ≥ 0 of unstable neurons; c (end - c) ≥ 0, c = ±z in [0, end], where a cut says so (τ)."""
         left, right, kind, neuron = [], [], [], []
 
         def add(a: Enclosed, b: Enclosed, which: int, j: np.ndarray) -> None:
@@ -202,13 +217,10 @@ class _Forms:
             add(n, self._constants(-layer.low[some]) - n, 2, number)
             cut = np.array([j for j in signs if self.starts[k] <= j < self.starts[k + 1]], dtype=int)
             if len(cut):
-                toward = np.array([signs[j] for j in cut])
-                add(
-                    self.z[k][cut - self.starts[k]] * toward[:, None],
-                    self._constants(np.ones(len(cut))),
-                    1,
-                    cut,
-                )
+                place, toward = cut - self.starts[k], np.array([signs[j] for j in cut])
+                kept = self.z[k][place] * toward[:, None]
+                end = np.where(toward > 0, layer.high[place], -layer.low[place])
+                add(kept, self._constants(end) - kept, 1, cut)
         stack = [
             Enclosed(np.concatenate([e.mid for e in part]), np.concatenate([e.rad for e in part]))
             for part in (left, right)
