@@ -5,7 +5,7 @@ import pytest
 
 from featureprism.certificates.products import Products
 from featureprism.certificates.semidefinite import solve
-from featureprism.checker.deep import Relaxation, relaxation
+from featureprism.checker.relaxations import Relaxation, relaxation
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, neuron_bounds
 

@@ -79,7 +79,7 @@ def _grown(root: Tree, best: Leaf, question: Question, effort: Effort) -> bool:
     waiting = [_Open(best.solved.likely, next(numbers), root, best)]
     patience = 1.0
     while waiting:
-        needed = sum(_cells_needed(one.leaf) for one in waiting)
+        needed = sum(_cells_needed(one.leaf, -best.solved.likely) for one in waiting)
         if not (effort.allows(2) and needed <= patience * effort.cells):
             return False
         patience = MORE
@@ -124,12 +124,17 @@ def _settle(
     return best
 
 
-def _cells_needed(leaf: Leaf) -> float:
-    """About how many: as many levels as cuts that together add what is missing; no number is enough where nothing can be cut."""
-    gains = leaf.doubts[1]
-    if not (len(gains) and np.isfinite(leaf.solved.likely)):
+def _cells_needed(leaf: Leaf, whole: float) -> float:
+    """About how many: as many levels as cuts that together add what is missing, or as the mean gain of those on the way here says.
+
+    No number is enough where nothing can be cut. `whole`: what was missing before any cut.
+    """
+    gains, missing, depth = leaf.doubts[1], -leaf.solved.likely, len(leaf.around.signs)
+    if not (len(gains) and np.isfinite(missing)):
         return np.inf
-    levels = int(np.searchsorted(np.cumsum(gains), -leaf.solved.likely)) + 1
+    levels = float(np.searchsorted(np.cumsum(gains), missing)) + 1
+    if depth and whole > missing:
+        levels = min(levels, np.ceil(missing / (whole - missing) * depth))
     return 2.0 ** min(levels, len(gains), MOST) * 2 - 2
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.deep import Relaxation
+from featureprism.checker.relaxations import Relaxation
 
 DEEPEST = 4  # hidden layers that values are drawn through
 SHARE = 0.2  # of its width: the least that a neuron's values are measured by
@@ -155,11 +155,12 @@ class Products:
 
 
 def _usual(relaxed: Relaxation, first: np.ndarray, place: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """(1 + n, 1 + n) The first layer from the ellipsoid's centre in its widths, neurons in their own size."""
+    """(1 + n, 1 + n) The first layer from the ellipsoid's centre in its axes, neurons in their own size."""
     ball, T = relaxed.ball.mid, np.eye(len(relaxed.margin.mid))
     inner = ball[np.ix_(first, first)]
     centre = -np.linalg.solve(inner, ball[first, 0])
     square = max(float(ball[0, 0] + ball[0, first] @ centre), 1e-300)
-    T[first, 0], T[first, first] = centre, np.sqrt(square / -np.diagonal(inner))
+    T[first, 0] = centre
+    T[np.ix_(first, first)] = np.sqrt(square) * np.linalg.inv(np.linalg.cholesky(-inner)).T
     T[place, place] = np.maximum(size, 1e-12)
     return T

@@ -7,9 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from featureprism.certificates.semidefinite import Solved, solve
-from featureprism.checker.deep import Relaxation, first_values, relaxation
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
+from featureprism.checker.relaxations import Relaxation, first_values, relaxation
 
 ELLIPSOIDS = 3  # that are tried, each from the moments that the one before found
 FLOOR, LEAST = 0.5, 1e-3  # of the mean weight, first and later: no direction of an ellipsoid is free
@@ -139,20 +139,30 @@ def following(solved: Solved, around: Around, side: np.ndarray, power: float) ->
     With D(δ - c) = -force the mean says which sides of the box hold δ back. ℓ∞: a coordinate that strays farther than its interval
     needs more weight, E(δ_i - mid_i)² = (width_i/2)² where it has any in the best ellipsoid of all.
     """
-    region, used = around.region, first_values(around.known, around.signs)
-    W, D = around.model.weights[0][used], side[0] + side[1:]
+    region, D = around.region, side[0] + side[1:]
     mid = 0.5 * (region.low + region.high)
     c = side[1:] * mid / D
-    G = (W / D) @ W.T
-    ridge = 1e-10 * np.trace(G) / max(1, len(used)) * np.eye(len(used))
-    back = np.linalg.inv(G + ridge) @ W  # D(δ - c) = backᵀ(z - centre)
-    centre = W @ (around.x + c) + around.model.biases[0][used]
-    mean = solved.moments[0, 1 : 1 + len(used)] - centre
+    mean, variance = _moments_of_perturbation(solved.moments, around, c, D)
     if region.norm == 2:
-        return side_of(region, -mean @ back)
-    second = solved.moments[1 : 1 + len(used), 1 : 1 + len(used)]
-    spread = second + np.outer(mean, mean) - np.outer(centre + mean, centre + mean)
-    off, variance = c - mid, ((spread @ back) * back).sum(axis=0) / D**2
-    away = np.sqrt(np.maximum(variance + 2 * off * (mean @ back) / D + off**2, 0))
+        return side_of(region, -D * (mean - c))
+    away = np.sqrt(np.maximum(variance + (mean - mid) ** 2, 0))
     s = side[1:] * (away / np.maximum(0.5 * (region.high - region.low), 1e-12)) ** power
     return np.concatenate([[0.0], s / max(s.mean(), 1e-300) + LEAST])
+
+
+def _moments_of_perturbation(
+    moments: np.ndarray, around: Around, c: np.ndarray, D: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(d,) Mean and variance of every coordinate of δ, where need be of that with the first layer's values and the least Σ D(δ - c)²."""
+    used = first_values(around.model, around.known, around.signs)
+    size = len(D) if used is None else len(used)
+    mean, second = moments[0, 1 : 1 + size], moments[1 : 1 + size, 1 : 1 + size]
+    spread = second - np.outer(mean, mean)
+    if used is None:
+        return mean, np.diagonal(spread)
+    W = around.model.weights[0][used]
+    G = (W / D) @ W.T
+    ridge = 1e-10 * np.trace(G) / max(1, size) * np.eye(size)
+    back = np.linalg.inv(G + ridge) @ W / D  # δ - c = backᵀ(z - centre)
+    centre = W @ (around.x + c) + around.model.biases[0][used]
+    return c + (mean - centre) @ back, ((spread @ back) * back).sum(axis=0)

@@ -12,7 +12,6 @@ All parameters are free: a bad choice proves nothing, never something false. Cut
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,10 @@ import numpy as np
 from featureprism.checker.cells import DEEPEST, MOST_CUTS, least_eigenvalue
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
-from featureprism.checker.layers import Layers, Neurons, Region, activated, below, neuron_bounds, norms_above
+from featureprism.checker.layers import Layers, Region, activated, below, neuron_bounds, norms_above
+from featureprism.checker.relaxations import relaxation
 from featureprism.checker.scaled import is_array, refuse_unless
 
-RIDGE = 1e-10  # relative, of the first layer's Gram matrix before it is inverted: any would be sound
 Tree = dict[str, Any]
 
 
@@ -102,177 +101,6 @@ def _multipliers(leaf: Tree, model: Layers, dim: int) -> dict[str, Any]:
     signed = bool(ball >= 0 and (side >= 0).all() and (rest[1:] >= 0).all())
     refuse_unless(signed, "multipliers of inequalities that are not negative")
     return {"ball": ball, "side": side, "kappa": rest[0], "tau": rest[1], "sigma": rest[2]}
-
-
-@dataclass(frozen=True, eq=False)
-class Relaxation:
-    """Matrices of quadratic forms of (1, y): the margin, the ball, and products left ∘ right of affine functions, one for each row."""
-
-    margin: Enclosed  # (1 + n,) an affine function
-    ball: Enclosed  # (1 + n, 1 + n)
-    left: Enclosed  # (N, 1 + n)
-    right: Enclosed  # (N, 1 + n)
-    kind: np.ndarray  # (N,) which multiplier it has: 0 κ, 1 τ, 2 σ
-    neuron: np.ndarray  # (N,) and of which hidden neuron
-
-    def weights(self, multipliers: dict[str, Any]) -> np.ndarray:
-        """(N,) The multipliers of the products."""
-        table = np.stack([multipliers[name] for name in ("kappa", "tau", "sigma")])
-        return table[self.kind, self.neuron]
-
-    def form(self, multipliers: dict[str, Any]) -> Enclosed:
-        """The matrix of L."""
-        products = transposed(self.left) @ (self.right * self.weights(multipliers)[:, None])
-        n = len(self.margin.mid)
-        first = np.zeros((n, 1))
-        first[0] = 1.0
-        linear = enclosed(first) * Enclosed(self.margin.mid[None], self.margin.rad[None])
-        total = linear - enclosed(multipliers["ball"]) * self.ball - products
-        return 0.5 * (total + transposed(total))
-
-
-def transposed(matrix: Enclosed) -> Enclosed:
-    """Aᵀ."""
-    return Enclosed(matrix.mid.T, np.broadcast_to(matrix.rad, matrix.mid.shape).T)
-
-
-def relaxation(
-    model: Layers,
-    x: np.ndarray,
-    pair: tuple[int, int],
-    region: Region,
-    known: list[Neurons],
-    signs: dict[int, float],
-    side: np.ndarray,
-) -> Relaxation | None:
-    """The relaxation of f_own - f_rival over a region; None where the ellipsoid of `side` is none, or not known well enough."""
-    used = first_values(known, signs)
-    forms = _Forms(model, known, used)
-    ball = _ball(model, x, region, side, used, forms.size)
-    if ball is None:
-        return None
-    own, rival = pair
-    margin = forms.affine(*model.margins(own), len(known))[rival]
-    left, right, kind, neuron = forms.products(signs)
-    return Relaxation(margin, ball, left, right, kind, neuron)
-
-
-def first_values(known: list[Neurons], signs: dict[int, float]) -> np.ndarray:
-    """The neurons of the first layer whose values matter: those that may be on, and those that a cut speaks of."""
-    matters = known[0].high > 0
-    matters[[j for j in signs if j < len(matters)]] = True
-    return np.flatnonzero(matters)
-
-
-class _Forms:
-    """Affine functions of y as rows (1 + n,): first the constant, then the first layer's used values, then unstable neurons."""
-
-    def __init__(self, model: Layers, known: list[Neurons], used: np.ndarray) -> None:
-        self.known, self.starts = known, np.concatenate([[0], np.cumsum(model.widths)])
-        self.size = 1 + len(used) + sum(int(layer.unstable.sum()) for layer in known)
-        z = enclosed(np.zeros((model.widths[0], self.size)))
-        z.mid[used, 1 + np.arange(len(used))] = 1.0
-        self.z, self.h = [z], []
-        place = 1 + len(used)
-        for k, layer in enumerate(known):
-            h = Enclosed(
-                np.where(layer.active[:, None], self.z[k].mid, 0.0),
-                np.where(layer.active[:, None], self.z[k].rad, 0.0),
-            )
-            count = int(layer.unstable.sum())
-            h.mid[layer.unstable, place + np.arange(count)] = 1.0
-            place += count
-            self.h.append(h)
-            if k + 1 < len(known):
-                self.z.append(
-                    self.affine(enclosed(model.weights[k + 1]), enclosed(model.biases[k + 1]), k + 1)
-                )
-
-    def affine(self, rows: Enclosed, offset: Enclosed, layer: int) -> Enclosed:
-        """rows·h + offset, h of the layer before."""
-        result = rows @ self.h[layer - 1]
-        constant = np.zeros((len(rows.mid), self.size))
-        constant[:, 0] = 1.0
-        return (
-            result
-            + Enclosed(offset.mid[:, None], np.broadcast_to(offset.rad, offset.mid.shape)[:, None]) * constant
-        )
-
-    def products(self, signs: dict[int, float]) -> tuple[Enclosed, Enclosed, np.ndarray, np.ndarray]:
-        """h n = 0, h (high - h) ≥ 0, n (-low - n) ≥ 0 of unstable neurons; c (end - c) ≥ 0, c = ±z in [0, end], where a cut says so (τ)."""
-        left, right, kind, neuron = [], [], [], []
-
-        def add(a: Enclosed, b: Enclosed, which: int, j: np.ndarray) -> None:
-            left.append(a)
-            right.append(b)
-            kind.append(np.full(len(j), which))
-            neuron.append(j)
-
-        for k, layer in enumerate(self.known):
-            some = np.flatnonzero(layer.unstable)
-            z, h, number = self.z[k][some], self.h[k][some], self.starts[k] + some
-            n = h - z
-            add(h, n, 0, number)
-            add(h, self._constants(layer.high[some]) - h, 1, number)
-            add(n, self._constants(-layer.low[some]) - n, 2, number)
-            cut = np.array([j for j in signs if self.starts[k] <= j < self.starts[k + 1]], dtype=int)
-            if len(cut):
-                place, toward = cut - self.starts[k], np.array([signs[j] for j in cut])
-                kept = self.z[k][place] * toward[:, None]
-                end = np.where(toward > 0, layer.high[place], -layer.low[place])
-                add(kept, self._constants(end) - kept, 1, cut)
-        stack = [
-            Enclosed(np.concatenate([e.mid for e in part]), np.concatenate([e.rad for e in part]))
-            for part in (left, right)
-        ]
-        return stack[0], stack[1], np.concatenate(kind), np.concatenate(neuron)
-
-    def _constants(self, values: np.ndarray) -> Enclosed:
-        rows = np.zeros((len(values), self.size))
-        rows[:, 0] = values
-        return enclosed(rows)
-
-
-def _ball(
-    model: Layers, x: np.ndarray, region: Region, side: np.ndarray, used: np.ndarray, size: int
-) -> Enclosed | None:
-    """The matrix of radius² - ‖R(z - z_c)‖², the ellipsoid's radius, which is not negative in the region.
-
-    The ellipsoid: Σ D_i (δ_i - c_i)² ≤ s₀ radius² - Σ s_i low_i high_i + Σ D_i c_i², D = s₀ + s, c = s (low + high)/(2D). With G =
-    W D⁻¹ Wᵀ every R has ‖R W δ‖² ≤ ‖R G Rᵀ‖ Σ D_i δ_i²; the norm of a symmetric matrix is at most its largest sum of a row.
-    """
-    s0, s = side[0], side[1:]
-    if region.norm != 2:
-        s0 = 0.0
-    D = enclosed(s) + s0
-    if not (D.low > 0).all():
-        return None
-    inverse = Enclosed(1 / D.mid, outward(D.rad / (D.mid * D.low) + 2.0**-52 / D.mid))
-    low, high = enclosed(region.low), enclosed(region.high)
-    c = 0.5 * (enclosed(s) * (low + high)) * inverse
-    square = (
-        enclosed(s0) * region.radius * region.radius - (enclosed(s) * low * high).sum() + (D * c * c).sum()
-    )
-    W = model.weights[0][used]
-    centre = enclosed(W) @ (enclosed(x) + c) + model.biases[0][used]
-    G = (enclosed(W) * Enclosed(inverse.mid[None], inverse.rad[None])) @ W.T
-    try:
-        ridge = RIDGE * np.trace(G.mid) / max(1, len(used)) * np.eye(len(used))
-        R = np.linalg.inv(np.linalg.cholesky(G.mid + ridge))
-    except np.linalg.LinAlgError:
-        return None
-    if not np.isfinite(R).all():
-        return None
-    stretch = (enclosed(R) @ G @ R.T).size
-    longest = float(outward(stretch.sum(axis=1), len(stretch)).max(initial=0.0))
-    rows = np.zeros((len(used), size))
-    rows[:, 1 : 1 + len(used)] = R
-    forms = enclosed(rows)
-    moved = enclosed(R) @ centre
-    forms.mid[:, 0], forms.rad[:, 0] = -moved.mid, moved.rad
-    corner = np.zeros((size, size))
-    corner[0, 0] = up(up(square.high * longest))
-    return enclosed(corner) - transposed(forms) @ forms
 
 
 def granted(certificate: Certificate, model: Layers, x: np.ndarray, own: int, rival: int) -> float:
