@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.certificates.quadratic_leaves import Around, Leaf, tried_ellipsoids
+from featureprism.certificates.quadratic_leaves import TO_BLAME, Around, Leaf, tried_ellipsoids
+from featureprism.certificates.semidefinite import ENOUGH
 from featureprism.checker.deep import Tree, leaf_proves, proves
 
 LINES = np.empty(0)  # the multipliers of a leaf that lines alone prove, and of one where no perturbation is
-MORE = 2.0  # times as many cells as are left may seem to be needed before a tree is given up
+BEGUN = 0.25  # of the cells that are left, the most that a tree may seem to need before its first cut
 MOST = 30  # levels that are counted
 
 
@@ -77,12 +78,12 @@ def _grown(root: Tree, best: Leaf, question: Question, effort: Effort) -> bool:
     """Cut the worst leaf again and again until all are proven, or too many cells seem to be needed."""
     numbers = count()
     waiting = [_Open(best.solved.likely, next(numbers), root, best)]
-    patience = 1.0
+    share = BEGUN
     while waiting:
-        needed = sum(_cells_needed(one.leaf, -best.solved.likely) for one in waiting)
-        if not (effort.allows(2) and needed <= patience * effort.cells):
+        needed = sum(_cells_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
+        if not (effort.allows(2) and needed <= share * effort.cells):
             return False
-        patience = MORE
+        share = 1.0
         worst = heappop(waiting)
         neuron = int(worst.leaf.doubts[0][0])
         worst.node |= {"cut": neuron, "value": 0.0, "below": {}, "above": {}}
@@ -124,18 +125,17 @@ def _settle(
     return best
 
 
-def _cells_needed(leaf: Leaf, whole: float) -> float:
-    """About how many: as many levels as cuts that together add what is missing, or as the mean gain of those on the way here says.
+def _cells_needed(leaf: Leaf, whole: float, scale: float) -> float:
+    """About how many, where every level adds what the best cut seems to add, or the mean of those on the way here if that is more.
 
-    No number is enough where nothing can be cut. `whole`: what was missing before any cut.
+    No number is enough where cuts are not what is missing. `whole`: what was missing before any cut.
     """
-    gains, missing, depth = leaf.doubts[1], -leaf.solved.likely, len(leaf.around.signs)
-    if not (len(gains) and np.isfinite(missing)):
+    gains, depth = leaf.doubts[1], len(leaf.around.signs)
+    missing = max(-leaf.solved.likely, ENOUGH * scale)
+    if not (np.isfinite(missing) and gains.sum() >= TO_BLAME * missing):
         return np.inf
-    levels = float(np.searchsorted(np.cumsum(gains), missing)) + 1
-    if depth and whole > missing:
-        levels = min(levels, np.ceil(missing / (whole - missing) * depth))
-    return 2.0 ** min(levels, len(gains), MOST) * 2 - 2
+    gain = max(gains[0], (whole - missing) / depth if depth else 0.0)
+    return 2.0 ** min(np.floor(missing / gain) + 1, len(gains), MOST) * 2 - 2
 
 
 def leaves_of(tree: Tree) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from featureprism.checker.relaxations import Relaxation
 
+SIDES = 3  # the kind of products of a box's sides, beside κ, τ and σ
 DEEPEST = 4  # hidden layers that values are drawn through
 SHARE = 0.2  # of its width: the least that a neuron's values are measured by
 PAIRS = (("h", "n"), ("h", "a"), ("n", "b"))  # a = high - h, b = -low - n
@@ -37,7 +38,7 @@ class Products:
         """Read from a relaxation."""
         left, right, kind = relaxed.left.mid, relaxed.right.mid, relaxed.kind
         hinge = np.flatnonzero(kind == 0)
-        is_cut = (kind == 1) & ~np.isin(relaxed.neuron, relaxed.neuron[hinge])
+        is_cut = ((kind == 1) & ~np.isin(relaxed.neuron, relaxed.neuron[hinge])) | (kind == SIDES)
         above, under, cut = (np.flatnonzero(k) for k in ((kind == 1) & ~is_cut, kind == 2, is_cut))
         h, n = left[hinge], right[hinge]
         place = h.argmax(axis=1) if len(h) else np.zeros(0, dtype=int)

@@ -6,14 +6,19 @@ from functools import cached_property
 
 import numpy as np
 
+from featureprism.certificates.products import SIDES
 from featureprism.certificates.semidefinite import Solved, solve
-from featureprism.checker.enclosed import enclosed
+from featureprism.checker.enclosed import Enclosed, enclosed
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
 from featureprism.checker.relaxations import Relaxation, first_values, relaxation
 
 ELLIPSOIDS = 3  # that are tried, each from the moments that the one before found
 FLOOR, LEAST = 0.5, 1e-3  # of the mean weight, first and later: no direction of an ellipsoid is free
 DAMPED = 0.5  # power of a change of weights, after the first: undamped ones end in swings
+MOST_ELLIPSOIDS, TO_BLAME = (
+    8,
+    0.1,
+)  # where all cuts together seem to add less than this share of what is missing
 HOPEFUL = 0.25  # of the last gain, the most that may be missing where one more ellipsoid is tried
 LARGEST = 1000  # of the matrix of a quadratic proof; beyond, lines alone
 
@@ -61,7 +66,27 @@ class Around:
     def relaxed(self, pair: tuple[int, int], side: np.ndarray) -> Relaxation | None:
         """The relaxation of f_own - f_rival; None where there is none, or its matrix is too large."""
         found = relaxation(self.model, self.x, pair, self.region, self.known, self.signs, side)
-        return None if found is None or len(found.margin.mid) > LARGEST else found
+        if found is None or len(found.margin.mid) > LARGEST:
+            return None
+        few_inputs = first_values(self.model, self.known, self.signs) is None
+        return _with_sides(found, self.region) if few_inputs and not self.region.is_ball else found
+
+
+def _with_sides(relaxed: Relaxation, region: Region) -> Relaxation:
+    """With (δ_i - low_i)(high_i - δ_i) ≥ 0 of every coordinate: where y holds δ, its multipliers are part of the solution."""
+    d = len(region.low)
+    rows = np.zeros((d, len(relaxed.margin.mid)))
+    rows[np.arange(d), 1 + np.arange(d)] = 1.0
+    low, high = rows.copy(), -rows
+    low[:, 0], high[:, 0] = -region.low, region.high
+    left, right = (
+        Enclosed(np.concatenate([part.mid, more]), np.concatenate([part.rad, 0 * more]))
+        for part, more in ((relaxed.left, low), (relaxed.right, high))
+    )
+    kind = np.concatenate([relaxed.kind, np.full(d, SIDES)])
+    return replace(
+        relaxed, left=left, right=right, kind=kind, neuron=np.concatenate([relaxed.neuron, np.arange(d)])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +101,14 @@ class Leaf:
     @property
     def multipliers(self) -> np.ndarray:
         """As the checker reads them."""
-        table = np.zeros((3, sum(self.around.model.widths)))
-        table[self.relaxed.kind, self.relaxed.neuron] = self.solved.weights
-        return np.concatenate([[self.solved.ball], self.side, table.flatten()])
+        kind, neuron, weights = self.relaxed.kind, self.relaxed.neuron, self.solved.weights
+        table, sides = np.zeros((3, sum(self.around.model.widths))), kind == SIDES
+        table[kind[~sides], neuron[~sides]] = weights[~sides]
+        if not sides.any():
+            return np.concatenate([[self.solved.ball], self.side, table.flatten()])
+        side = self.solved.ball * self.side
+        side[1:] += weights[sides]
+        return np.concatenate([[1.0], side, table.flatten()])
 
     @cached_property
     def doubts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -100,14 +130,17 @@ def tried_ellipsoids(
 
     `before`: what was missing of the margin before this one, which was only `guessed` or was found with a solution.
     """
-    for k in range(1 if around.region.is_ball else ELLIPSOIDS):
+    for k in range(1 if around.region.is_ball else MOST_ELLIPSOIDS):
         relaxed = around.relaxed(pair, side)
         if relaxed is None:
             return
         leaf = Leaf(around, side, relaxed, solve(relaxed, scale))
         yield leaf
+        if (relaxed.kind == SIDES).any():
+            return  # no other ellipsoid is better
         missing = -leaf.solved.likely
-        if not missing < HOPEFUL * (before - missing):
+        hopeful = k + 1 < ELLIPSOIDS and missing < HOPEFUL * (before - missing)
+        if not (hopeful or leaf.doubts[1].sum() < TO_BLAME * missing):
             return
         before = missing
         side = following(leaf.solved, around, side, 1.0 if guessed and k == 0 else DAMPED)
@@ -153,7 +186,7 @@ def following(solved: Solved, around: Around, side: np.ndarray, power: float) ->
 def _moments_of_perturbation(
     moments: np.ndarray, around: Around, c: np.ndarray, D: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(d,) Mean and variance of every coordinate of δ, where need be of that with the first layer's values and the least Σ D(δ - c)²."""
+    """(d,) Mean and variance of every coordinate of δ: where y has the first layer's values, of the δ with the least Σ D(δ - c)²."""
     used = first_values(around.model, around.known, around.signs)
     size = len(D) if used is None else len(used)
     mean, second = moments[0, 1 : 1 + size], moments[1 : 1 + size, 1 : 1 + size]
