@@ -14,7 +14,7 @@ from featureprism.checker.deep import Tree, leaf_proves, proves
 
 LINES = np.empty(0)  # the multipliers of a leaf that lines alone prove, and of one where no perturbation is
 BEGUN = 0.25  # of the cells that are left, the most that a tree may seem to need before its first cut
-MOST = 30  # levels that are counted
+MOST, LEAST = 30, 0.01  # levels that are counted, and of what is missing the least that a cut is taken to add
 
 
 @dataclass
@@ -132,9 +132,10 @@ def _cells_needed(leaf: Leaf, whole: float, scale: float) -> float:
     """
     gains, depth = leaf.doubts[1], len(leaf.around.signs)
     missing = max(-leaf.solved.likely, ENOUGH * scale)
-    if not (np.isfinite(missing) and gains.sum() >= TO_BLAME * missing):
+    helped = leaf.has_best_ellipsoid or gains.sum() >= TO_BLAME * missing
+    if not (len(gains) and helped and np.isfinite(missing)):
         return np.inf
-    gain = max(gains[0], (whole - missing) / depth if depth else 0.0)
+    gain = max(gains[0], (whole - missing) / depth if depth else 0.0, LEAST * missing)
     return 2.0 ** min(np.floor(missing / gain) + 1, len(gains), MOST) * 2 - 2
 
 

@@ -99,6 +99,11 @@ class Leaf:
     solved: Solved
 
     @property
+    def has_best_ellipsoid(self) -> bool:
+        """Whether it is the ball itself, or part of the solution."""
+        return self.around.region.is_ball or bool((self.relaxed.kind == SIDES).any())
+
+    @property
     def multipliers(self) -> np.ndarray:
         """As the checker reads them."""
         kind, neuron, weights = self.relaxed.kind, self.relaxed.neuron, self.solved.weights
@@ -130,14 +135,14 @@ def tried_ellipsoids(
 
     `before`: what was missing of the margin before this one, which was only `guessed` or was found with a solution.
     """
-    for k in range(1 if around.region.is_ball else MOST_ELLIPSOIDS):
+    for k in range(MOST_ELLIPSOIDS):
         relaxed = around.relaxed(pair, side)
         if relaxed is None:
             return
         leaf = Leaf(around, side, relaxed, solve(relaxed, scale))
         yield leaf
-        if (relaxed.kind == SIDES).any():
-            return  # no other ellipsoid is better
+        if leaf.has_best_ellipsoid:
+            return
         missing = -leaf.solved.likely
         hopeful = k + 1 < ELLIPSOIDS and missing < HOPEFUL * (before - missing)
         if not (hopeful or leaf.doubts[1].sum() < TO_BLAME * missing):
