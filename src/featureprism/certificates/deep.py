@@ -1,4 +1,4 @@
-"""Certificates of deep ReLU networks at one radius: lines alone, then the quadratic proof in ellipsoids that fit better and better."""
+"""Certificates of deep ReLU networks: at which radius lines, quadratic proofs and trees of them are looked for."""
 
 import time
 from dataclasses import dataclass
@@ -71,8 +71,8 @@ class Asked:
 class Proving:
     """The search for proofs of one point: what was computed of regions, and the ellipsoid that fitted each rival best."""
 
-    def __init__(self, asked: Asked, effort: Effort) -> None:
-        self.asked, self.effort = asked, effort
+    def __init__(self, asked: Asked, deadline: float, cells: int) -> None:
+        self.asked, self.deadline, self.effort = asked, deadline, Effort(cells, deadline)
         self.values, self.gradients = asked.margins()
         self.regions: dict[float, tuple[Around, np.ndarray]] = {}
         self.sides: dict[int, np.ndarray] = {}
@@ -100,27 +100,24 @@ class Proving:
         proof = None if found.tree is None else _certificate(self.asked, radius, "deep", found.tree)
         return proof, found.short_by
 
-    def farthest(
-        self, rival: int, known: float, reach: float, trials: int, until: float
-    ) -> Certificate | None:
+    def farthest(self, rival: int, known: float, reach: float, trials: int) -> Certificate | None:
         """At the largest radius found between `known` and `reach`.
 
         Where a trial fails the margin falls about in a line from the point to there, or faster later on: the next trial is where
         that line is 0, and after a second failure where the line through both is.
         """
         low, top, radius, best = known, reach, reach, None
-        failed: list[tuple[float, float]] = [(0.0, -1.0)]  # radii, and what was missing there
+        before = 0.0, -1.0  # a radius, and what share of the margin is missing there
         for _ in range(trials):
-            if time.perf_counter() > (self.effort.deadline if best is None else until):
+            if time.perf_counter() > (self.deadline if best is None else self.effort.deadline):
                 break
             proof, short_by = self.at(radius, rival)
             if proof is not None:
-                low, best = radius, proof
-                radius = 0.5 * (low + top)
+                low, best, radius = radius, proof, 0.5 * (radius + top)
             else:
-                top, line = radius, _zero(failed[-1], (radius, short_by))
-                failed.append((radius, short_by))
-                radius = line if line > low + RESOLUTION * top else 0.5 * (low + top)
+                top, line = radius, _zero(before, (radius, short_by))
+                before = top, short_by
+                radius = line if low + RESOLUTION * top < line < top else 0.5 * (low + top)
             if low >= reach or top - low < RESOLUTION * top:
                 break
         return best
@@ -137,23 +134,22 @@ class Proving:
     def farthest_of_all(self, known: float, reach: float, trials: int) -> dict[int, Certificate]:
         """Of every rival in turn, as far as those before it hold; nothing where one has none."""
         proofs: dict[int, Certificate] = {}
-        until = 0.5 * (time.perf_counter() + self.effort.deadline)  # the others need time too
+        self.effort.deadline = 0.5 * (time.perf_counter() + self.deadline)  # the others need time too
         for rival in (self.asked.first, *self.rivals(reach)):
             if rival in proofs:
                 continue
-            found = self.farthest(rival, known, reach, trials, until)
+            found = self.farthest(rival, known, reach, trials)
             if found is None:
                 return {}
             proofs[rival], reach = found, min(reach, found.radius)
-            until = self.effort.deadline
+            self.effort.deadline = self.deadline
         return proofs
 
 
 def _zero(before: tuple[float, float], last: tuple[float, float]) -> float:
     """The radius at which nothing is missing, on the line through two trials, or a little nearer."""
-    (r, missing), (farther, before_missing) = last, before
-    step = missing * (farther - r) / (before_missing - missing) if missing != before_missing else np.nan
-    return r - OVERSHOT * step
+    slope = (last[1] - before[1]) / (last[0] - before[0])
+    return last[0] - OVERSHOT * last[1] / slope if slope > 0 else np.nan
 
 
 def _certificate(asked: Asked, radius: float, kind: str, tree: dict[str, Any] | None = None) -> Certificate:
@@ -168,7 +164,7 @@ def proofs_at(
     `limits`: the clock's reading at which no more cuts are made, and the most parts of the region that cuts may make.
     """
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        search = Proving(asked, Effort(limits[1], limits[0]))
+        search = Proving(asked, *limits)
         proofs = {}
         for rival in search.rivals(radius):
             found, _ = search.at(radius, rival)
@@ -190,7 +186,7 @@ def farthest_proofs(
     deadline, cells = limits
     top = attacked if np.isfinite(attacked) else FARTHER * known
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        search = Proving(asked, Effort(cells, deadline))
+        search = Proving(asked, deadline, cells)
         proofs = search.farthest_of_all(known, (1 - gap) * top * (1 + 1e-9), min(TRIALS, cells))
         return proofs or _by_lines(asked, known, top, gap)
 

@@ -4,7 +4,6 @@ import time
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,10 @@ from featureprism.certificates.semidefinite import ENOUGH
 from featureprism.checker.deep import Tree, leaf_proves, proves
 
 LINES = np.empty(0)  # the multipliers of a leaf that lines alone prove, and of one where no perturbation is
-BEGUN = 0.25  # of the cells that are left, the most that a tree may seem to need before its first cut
+BEGUN, GROWN = (
+    0.125,
+    0.5,
+)  # of the cells that are left, the most that a tree may seem to need before its first cut, and later
 MOST, LEAST = 30, 0.01  # levels that are counted, and of what is missing the least that a cut is taken to add
 
 
@@ -83,7 +85,7 @@ def _grown(root: Tree, best: Leaf, question: Question, effort: Effort) -> bool:
         needed = sum(_cells_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
         if not (effort.allows(2) and needed <= share * effort.cells):
             return False
-        share = 1.0
+        share = GROWN
         worst = heappop(waiting)
         neuron = int(worst.leaf.doubts[0][0])
         worst.node |= {"cut": neuron, "value": 0.0, "below": {}, "above": {}}
@@ -137,10 +139,3 @@ def _cells_needed(leaf: Leaf, whole: float, scale: float) -> float:
         return np.inf
     gain = max(gains[0], (whole - missing) / depth if depth else 0.0, LEAST * missing)
     return 2.0 ** min(np.floor(missing / gain) + 1, len(gains), MOST) * 2 - 2
-
-
-def leaves_of(tree: Tree) -> list[dict[str, Any]]:
-    """All leaves of a tree."""
-    return (
-        [leaf for side in ("below", "above") for leaf in leaves_of(tree[side])] if "cut" in tree else [tree]
-    )
