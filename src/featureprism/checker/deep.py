@@ -8,7 +8,9 @@ region (see layers.py) the margin m is an affine function of y, and these are no
 the first with R such that ‖R W_1 δ‖ ≤ ‖δ‖. For multipliers λ, τ, σ ≥ 0 and κ of any sign m ≥ L(y) = m - λ(…) - Σ τ h(high - h) -
 Σ σ n(-low - n) - Σ κ h n, a quadratic form of (1, y). If its matrix is positive definite, m > 0: no perturbation flips the label.
 In a box, or for ℓ∞, the ball is an ellipsoid: with s₀ and s ≥ 0, s₀(radius² - ‖δ‖²) + Σ s_i (δ_i - low_i)(high_i - δ_i) ≥ 0 is one.
-All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py.
+All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py:
+with c = ±z_j ≥ 0 the neuron has c (end - c) ≥ 0 in place of its products. Where the first layer has more neurons that matter than there
+are inputs, y holds the perturbation in place of z. A leaf with no multipliers at all is proven by lines, or by being empty.
 """
 
 from collections.abc import Iterator
