@@ -80,12 +80,12 @@ def _grown(root: Tree, best: Leaf, question: Question, effort: Effort) -> bool:
     """Cut the worst leaf again and again until all are proven, or too many cells seem to be needed."""
     numbers = count()
     waiting = [_Open(best.solved.likely, next(numbers), root, best)]
-    share = BEGUN
+    begun = effort.cells
     while waiting:
         needed = sum(_cells_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
-        if not (effort.allows(2) and needed <= share * effort.cells):
+        used = begun - effort.cells
+        if not (effort.allows(2) and used + needed <= (GROWN if used else BEGUN) * begun):
             return False
-        share = GROWN
         worst = heappop(waiting)
         neuron = int(worst.leaf.doubts[0][0])
         worst.node |= {"cut": neuron, "value": 0.0, "below": {}, "above": {}}
