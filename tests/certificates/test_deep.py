@@ -12,10 +12,11 @@ from torch import nn
 import featureprism as fp
 from featureprism.certificates import checkable, opened
 from featureprism.certificates.deep import Asked, as_layers, farthest_proofs, proofs_at
-from featureprism.checker.deep import granted, norm_product, relaxation, spectral_norm
+from featureprism.checker.deep import granted, norm_product, spectral_norm
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
 from featureprism.checker.proofs import as_arrays, from_arrays
+from featureprism.checker.relaxations import first_values, relaxation
 from featureprism.cli import main
 from featureprism.networks import LayeredScores, ReLU
 
@@ -73,7 +74,7 @@ def check_against_brute_force(seed: int) -> str:
     with torch.no_grad():
         assert bool((net(near).argmax(dim=1) == own).all()), seed
     for rival, certificate in proofs.items():
-        assert granted(certificate, model, x.numpy(), own, rival) == radius, seed
+        assert granted(certificate, model, x.numpy(), own, rival) == certificate.radius, seed
     return "deep" if any(c.kind == "deep" for c in proofs.values()) else "crown"
 
 
@@ -190,6 +191,7 @@ def test_every_quadratic_inequality_holds_on_the_region(generator):
     side = proof.tree["multipliers"][1 : 2 + len(asked.x)]
     relaxed = relaxation(model, asked.x, (asked.own, rival), region, known, {}, side)
     assert relaxed is not None
+    used = first_values(model, known, {})
     draws = torch.randn(500, 3, generator=generator, dtype=torch.float64).numpy()
     delta = np.clip(draws, region.low, region.high)
     delta = delta[np.linalg.norm(delta, axis=1) <= proof.radius]
@@ -198,7 +200,8 @@ def test_every_quadratic_inequality_holds_on_the_region(generator):
         h1 = np.maximum(z1, 0)
         z2 = model.weights[1] @ h1 + model.biases[1]
         h2 = np.maximum(z2, 0)
-        y = np.concatenate([[1.0], z1[known[0].high > 0], h1[known[0].unstable], h2[known[1].unstable]])
+        first = d if used is None else z1[used]
+        y = np.concatenate([[1.0], first, h1[known[0].unstable], h2[known[1].unstable]])
         scores = model.weights[2] @ h2 + model.biases[2]
         assert relaxed.margin.mid @ y == pytest.approx(scores[asked.own] - scores[rival])
         assert y @ relaxed.ball.mid @ y >= -1e-9

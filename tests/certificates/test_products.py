@@ -5,9 +5,9 @@ import pytest
 
 from featureprism.certificates.products import Products
 from featureprism.certificates.semidefinite import solve
-from featureprism.checker.deep import Relaxation, relaxation
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, neuron_bounds
+from featureprism.checker.relaxations import Relaxation, relaxation
 
 
 def relaxed_network(signs: dict[int, float], radius: float = 0.5) -> tuple[Relaxation, float]:

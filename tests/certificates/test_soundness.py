@@ -22,7 +22,7 @@ SHARES = (
     0.05,
     0.925,
 )  # of models with the attack itself, at one radius that no attack looks at, with long witnesses
-CELLS = {"several_layers": 3, "read_out": 16}  # that it takes to prove more than cheap bounds do
+CELLS = {"several_layers": 32, "read_out": 16}  # that it takes to prove more than cheap bounds do
 
 
 def answered(q: Question, seed: int) -> tuple[str, RadiusBracket]:

@@ -16,6 +16,7 @@ from featureprism.checker.verify import verified_radii
 
 MUTANTS = 20  # of every certificate
 REACH = 4.0
+CELLS = {"several_layers": 60}  # that it takes to cut
 SEEDS = 800  # that it takes
 CHILDREN = ("below", "above")
 KINDS = ("cells", "lines", "ellipsoid", "deep", "crown", "lipschitz", "norm product")
@@ -72,7 +73,8 @@ def mutate_all(seeds: range) -> tuple[Counter, list[str]]:
     counts, wrong = Counter(), []
     for seed in seeds:
         q, rng = question(seed), np.random.default_rng((seed, 8))
-        effort = {"norm": q.norm, "domain": q.domain, "seconds_per_point": math.inf, "max_cells": 4}
+        cells = CELLS.get(q.kind, 4)
+        effort = {"norm": q.norm, "domain": q.domain, "seconds_per_point": math.inf, "max_cells": cells}
         if q.kind == "read_out" or getattr(q.net, "num_classes", 2) > 2:
             continue  # one proof is enough where there is one rival
         bracket = fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
@@ -82,7 +84,8 @@ def mutate_all(seeds: range) -> tuple[Counter, list[str]]:
                 continue
             far = float(bracket.attacked[i]) * (1 + 1e-9)
             model, x, own = checkable(q.net), q.x[i : i + 1].numpy(), np.array([proof.own])
-            counts[true.kind, f"norm {q.norm:g}", "box" if q.domain else "no box"] += MUTANTS
+            kind = "deep with cuts" if true.kind == "deep" and "cut" in true.tree else true.kind
+            counts[kind, f"norm {q.norm:g}", "box" if q.domain else "no box"] += MUTANTS
             for _ in range(MUTANTS):
                 claim = mutated(true, far * float(rng.choice([1.0, 1.001, 1.1, 2.0])), rng)
                 if verified_radii(model, x, own, [replace(proof, point=0, certificate=claim)], q.norm)[0] > 0:

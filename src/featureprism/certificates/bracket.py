@@ -56,9 +56,9 @@ def margin_radius(
     attack, then the Lipschitz bound, CROWN and branch and bound over cells (ℓ2), until certified ≥ (1 - gap)·attacked or the
     time or the cells are used up (a limit in cells repeats exactly, one in seconds does not); a symmetric network without smoothing
     is one of them. The two-class read-out of a grouped network: the attack, a Lipschitz bound and boxes of class scores. An `MLP` of
-    several ReLU layers: the attack, norms, lines and quadratic proofs, at most max_cells of them. Two layers of tanh: the attack and
-    norms. Every certificate has passed the checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz constant is given,
-    else 0, marked "not certified".
+    several ReLU layers: the attack, norms, lines and quadratic proofs in at most max_cells parts of regions. Two layers of tanh: the
+    attack and norms. Every certificate has passed the checker. Other modules: the attack, and y f(x)/lipschitz if a Lipschitz
+    constant is given, else 0, marked "not certified".
     `starts` are those of the attack (default: `default_starts`), `upper` limits it (default 4 max‖x‖); misclassified points have
     radius 0. With a `domain` (lo, hi) every coordinate of x + δ stays between the two. With `at` only that radius is in question: a
     point is finished once it is proven beyond it or flipped within it, and `attacked` is infinite where nothing within flips. An

@@ -67,10 +67,10 @@ def robust_radius(
 
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
-    models and Gaussian classes: closed forms. Several hidden layers of ReLU: the attack, CROWN and quadratic proofs, ℓ2 and ℓ∞; of
-    tanh: the attack and what norms prove. Anything else: the attack. Misclassified points have radius 0. `domain=(lo, hi)`: perturbed
-    points keep every coordinate in that interval, as pixels must; X has to lie in it too. `starts` and `lipschitz` are for networks
-    with one output; `upper` limits the attack (default 4 max‖x‖).
+    models and Gaussian classes: closed forms. Several hidden layers of ReLU: the attack, CROWN, quadratic proofs and their branch and
+    bound, ℓ2 and ℓ∞; of tanh: the attack and what norms prove. Anything else: the attack. Misclassified points have radius 0.
+    `domain=(lo, hi)`: perturbed points keep every coordinate in that interval, as pixels must; X has to lie in it too. `starts` and
+    `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖).
 
     `at=eps` asks the cheaper question of robust accuracy, whether each point holds at that one radius: it is finished once it is
     proven beyond eps or flipped within, `attacked` is infinite where nothing within eps flips, and `bracket.accuracy([eps])` is the

@@ -25,7 +25,7 @@ def proven_margins(
 ) -> tuple[list[Certificate], list[int]]:
     """For every point the product of norms, or lines and quadratic proofs where they prove more; and the points an interrupt left.
 
-    `model` has the scores 0 and f; `request`: the norm, the gap and the domain; `effort`: seconds a point, and the most trials.
+    `model` has the scores 0 and f; `request`: the norm, the gap and the domain; `effort`: seconds a point, and the most cells.
     """
     norm, gap, domain = request
     proofs = [_norm_product(model, x[i], float(y[i]), norm) for i in range(len(x))]

@@ -248,7 +248,7 @@ def layers(pairs: Pairs, effort: Effort) -> None:
         if effort.at is None:
             found = farthest_proofs(asked, float(attacked[i]), effort.gap, limits, known)
         else:
-            found = proofs_at(asked, float(goal[i])) or {}
+            found = proofs_at(asked, float(goal[i]), limits) or {}
         for j in torch.nonzero(pairs.point == i)[:, 0].tolist():
             better = found.get(int(pairs.rival[j]))
             if better is not None and better.radius > pairs.certificates[j].radius:

@@ -10,8 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.deep import Relaxation
+from featureprism.checker.relaxations import Relaxation
 
+SIDES = 3  # the kind of products of a box's sides, beside κ, τ and σ
 DEEPEST = 4  # hidden layers that values are drawn through
 SHARE = 0.2  # of its width: the least that a neuron's values are measured by
 PAIRS = (("h", "n"), ("h", "a"), ("n", "b"))  # a = high - h, b = -low - n
@@ -29,6 +30,7 @@ class Products:
     low: np.ndarray
     high: np.ndarray
     cuts: np.ndarray  # (q, 1 + n)
+    ends: np.ndarray  # (q,)
     order: np.ndarray  # of the relaxation's products, where each of ours is
 
     @classmethod
@@ -36,7 +38,7 @@ class Products:
         """Read from a relaxation."""
         left, right, kind = relaxed.left.mid, relaxed.right.mid, relaxed.kind
         hinge = np.flatnonzero(kind == 0)
-        is_cut = (kind == 1) & ~np.isin(relaxed.neuron, relaxed.neuron[hinge])
+        is_cut = ((kind == 1) & ~np.isin(relaxed.neuron, relaxed.neuron[hinge])) | (kind == SIDES)
         above, under, cut = (np.flatnonzero(k) for k in ((kind == 1) & ~is_cut, kind == 2, is_cut))
         h, n = left[hinge], right[hinge]
         place = h.argmax(axis=1) if len(h) else np.zeros(0, dtype=int)
@@ -45,7 +47,8 @@ class Products:
         low = -np.maximum(right[under, 0] + n[:, 0], 1e-100)
         T = _usual(relaxed, first, place, np.maximum(high, SHARE * (high - low)))
         order = np.concatenate([hinge, above, under, cut])
-        return cls(T, first, place, T[place, place], (h - n) @ T, low, high, left[cut] @ T, order)
+        ends = np.maximum(right[cut, 0] + left[cut, 0], 1e-100)
+        return cls(T, first, place, T[place, place], (h - n) @ T, low, high, left[cut] @ T, ends, order)
 
     @cached_property
     def above(self) -> np.ndarray:
@@ -66,7 +69,7 @@ class Products:
     def weights(self, theta: np.ndarray) -> np.ndarray:
         """The multipliers in the order, and in the units, of the relaxation."""
         m, result = len(self.place), np.empty(len(theta))
-        size = np.concatenate([np.ones(m), self.above, self.under, np.ones(len(self.cuts))])
+        size = np.concatenate([np.ones(m), self.above, self.under, self.ends**2])
         result[self.order] = theta / size
         return result
 
@@ -74,10 +77,11 @@ class Products:
         """(1 + n, 1 + n) Σ θ_i product_i."""
         m = len(self.place)
         kappa, tau, sigma = theta[:m], theta[m : 2 * m] / self.above, theta[2 * m : 3 * m] / self.under
-        result = self.z.T @ (-sigma[:, None] * self.z)
+        of_cuts = theta[3 * m :] / self.ends**2
+        result = self.z.T @ (-sigma[:, None] * self.z) - self.cuts.T @ (of_cuts[:, None] * self.cuts)
         mixed = np.zeros_like(result)
         mixed[self.place] = ((2 * sigma - kappa) * self.unit)[:, None] * self.z
-        mixed[0] += (sigma * self.low) @ self.z + theta[3 * m :] @ self.cuts
+        mixed[0] += (sigma * self.low) @ self.z + (of_cuts * self.ends) @ self.cuts
         mixed[0, self.place] += (tau * self.high - sigma * self.low) * self.unit
         result[self.place, self.place] += (kappa - tau - sigma) * self.unit**2
         return result + 0.5 * (mixed + mixed.T)
@@ -90,13 +94,15 @@ class Products:
         hz, zz = self.unit * zX[np.arange(m), place], (zX * self.z).sum(axis=1)
         above = (self.high * h1 - hh) / self.above
         under = (-self.low * (h1 - z1) - (hh - 2 * hz + zz)) / self.under
-        return np.concatenate([hh - hz, above, under, self.cuts @ X[:, 0]])
+        cX = self.cuts @ X
+        of_cuts = (self.ends * cX[:, 0] - (cX * self.cuts).sum(axis=1)) / self.ends**2
+        return np.concatenate([hh - hz, above, under, of_cuts])
 
     def system(self, X: np.ndarray, P: np.ndarray) -> np.ndarray:
         """(N, N) tr(A_i X A_j P), A = (left rightᵀ + right leftᵀ)/2, block by block."""
         m, q = len(self.place), len(self.cuts)
         gx, gp = self._gram(X), self._gram(P)
-        kinds = [*PAIRS, ("cut", "one")]
+        kinds = [*PAIRS, ("cut", "rest")]
         ends = [0, m, 2 * m, 3 * m, 3 * m + q]
         system = np.empty((ends[-1], ends[-1]))
         for i, (a, b) in enumerate(kinds):
@@ -104,7 +110,7 @@ class Products:
                 block = gx[a, c] * gp[b, d] + gx[b, d] * gp[a, c] + gx[a, d] * gp[b, c] + gx[b, c] * gp[a, d]
                 system[ends[i] : ends[i + 1], ends[j] : ends[j + 1]] = block
                 system[ends[j] : ends[j + 1], ends[i] : ends[i + 1]] = block.T
-        size = np.concatenate([np.ones(m), 1 / self.above, 1 / self.under, np.ones(q)])
+        size = np.concatenate([np.ones(m), 1 / self.above, 1 / self.under, 1 / self.ends**2])
         return 0.25 * size[:, None] * system * size
 
     def _gram(self, X: np.ndarray) -> dict[tuple[str, str], np.ndarray]:
@@ -134,6 +140,13 @@ class Products:
         g["cut", "n"] = g["cut", "h"] - g["cut", "z"]
         g["cut", "a"] = g["cut", "one"] * self.high - g["cut", "h"]
         g["cut", "b"] = -g["cut", "one"] * self.low - g["cut", "n"]
+        end = self.ends[:, None]
+        g["cut", "rest"] = g["cut", "one"] * end.T - g["cut", "cut"]
+        g["rest", "one"] = end * X[0, 0] - g["cut", "one"]
+        for other in ("h", "n", "a", "b", "rest"):
+            g["rest", other] = (
+                end * (g["rest", "one"] if other == "rest" else g[other, "one"]).T - g["cut", other]
+            )
         return g | {(b, a): v.T for (a, b), v in g.items() if (b, a) not in g}
 
     def activate(self, usual: np.ndarray) -> None:
@@ -143,11 +156,12 @@ class Products:
 
 
 def _usual(relaxed: Relaxation, first: np.ndarray, place: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """(1 + n, 1 + n) The first layer from the ellipsoid's centre in its widths, neurons in their own size."""
+    """(1 + n, 1 + n) The first layer from the ellipsoid's centre in its axes, neurons in their own size."""
     ball, T = relaxed.ball.mid, np.eye(len(relaxed.margin.mid))
     inner = ball[np.ix_(first, first)]
     centre = -np.linalg.solve(inner, ball[first, 0])
     square = max(float(ball[0, 0] + ball[0, first] @ centre), 1e-300)
-    T[first, 0], T[first, first] = centre, np.sqrt(square / -np.diagonal(inner))
+    T[first, 0] = centre
+    T[np.ix_(first, first)] = np.sqrt(square) * np.linalg.inv(np.linalg.cholesky(-inner)).T
     T[place, place] = np.maximum(size, 1e-12)
     return T

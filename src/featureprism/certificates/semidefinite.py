@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 
 from featureprism.certificates.products import Products
-from featureprism.checker.deep import Relaxation
+from featureprism.checker.relaxations import Relaxation
 
 CENTRED = 0.02  # of the present μ, what is always aimed at
 TO_EDGE = 0.93  # of the way to where something would stop being positive
 BACK = 0.8  # shorter steps that are tried until matrices stay positive
 SMALL = 1e-7  # relative: where the search ends
+ENOUGH = 1e-4  # of the margin: a bound that rounding does not take back
 SAMPLES, RIDGE, LEAST = (
     4,
     0.1,
     0.1,
 )  # points for each dimension, and what is added to their moments and slacks
-KNOWN_TO = 0.2  # of the margin: how well one that cannot be proven is told
+KNOWN_TO, SURE = 0.2, 0.5  # of the margin, and of what is missing: how well one that cannot be proven is told
 FEASIBLE = 1e-2  # relative, of the moments before their value is believed
 
 
@@ -54,15 +55,15 @@ class Solved:
 def solve(relaxed: Relaxation, scale: float, steps: int = 40) -> Solved:
     """Raise the bound of the margin until it is positive, or cannot become so, or the steps are used up."""
     problem = _Problem.of(relaxed)
-    state = problem.start(scale, _sampled_moments(relaxed, problem.products))
+    state = problem.start(scale, _sampled_moments(problem.products))
     for _ in range(steps):
         following = problem.step(state)
         if following is None:
             break
         state = following
         bound, best = state.theta[0], state.best
-        lost = best < 0 and best - bound < KNOWN_TO * scale
-        if bound > SMALL * scale or lost or problem.mu(state) < SMALL * scale:
+        lost = best < 0 and best - bound < min(KNOWN_TO * scale, -SURE * best)
+        if bound > ENOUGH * scale or lost or problem.mu(state) < SMALL * scale:
             break
     T = problem.products.usual
     moments = T @ (state.X / state.X[0, 0]) @ T.T
@@ -240,16 +241,14 @@ def _positive_share(matrix: np.ndarray, move: np.ndarray, share: float) -> float
     return 0.0
 
 
-def _sampled_moments(relaxed: Relaxation, products: Products) -> np.ndarray:
+def _sampled_moments(products: Products) -> np.ndarray:
     """Moments of (1, y), in usual units, over points of the ellipsoid as the network itself takes them."""
-    ball, T, first = relaxed.ball.mid, products.usual, products.first
+    n, first = len(products.usual), products.first
     random = np.random.default_rng(0)
-    square = ball[0, 0] + ball[0, first] @ T[first, 0]
-    root = np.linalg.inv(np.linalg.cholesky(-ball[np.ix_(first, first)])).T * np.sqrt(max(square, 1e-300))
-    xi = random.normal(size=(SAMPLES * len(T), len(first)))
+    xi = random.normal(size=(SAMPLES * n, len(first)))
     xi *= (random.uniform(0.3, 1.0, len(xi)) / np.linalg.norm(xi, axis=1))[:, None]
-    usual = np.zeros((len(xi), len(T)))
-    usual[:, 0], usual[:, first] = 1.0, (xi @ root.T) / np.diagonal(T)[first]
+    usual = np.zeros((len(xi), n))
+    usual[:, 0], usual[:, first] = 1.0, xi
     products.activate(usual)
     X = usual.T @ usual / len(xi)
-    return X + RIDGE * np.diag(np.maximum(np.diagonal(X), RIDGE)) * (np.arange(len(T)) > 0)
+    return X + RIDGE * np.diag(np.maximum(np.diagonal(X), RIDGE)) * (np.arange(n) > 0)

@@ -8,11 +8,12 @@ region (see layers.py) the margin m is an affine function of y, and these are no
 the first with R such that ‖R W_1 δ‖ ≤ ‖δ‖. For multipliers λ, τ, σ ≥ 0 and κ of any sign m ≥ L(y) = m - λ(…) - Σ τ h(high - h) -
 Σ σ n(-low - n) - Σ κ h n, a quadratic form of (1, y). If its matrix is positive definite, m > 0: no perturbation flips the label.
 In a box, or for ℓ∞, the ball is an ellipsoid: with s₀ and s ≥ 0, s₀(radius² - ‖δ‖²) + Σ s_i (δ_i - low_i)(high_i - δ_i) ≥ 0 is one.
-All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py.
+All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py:
+with c = ±z_j ≥ 0 the neuron has c (end - c) ≥ 0 in place of its products. Where the first layer has more neurons that matter than there
+are inputs, y holds the perturbation in place of z. A leaf with no multipliers at all is proven by lines, or by being empty.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,10 @@ import numpy as np
 from featureprism.checker.cells import DEEPEST, MOST_CUTS, least_eigenvalue
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
-from featureprism.checker.layers import Layers, Neurons, Region, activated, below, neuron_bounds, norms_above
+from featureprism.checker.layers import Layers, Region, activated, below, neuron_bounds, norms_above
+from featureprism.checker.relaxations import relaxation
 from featureprism.checker.scaled import is_array, refuse_unless
 
-RIDGE = 1e-10  # relative, of the first layer's Gram matrix before it is inverted: any would be sound
 Tree = dict[str, Any]
 
 
@@ -37,16 +38,24 @@ def crown_proves(model: Layers, x: np.ndarray, own: int, rival: int, region: Reg
 
 def proves(tree: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
     """Whether the tree keeps f_own - f_rival positive in the region."""
+    leaves = _leaves(tree, sum(model.widths))
+    return all(leaf_proves(leaf, model, x, own, rival, region, signs) for leaf, signs in leaves)
+
+
+def leaf_proves(
+    leaf: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region, signs: dict[int, float]
+) -> bool:
+    """Whether a leaf does where neurons have these signs; without any multipliers lines alone have to."""
     c = enclosed(model.weights[0]) @ x + model.biases[0]
-    for leaf, signs in _leaves(tree, sum(model.widths)):
-        known = neuron_bounds(model, c, region, signs)
-        if any((layer.low > layer.high).any() for layer in known):
-            continue  # no perturbation is here
-        multipliers = _multipliers(leaf, model, len(x))
-        relaxed = relaxation(model, x, (own, rival), region, known, signs, multipliers["side"])
-        if relaxed is None or not _is_positive(relaxed.form(multipliers)):
-            return False
-    return True
+    known = neuron_bounds(model, c, region, signs)
+    if any((layer.low > layer.high).any() for layer in known):
+        return True  # no perturbation is here
+    if is_array(leaf.get("multipliers"), (0,)):
+        rows, offset = model.margins(own)
+        return bool(below(rows, offset, known, model, c, region)[rival] > 0)
+    multipliers = _multipliers(leaf, model, len(x))
+    relaxed = relaxation(model, x, (own, rival), region, known, signs, multipliers["side"])
+    return relaxed is not None and _is_positive(relaxed.form(multipliers))
 
 
 def _is_positive(form: Enclosed) -> bool:
@@ -94,173 +103,6 @@ def _multipliers(leaf: Tree, model: Layers, dim: int) -> dict[str, Any]:
     signed = bool(ball >= 0 and (side >= 0).all() and (rest[1:] >= 0).all())
     refuse_unless(signed, "multipliers of inequalities that are not negative")
     return {"ball": ball, "side": side, "kappa": rest[0], "tau": rest[1], "sigma": rest[2]}
-
-
-@dataclass(frozen=True, eq=False)
-class Relaxation:
-    """Matrices of quadratic forms of (1, y): the margin, the ball, and products left ∘ right of affine functions, one for each row."""
-
-    margin: Enclosed  # (1 + n,) an affine function
-    ball: Enclosed  # (1 + n, 1 + n)
-    left: Enclosed  # (N, 1 + n)
-    right: Enclosed  # (N, 1 + n)
-    kind: np.ndarray  # (N,) which multiplier it has: 0 κ, 1 τ, 2 σ
-    neuron: np.ndarray  # (N,) and of which hidden neuron
-
-    def weights(self, multipliers: dict[str, Any]) -> np.ndarray:
-        """(N,) The multipliers of the products."""
-        table = np.stack([multipliers[name] for name in ("kappa", "tau", "sigma")])
-        return table[self.kind, self.neuron]
-
-    def form(self, multipliers: dict[str, Any]) -> Enclosed:
-        """The matrix of L."""
-        products = transposed(self.left) @ (self.right * self.weights(multipliers)[:, None])
-        n = len(self.margin.mid)
-        first = np.zeros((n, 1))
-        first[0] = 1.0
-        linear = enclosed(first) * Enclosed(self.margin.mid[None], self.margin.rad[None])
-        total = linear - enclosed(multipliers["ball"]) * self.ball - products
-        return 0.5 * (total + transposed(total))
-
-
-def transposed(matrix: Enclosed) -> Enclosed:
-    """Aᵀ."""
-    return Enclosed(matrix.mid.T, np.broadcast_to(matrix.rad, matrix.mid.shape).T)
-
-
-def relaxation(
-    model: Layers,
-    x: np.ndarray,
-    pair: tuple[int, int],
-    region: Region,
-    known: list[Neurons],
-    signs: dict[int, float],
-    side: np.ndarray,
-) -> Relaxation | None:
-    """The relaxation of f_own - f_rival over a region; None where the ellipsoid of `side` is none, or not known well enough."""
-    used = np.flatnonzero(known[0].high > 0) if not signs else np.arange(model.widths[0])
-    forms = _Forms(model, known, used)
-    ball = _ball(model, x, region, side, used, forms.size)
-    if ball is None:
-        return None
-    own, rival = pair
-    margin = forms.affine(*model.margins(own), len(known))[rival]
-    left, right, kind, neuron = forms.products(signs)
-    return Relaxation(margin, ball, left, right, kind, neuron)
-
-
-class _Forms:
-    """Affine functions of y as rows (1 + n,): first the constant, then the first layer's used values, then unstable neurons."""
-
-    def __init__(self, model: Layers, known: list[Neurons], used: np.ndarray) -> None:
-        self.known, self.starts = known, np.concatenate([[0], np.cumsum(model.widths)])
-        self.size = 1 + len(used) + sum(int(layer.unstable.sum()) for layer in known)
-        z = enclosed(np.zeros((model.widths[0], self.size)))
-        z.mid[used, 1 + np.arange(len(used))] = 1.0
-        self.z, self.h = [z], []
-        place = 1 + len(used)
-        for k, layer in enumerate(known):
-            h = Enclosed(
-                np.where(layer.active[:, None], self.z[k].mid, 0.0),
-                np.where(layer.active[:, None], self.z[k].rad, 0.0),
-            )
-            count = int(layer.unstable.sum())
-            h.mid[layer.unstable, place + np.arange(count)] = 1.0
-            place += count
-            self.h.append(h)
-            if k + 1 < len(known):
-                self.z.append(
-                    self.affine(enclosed(model.weights[k + 1]), enclosed(model.biases[k + 1]), k + 1)
-                )
-
-    def affine(self, rows: Enclosed, offset: Enclosed, layer: int) -> Enclosed:
-        """rows·h + offset, h of the layer before."""
-        result = rows @ self.h[layer - 1]
-        constant = np.zeros((len(rows.mid), self.size))
-        constant[:, 0] = 1.0
-        return (
-            result
-            + Enclosed(offset.mid[:, None], np.broadcast_to(offset.rad, offset.mid.shape)[:, None]) * constant
-        )
-
-    def products(self, signs: dict[int, float]) -> tuple[Enclosed, Enclosed, np.ndarray, np.ndarray]:
-        """h n = 0, h (high - h) ≥ 0 and n (-low - n) ≥ 0 of unstable neurons; ±z ≥ 0, times 1, where a cut says so (τ)."""
-        left, right, kind, neuron = [], [], [], []
-
-        def add(a: Enclosed, b: Enclosed, which: int, j: np.ndarray) -> None:
-            left.append(a)
-            right.append(b)
-            kind.append(np.full(len(j), which))
-            neuron.append(j)
-
-        for k, layer in enumerate(self.known):
-            some = np.flatnonzero(layer.unstable)
-            z, h, number = self.z[k][some], self.h[k][some], self.starts[k] + some
-            n = h - z
-            add(h, n, 0, number)
-            add(h, self._constants(layer.high[some]) - h, 1, number)
-            add(n, self._constants(-layer.low[some]) - n, 2, number)
-            cut = np.array([j for j in signs if self.starts[k] <= j < self.starts[k + 1]], dtype=int)
-            if len(cut):
-                toward = np.array([signs[j] for j in cut])
-                add(
-                    self.z[k][cut - self.starts[k]] * toward[:, None],
-                    self._constants(np.ones(len(cut))),
-                    1,
-                    cut,
-                )
-        stack = [
-            Enclosed(np.concatenate([e.mid for e in part]), np.concatenate([e.rad for e in part]))
-            for part in (left, right)
-        ]
-        return stack[0], stack[1], np.concatenate(kind), np.concatenate(neuron)
-
-    def _constants(self, values: np.ndarray) -> Enclosed:
-        rows = np.zeros((len(values), self.size))
-        rows[:, 0] = values
-        return enclosed(rows)
-
-
-def _ball(
-    model: Layers, x: np.ndarray, region: Region, side: np.ndarray, used: np.ndarray, size: int
-) -> Enclosed | None:
-    """The matrix of radius² - ‖R(z - z_c)‖², the ellipsoid's radius, which is not negative in the region.
-
-    The ellipsoid: Σ D_i (δ_i - c_i)² ≤ s₀ radius² - Σ s_i low_i high_i + Σ D_i c_i², D = s₀ + s, c = s (low + high)/(2D). With G =
-    W D⁻¹ Wᵀ every R has ‖R W δ‖² ≤ ‖R G Rᵀ‖ Σ D_i δ_i²; the norm of a symmetric matrix is at most its largest sum of a row.
-    """
-    s0, s = side[0], side[1:]
-    if region.norm != 2:
-        s0 = 0.0
-    D = enclosed(s) + s0
-    if not (D.low > 0).all():
-        return None
-    inverse = Enclosed(1 / D.mid, outward(D.rad / (D.mid * D.low) + 2.0**-52 / D.mid))
-    low, high = enclosed(region.low), enclosed(region.high)
-    c = 0.5 * (enclosed(s) * (low + high)) * inverse
-    square = (
-        enclosed(s0) * region.radius * region.radius - (enclosed(s) * low * high).sum() + (D * c * c).sum()
-    )
-    W = model.weights[0][used]
-    centre = enclosed(W) @ (enclosed(x) + c) + model.biases[0][used]
-    G = (enclosed(W) * Enclosed(inverse.mid[None], inverse.rad[None])) @ W.T
-    try:
-        ridge = RIDGE * np.trace(G.mid) / max(1, len(used)) * np.eye(len(used))
-        R = np.linalg.inv(np.linalg.cholesky(G.mid + ridge))
-    except np.linalg.LinAlgError:
-        return None
-    if not np.isfinite(R).all():
-        return None
-    stretch = (enclosed(R) @ G @ R.T).size
-    longest = float(outward(stretch.sum(axis=1), len(stretch)).max(initial=0.0))
-    rows = np.zeros((len(used), size))
-    rows[:, 1 : 1 + len(used)] = R
-    forms = enclosed(rows)
-    moved = enclosed(R) @ centre
-    forms.mid[:, 0], forms.rad[:, 0] = -moved.mid, moved.rad
-    corner = np.zeros((size, size))
-    corner[0, 0] = up(up(square.high * longest))
-    return enclosed(corner) - transposed(forms) @ forms
 
 
 def granted(certificate: Certificate, model: Layers, x: np.ndarray, own: int, rival: int) -> float:
