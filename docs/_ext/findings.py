@@ -16,7 +16,7 @@ FINDINGS = (
     (
         "the same for ReLU / Tanh / a deep MLP / logistic regression",
         [f"gmm-flow/figure-2:{kind}" for kind in ("relu", "tanh", "mlp", "logistic")],
-        "1/√20 = 0.224",
+        "not robust; near 1/√20 = 0.224 where features are averaged",
     ),
     (
         "distance to F^(p) falls as α^… with N ∝ α⁻² / at fixed N",
@@ -30,20 +30,17 @@ FINDINGS = (
         "1, the best possible",
     ),
     (
-        "worst accuracy ÷ that of the pure network, after clean / adversarial training",
+        "worst accuracy ÷ that of the pure network after adversarial training / minus the same after clean training",
         [
-            "feature-purification/purification:clean-robust",
-            "feature-purification/purification:adversarial-robust",
+            "feature-purification/purification:robust-ceiling",
+            "feature-purification/purification:robust",
         ],
-        "low / high",
+        "1 / > 0",
     ),
     (
-        "correlation with a cluster before / after one step, as a power of d",
-        [
-            "feature-amplification/amplification:order-before",
-            "feature-amplification/amplification:order-after",
-        ],
-        "-1/2 / 0",
+        "correlation with a cluster after one step, as a power of d (before it: -1/2)",
+        ["feature-amplification/amplification:order-after"],
+        "0",
     ),
     (
         "residual of the exact KKT point / cosine of trained networks with it",
