@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,16 @@ def test_the_page_of_what_is_published_is_that_of_the_run(published, monkeypatch
     about, claims = judged()
     of_the_run = results_page([({**about, "title": ITEM.title, "source": ITEM.source}, claims)])
     assert results_page(in_words(read_published(published)["quick"])) == of_the_run
+
+
+@pytest.mark.parametrize("change", [{"statement": "other words"}, {"bound": below(7.0)}, {"name": "renamed"}])
+def test_a_claim_that_has_changed_since_is_no_longer_published(published, monkeypatch, change):
+    first, second = ITEM.claims
+    changed = replace(ITEM, claims=(replace(first, **change), second))
+    paper = replace(PAPER, experiments=(changed,))
+    monkeypatch.setattr("featureprism.report.published.all_papers", lambda: {"mine": paper})
+    (item,) = read_published(published)["quick"].values()
+    assert [claim["id"] for claim in item["claims"]] == [ITEM.claim_id(second)]
 
 
 def test_every_claim_is_a_line_of_its_own(published):

@@ -1,10 +1,11 @@
 """Results as a project keeps them: one compact JSON file for each scale, one small figure for each item; the atlas is made of them."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from featureprism.experiment import SCALES
+from featureprism.experiment import SCALES, Claim, Experiment
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.papers import all_papers
 from featureprism.records import Row
@@ -23,6 +24,7 @@ CLAIM = (
     "slack",
     "loose",
 )
+SAME = ("relation", "bound", "over", "words")  # what makes a claim the same as when it was published
 CLAIM_TOO = ("seeds_to_decide", "regime", "note")
 EMPTY: Row = {"seeds_to_decide": None, "note": ""}
 ITEM = (
@@ -57,14 +59,42 @@ def publish(items: list[tuple[Row, list[Row]]], runs: Path, folder: Path) -> lis
 
 
 def read_published(folder: Path) -> Published:
-    """What was published at each scale; scales that were not are left out."""
+    """What was published at each scale, without claims that have changed since; scales that were not are left out."""
     paths = {scale: folder / f"{scale}.json" for scale in SCALES}
     found = {scale: json.loads(path.read_text("utf-8")) for scale, path in paths.items() if path.is_file()}
-    return {scale: {item["id"]: item for item in items} for scale, items in found.items()}
+    known = {e.id: e for paper in all_papers().values() for e in paper.experiments}
+    return {
+        scale: {item["id"]: _still_claimed(item, known.get(item["id"])) for item in items}
+        for scale, items in found.items()
+    }
+
+
+def _still_claimed(item: Row, experiment: Experiment | None) -> Row:
+    """An item with those of its claims that still say the same against the same bound; of unknown items all of them."""
+    if experiment is None:
+        return item
+    said = {row["id"]: row for row in (_with_words(experiment, claim) for claim in experiment.claims)}
+    kept = [
+        row
+        for row in item["claims"]
+        if row["id"] in said
+        and all(as_json(row[key]) == as_json(said[row["id"]][key]) for key in SAME if key in row)
+    ]
+    return item | {"claims": kept}
+
+
+def _with_words(experiment: Experiment, claim: Claim) -> Row:
+    """A claim as the registry has it, with the mark of its words."""
+    return claim.as_row() | {"id": experiment.claim_id(claim), "words": _mark(claim.statement)}
+
+
+def _mark(statement: str) -> str:
+    """Statements with the same mark have the same words."""
+    return hashlib.sha256(statement.encode()).hexdigest()[:8]
 
 
 def in_words(items: dict[str, Row]) -> list[tuple[Row, list[Row]]]:
-    """Published items as a run has them, with the words of the registry; what is no longer claimed is left out."""
+    """Published items as a run has them, with the words of the registry; items that are no longer there are left out."""
     told = []
     for id in sorted(items):
         paper = all_papers().get(id.partition("/")[0])
@@ -82,8 +112,9 @@ def figure_path(folder: Path, item: str, scale: str) -> Path:
 
 
 def _kept(claim: Row) -> Row:
-    """What the registry of claims does not know."""
-    return {key: claim[key] for key in CLAIM} | {key: claim[key] for key in CLAIM_TOO if claim[key]}
+    """What the registry of claims does not know, and a mark of the words that were judged."""
+    kept = {key: claim[key] for key in CLAIM} | {key: claim[key] for key in CLAIM_TOO if claim[key]}
+    return kept | {"words": _mark(claim["statement"])}
 
 
 def _as_text(items: dict[str, Row]) -> str:
