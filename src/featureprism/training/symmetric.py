@@ -216,14 +216,11 @@ def train_symmetric(
                 crew.wake()
             if step in wanted:
                 recorder.add(step, now.with_weights(now.W))
-            x, y = draw()
-            if phase.perturb is not None:
-                x, y = phase.perturb(now, x, y, phase.radius_at(inner))
+            x, y = _drawn(draw, phase, now, inner)
             if crew.is_due(step):
                 crew.look(x)
-            size = 4 * len(x) * now.width
-            memory = memory if len(memory) >= size else x.new_empty(size)
-            rate, scratch = phase.step_at(now.level), memory[:size].view(4, len(x), now.width)
+            memory, scratch = _scratch(memory, (4, len(x), now.width))
+            rate = phase.step_at(now.level)
             b, s, after = now.thresholds, now.smoothing, _biases_after(phase, now, x, y, rate)
             move(now.W.data, x, y, bias=b, smoothing=s, step_size=rate, scratch=scratch)
             crew.shrink(rate)
@@ -238,3 +235,16 @@ def train_symmetric(
             return recorder.trajectory(Ended.DIVERGED, work=step)
     recorder.add(step, now.with_weights(now.W))
     return recorder.trajectory(Ended.TIME_REACHED, work=step)
+
+
+def _drawn(draw: Draw, phase: Phase, net: SymmetricNet, step: int) -> Batch:
+    """A batch, as the adversary of the phase leaves it."""
+    x, y = draw()
+    return (x, y) if phase.perturb is None else phase.perturb(net, x, y, phase.radius_at(step))
+
+
+def _scratch(memory: Tensor, shape: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Memory that is large enough, the same where it is, and a part of it in that shape."""
+    size = math.prod(shape)
+    memory = memory if len(memory) >= size else memory.new_empty(size)
+    return memory, memory[:size].view(shape)
