@@ -23,6 +23,7 @@ from featureprism.threads import one_thread
 
 ROUNDS = 12  # of the search for derivatives on kinks
 ENOUGH = 0.98  # it ends where a round leaves so much of the squared residual
+RIDGE = 1e-12  # of the largest diagonal entry of a Gram matrix whose columns depend on each other to rounding
 ROUNDING = 1e-9  # cosine with the residual below which a gradient does not point to it
 SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest supports the margin
 
@@ -218,15 +219,16 @@ class _Gradients:
         """
         every, mixed = torch.arange(len(self.y)), torch.nonzero(self.kink.any(dim=1))[:, 0]
         columns = _Columns(every, torch.zeros_like(self.kink)).joined(_Columns(mixed, self.kink[mixed]))
-        weights = self._solve(columns)
+        weights = self._solve(columns, columns.point.new_ones(len(columns.point)).bool())
         best = self._merged(columns, weights)
         for _ in range(ROUNDS if bool((self.kink.sum(dim=1) > 1).any()) else 0):
             residual = self.residual(*best)
             more = self._steepest(residual)
             if len(more.point) == 0:
                 break
-            columns = columns.chosen(weights > 0).joined(more)
-            weights = self._solve(columns)
+            used = columns.chosen(weights > 0)
+            columns = used.joined(more)
+            weights = self._solve(columns, torch.arange(len(columns.point)) < len(used.point))
             following = self._merged(columns, weights)
             before, after = _size(residual), _size(self.residual(*following))
             best = following if after < before else best
@@ -246,7 +248,7 @@ class _Gradients:
         found = torch.nonzero(product > ROUNDING * (squares * _size(residual)).sqrt())[:, 0]
         return _Columns(found, on[found])
 
-    def _solve(self, columns: _Columns) -> Tensor:
+    def _solve(self, columns: _Columns, free: Tensor) -> Tensor:
         """Non-negative least squares through the Gram matrix, then refined on its support against the true residual."""
         points, signs = self.lifted[columns.point], self.y[columns.point].unsqueeze(1)
         response = signs * self.response[columns.point]
@@ -254,13 +256,14 @@ class _Gradients:
         inner = self.inner[columns.point][:, columns.point]
         gram = (slopes @ slopes.T).mul_(inner).add_(response @ response.T)
         products = ((slopes @ self.w) * points).sum(dim=1) + response @ self.v
-        weights = _nonnegative(gram, products)
+        weights = _nonnegative(gram, products, free)
         active = torch.nonzero(weights > 0)[:, 0]
-        inverse = torch.linalg.pinv(gram[active][:, active], rtol=1e-13, hermitian=True)
+        factor = torch.linalg.cholesky(_steady(gram[active][:, active]))
         for _ in range(3):
             rows, votes = self.residual(*self._merged(columns, weights))
             slope = ((slopes[active] @ rows) * points[active]).sum(dim=1) + response[active] @ votes
-            following = weights.index_copy(0, active, (weights[active] + inverse @ slope).clamp_min(0))
+            change = torch.cholesky_solve(slope.unsqueeze(1), factor)[:, 0]
+            following = weights.index_copy(0, active, (weights[active] + change).clamp_min(0))
             if _size(self.residual(*self._merged(columns, following))) >= _size((rows, votes)):
                 break
             weights = following
@@ -273,17 +276,23 @@ class _Gradients:
         return total, on / total.clamp_min(1e-300).unsqueeze(1)
 
 
-def _nonnegative(gram: Tensor, products: Tensor) -> Tensor:
-    """Non-negative least squares: in blocks, or where columns are (nearly) dependent by active sets, which take long."""
-    quickly = nonnegative_minimum(gram.numpy(), products.numpy())
-    if quickly is not None:
-        return torch.from_numpy(quickly)
+def _nonnegative(gram: Tensor, products: Tensor, free: Tensor) -> Tensor:
+    """Non-negative least squares: in blocks, from a guess of the columns in use; where that does not end by active sets, which take long."""
+    for matrix in (gram, _steady(gram)):
+        quickly = nonnegative_minimum(matrix.numpy(), products.numpy(), free.numpy())
+        if quickly is not None:
+            return torch.from_numpy(quickly)
     from scipy.optimize import nnls  # takes half a second
 
     values, vectors = torch.linalg.eigh(gram)
     root = values.clamp_min(values[-1] * 1e-14).sqrt()
     target = (vectors.T @ products / root).numpy()
     return torch.from_numpy(nnls((vectors * root).T.numpy(), target, maxiter=50 * len(products))[0])
+
+
+def _steady(gram: Tensor) -> Tensor:
+    """A Gram matrix with a ridge that is a rounding error: positive definite also where columns depend on each other."""
+    return gram + RIDGE * gram.diagonal().max() * torch.eye(len(gram), dtype=gram.dtype)
 
 
 def _size(residual: tuple[Tensor, Tensor]) -> float:

@@ -11,6 +11,7 @@ x̃ = (x, 1), the least norm is ½‖θ‖² = ‖u₊‖ + ‖u₋‖, and as o
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,11 +20,13 @@ from torch import Tensor
 
 from featureprism.networks.activations import ReLU
 from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.nonnegative import nonnegative_minimum
 from featureprism.records import check_points
 from featureprism.threads import one_thread
 
 MAX_REWEIGHTINGS = 100
 SETTLED = 1e-12  # relative change of the two norms
+REFINEMENTS = 2
 INFEASIBLE = 1e-12  # share of the Farkas combination that is left
 
 
@@ -53,8 +56,8 @@ class MaxMargin:
 def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMargin:
     """Solve the convex problem of the module's head to rounding, in float64.
 
-    ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear constraints, each a non-negative least squares in 2n
-    columns (Lawson & Hanson, ch. 23), reweighted until both norms settle. Raises NotSeparableError with the points whose constraints
+    ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear constraints, each with 2n
+    non-negative multipliers (Lawson & Hanson, ch. 23), reweighted until both norms settle. Raises NotSeparableError with the points whose constraints
     contradict each other (Farkas) when there is no such network. That the flow ends here is an observation, not a theorem.
 
     >>> import featureprism as fp
@@ -71,13 +74,12 @@ def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMa
     lifted = torch.cat([x, torch.ones_like(x[:, :1])], dim=1)
     scale = torch.linalg.vector_norm(lifted, dim=1).max()
     points, basis = _in_span(lifted / scale)
-    rows = _constraints(points, y)
-    norms = np.ones(2)
-    multipliers, directions = np.zeros(len(rows)), np.zeros((2, points.shape[1]))
+    problem = _Constraints(points.numpy(), y.numpy())
+    norms, multipliers = np.ones(2), problem.likely
+    directions = np.zeros((2, points.shape[1]))
     for _ in range(MAX_REWEIGHTINGS):
-        weighted = (rows * np.sqrt(norms)[:, None]).reshape(len(rows), -1)
-        multipliers, least = _least_norm(weighted, len(y))
-        directions = np.sqrt(norms)[:, None] * least.reshape(2, -1)
+        multipliers = problem.least_norm(norms, multipliers)
+        directions = problem.directions(norms, multipliers)
         before, norms = norms, np.linalg.norm(directions, axis=1)
         if np.abs(norms - before).max() <= SETTLED * norms.max():
             break
@@ -94,33 +96,69 @@ def _in_span(points: Tensor) -> tuple[Tensor, Tensor]:
     return triangle.T.contiguous(), basis
 
 
-def _constraints(points: Tensor, y: Tensor) -> np.ndarray:
-    """(2n, 2, r): coefficients of (u₊, u₋) in ⟨u_s, x̃_i⟩, then in ⟨u_s - u_{-s}, x̃_i⟩."""
-    own = torch.stack([y > 0, y < 0], dim=1).to(points.dtype)  # (n, 2)
-    alone = own.unsqueeze(2) * points.unsqueeze(1)
-    against = (2 * own - 1).unsqueeze(2) * points.unsqueeze(1)
-    return torch.cat([alone, against]).numpy()
+class _Constraints:
+    """⟨u_s, p_i⟩ ≥ 1, then ⟨u_s - u_{-s}, p_i⟩ ≥ 1, of the points p_i of sign s: 2n of them.
 
+    `sides` (2n, 2) holds the coefficients of u₊ and u₋. Each least-norm problem min ½ Σ_s ‖u_s‖²/a_s has u_s = a_s Σ λ side_s p, and
+    its multipliers minimise ½ λᵀGλ - 1ᵀλ over λ ≥ 0, G being the inner products of the points times those of the sides, a_s apiece.
+    """
 
-def _least_norm(rows: np.ndarray, num_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """min ½‖v‖² with rows·v ≥ 1, as (multipliers, v): minimise ‖(rowsᵀλ, 1ᵀλ - 1)‖ over λ ≥ 0, then v = rowsᵀλ/(1 - 1ᵀλ)."""
-    size = np.linalg.norm(rows, axis=1).max()
-    stacked = np.vstack([rows.T / size, np.ones(len(rows))])
-    target = np.zeros(len(stacked))
-    target[-1] = 1
-    from scipy.optimize import nnls  # takes half a second
+    def __init__(self, points: np.ndarray, y: np.ndarray) -> None:
+        own = np.stack([y > 0, y < 0], axis=1).astype(points.dtype)
+        self.sides, self.points, self.size = np.concatenate([own, 2 * own - 1]), points, len(y)
+        self.likely = np.repeat([0.0, 1.0], len(y))  # most support vectors of the second kind
 
-    weights, _ = nnls(stacked, target, maxiter=50 * len(rows))
-    left = 1 - weights.sum()
-    combination = rows.T @ weights
-    if left <= INFEASIBLE:
-        guilty = sorted({int(i) % num_points for i in np.argsort(-weights)[:6] if weights[i] > 0})
-        raise NotSeparableError(
-            "Not separable by a depth-2 network with one direction for each sign: the margins of points "
-            f"{', '.join(map(str, guilty))} (among others) contradict each other, so the smallest violation of y N(x) ≥ 1 is 1 "
-            f"(the zero network). Their constraints cancel up to {np.linalg.norm(combination) / size:.1e}."
-        )
-    return weights / left / size**2, combination / left / size**2
+    @cached_property
+    def inner(self) -> np.ndarray:
+        """⟨p_i, p_j⟩, which every problem needs."""
+        return np.tile(self.points @ self.points.T, (2, 2))
+
+    def directions(self, norms: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """(2, r): u₊ and u₋ of the multipliers."""
+        alone, against = (multipliers[:, None] * self.sides).reshape(2, self.size, 2)
+        return norms[:, None] * ((alone + against).T @ self.points)
+
+    def responses(self, directions: np.ndarray) -> np.ndarray:
+        """The left sides."""
+        return (self.sides * np.tile(self.points @ directions.T, (2, 1))).sum(axis=1)
+
+    def least_norm(self, norms: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """The multipliers: in blocks from those of the problem before, or where points depend on each other by active sets."""
+        gram = (self.sides * norms) @ self.sides.T * self.inner
+        found = nonnegative_minimum(gram, np.ones(len(gram)), before > 0)
+        return self._by_active_sets(norms) if found is None else self._refined(gram, norms, found)
+
+    def _refined(self, gram: np.ndarray, norms: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
+        """The same with constraints of positive multipliers met to rounding: products of G lose twice the digits."""
+        from scipy.linalg import cho_factor, cho_solve  # takes half a second
+
+        active = np.flatnonzero(multipliers > 0)
+        factor = cho_factor(gram[np.ix_(active, active)])
+        for _ in range(REFINEMENTS):
+            missing = 1 - self.responses(self.directions(norms, multipliers))[active]
+            multipliers[active] = np.maximum(multipliers[active] + cho_solve(factor, missing), 0)
+        return multipliers
+
+    def _by_active_sets(self, norms: np.ndarray) -> np.ndarray:
+        """Minimise ‖(Rᵀλ, 1ᵀλ - 1)‖ over λ ≥ 0, where R v ≥ 1 are the constraints on v_s = u_s/√a_s; then λ/(1 - 1ᵀλ)."""
+        from scipy.optimize import nnls  # takes half a second
+
+        twice = np.tile(self.points, (2, 1))
+        rows = np.concatenate([(self.sides * np.sqrt(norms))[:, s : s + 1] * twice for s in (0, 1)], axis=1)
+        size = np.linalg.norm(rows, axis=1).max()
+        stacked = np.vstack([rows.T / size, np.ones(len(rows))])
+        target = np.zeros(len(stacked))
+        target[-1] = 1
+        weights, _ = nnls(stacked, target, maxiter=50 * len(rows))
+        left = 1 - weights.sum()
+        if left <= INFEASIBLE:
+            guilty = sorted({int(i) % self.size for i in np.argsort(-weights)[:6] if weights[i] > 0})
+            raise NotSeparableError(
+                "Not separable by a depth-2 network with one direction for each sign: the margins of points "
+                f"{', '.join(map(str, guilty))} (among others) contradict each other, so the smallest violation of y N(x) ≥ 1 is 1 "
+                f"(the zero network). Their constraints cancel up to {np.linalg.norm(rows.T @ weights) / size:.1e}."
+            )
+        return weights / left / size**2
 
 
 def _balanced(u: Float[Tensor, "2 r"]) -> TwoLayerNet:
