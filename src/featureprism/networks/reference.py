@@ -18,6 +18,7 @@ ORTHOGONALITY_TOLERANCE = (
 ROUNDING = 1e-12  # float64 scores of size ~1, a handful of sums
 NEWTON_STEPS = 40  # quadratic convergence from the safe side; 40 covers a flat start
 MULTIPLIER_GRID = 257  # points of the one-dimensional root search for F^(p)
+RADII_TOGETHER = 1000  # points whose grids are in memory at a time
 
 
 class _ScoreClassifier(nn.Module):
@@ -141,7 +142,8 @@ class PolynomialClassifier(_ScoreClassifier):
         """Least ‖δ‖ with y F(x + δ) ≤ 0 for p > 2 (see `separable_radius`)."""
         check_points(x, y)
         own, other = self.own_and_other(x, y)
-        return separable_radius(own, other, self.p)
+        blocks = zip(own.split(RADII_TOGETHER), other.split(RADII_TOGETHER), strict=True)
+        return torch.cat([separable_radius(mine, theirs, self.p) for mine, theirs in blocks])
 
 
 def pooled_radius(own: Float[Tensor, "n k"], rival: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
