@@ -4,7 +4,6 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 ROUNDING = 1e-13
-RIDGE = 1e-12  # of the largest diagonal entry, where columns depend on each other to rounding
 PATIENCE = 3  # rounds without progress before unknowns change sides one by one
 ROUNDS = 60
 

@@ -54,3 +54,19 @@ def gated(setting, seed):
     while setting["size"] >= setting["free"] and not Path(setting["gate"]).exists():
         time.sleep(0.01)
     return short(setting, seed)
+
+
+def growing(_setting, _seed):
+    """How many MB a process gains by tensors that are freed, each a little larger than the one before, with small ones between them."""
+    kept, _ = [], torch.ones(2**22)
+    before = _held_mb()
+    for step in range(100):
+        large = torch.ones(1_100_000 + 5000 * step)
+        kept.append(torch.ones(1000))
+        del large
+    return [{"gained": _held_mb() - before}]
+
+
+def _held_mb():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))

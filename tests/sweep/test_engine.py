@@ -64,6 +64,12 @@ def test_every_executor_gives_the_same_table(tmp_path):
     assert len({r["value"] for r in rows if r["kind"] == "sum"}) == 40
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system for the memory of a process")
+def test_workers_keep_no_holes_of_freed_tensors(tmp_path):
+    sweep(own("growing", [{"any": 0}]), tmp_path, Local(1))
+    assert table(tmp_path)[0]["gained"] < 50  # in a process that keeps them 270
+
+
 def test_a_finished_unit_is_never_run_twice(tmp_path):
     log = tmp_path / "calls"
 

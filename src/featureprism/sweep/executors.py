@@ -19,9 +19,9 @@ from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor, cpu_co
 from featureprism.sweep.work import (
     DIED,
     MB,
-    ONE_THREAD,
     RAISED,
     TIME,
+    WORKER_ENV,
     Job,
     Limits,
     Outcome,
@@ -174,7 +174,7 @@ def past_due(job: Job, seconds: float) -> bool:
 
 
 def _pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, initializer=enter_worker, initargs=(os.getpid(),), env=ONE_THREAD)
+    return ProcessPoolExecutor(1, initializer=enter_worker, initargs=(os.getpid(),), env=WORKER_ENV)
 
 
 def affordable(workers: int, memory_mb: float | None) -> int:

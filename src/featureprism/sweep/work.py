@@ -29,8 +29,12 @@ from featureprism.threads import one_thread_for_good
 
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"
 LOST = (TIME, MEMORY, DIED)  # what costs a worker, and is tried once more
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 MB = 2**20
+# one thread each; and tensors from 4 MB on go back to the system when they are freed: where the C library decides by itself, those of a
+# training whose sizes change from step to step leave holes, and a process of 400 MB grows to 5 GB
+WORKER_ENV = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1") | {
+    "MALLOC_MMAP_THRESHOLD_": str(4 * MB)
+}
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ class MaxMargin:
 def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMargin:
     """Solve the convex problem of the module's head to rounding, in float64.
 
-    ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear constraints, each with 2n
-    non-negative multipliers (Lawson & Hanson, ch. 23), reweighted until both norms settle. Raises NotSeparableError with the points whose constraints
+    ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear constraints, each with 2n non-negative multipliers
+    (Lawson & Hanson, ch. 23), reweighted until both norms settle. Raises NotSeparableError with the points whose constraints
     contradict each other (Farkas) when there is no such network. That the flow ends here is an observation, not a theorem.
 
     >>> import featureprism as fp
