@@ -277,7 +277,7 @@ class _Gradients:
 
 
 def _nonnegative(gram: Tensor, products: Tensor, free: Tensor) -> Tensor:
-    """Non-negative least squares: in blocks, from a guess of the columns in use; where these do not end by active sets, which take long."""
+    """Non-negative least squares: in blocks, from a guess of the columns in use; where these do not end by active sets, slowly."""
     for matrix in (gram, _steady(gram)):
         quickly = nonnegative_minimum(matrix.numpy(), products.numpy(), free.numpy())
         if quickly is not None:
