@@ -27,6 +27,14 @@ def _reach_note(rows: Rows) -> str:
     return f"noise alone lifts {part.column('law').mean():.0%} of them; to lift none takes d ≈ {part.column('needed_dim').mean():.0f}"
 
 
+def _coupled_note(rows: Rows) -> str:
+    shares = _of("coupled", "relative")(rows)
+    alone = int(np.isnan(shares).sum())
+    if alone:
+        return f"in {alone} of {len(shares)} seeds no coefficient is so large"
+    return f"{shares.mean():.0%} of the growth itself"
+
+
 CLAIMS = (
     Claim(
         "signal-law",
@@ -131,7 +139,7 @@ CLAIMS = (
         "winners of one feature grow alike up to O(k^1.5/d²): mean difference in this unit, |⟨w_i, M_j⟩| ≥ 1.5√k b",
         _of("coupled", "gap"),
         at_most(1.0),
-        note=lambda rows: f"{_of('coupled', 'relative')(rows).mean():.0%} of the growth itself",
+        note=_coupled_note,
         premises=under(*LEARNED),
     ),
     Claim(
