@@ -19,6 +19,15 @@ def test_it_is_the_minimum(seed):
     assert np.linalg.norm(A @ found - target) == pytest.approx(nnls(A, target)[1], rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_guess_changes_nothing_but_the_way(seed):
+    rng = np.random.default_rng(seed)
+    A, target = rng.normal(size=(40, 30)), rng.normal(size=40)
+    gram, products = A.T @ A, A.T @ target
+    found = nonnegative_minimum(gram, products, rng.random(30) < rng.random())
+    np.testing.assert_allclose(found, nonnegative_minimum(gram, products), atol=1e-12)
+
+
 def test_what_is_singular_is_left_to_others():
     assert nonnegative_minimum(np.ones((2, 2)), np.ones(2)) is None
 

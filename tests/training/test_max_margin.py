@@ -5,7 +5,7 @@ from scipy.optimize import LinearConstraint, minimize
 
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.probes import kkt_audit
-from featureprism.training import NotSeparableError, max_margin_network
+from featureprism.training import NotSeparableError, max_margin, max_margin_network
 
 
 def audited(x, y):
@@ -43,6 +43,16 @@ def test_against_a_general_solver(generator):
     )
     _, audit = audited(x, y)
     assert 1 / (2 * audit.normalised_margin) == pytest.approx(rough.fun, rel=1e-5)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 0.05])
+def test_blocks_and_active_sets_find_the_same_multipliers(sigma, generator):
+    data = sample(orthogonal_clusters(80, 2, 3, sigma, generator=generator), 50, generator=generator)
+    problem = max_margin._Constraints(data.x.numpy() / 10, data.y.numpy())
+    norms = np.array([0.7, 1.3])
+    blocks, slowly = problem.least_norm(norms, problem.likely), problem._by_active_sets(norms)
+    np.testing.assert_allclose(blocks, slowly, atol=1e-9 * slowly.max())
+    assert problem.responses(problem.directions(norms, blocks)).min() == pytest.approx(1, abs=1e-12)
 
 
 def test_two_points_in_closed_form():

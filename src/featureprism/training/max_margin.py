@@ -27,6 +27,7 @@ from featureprism.threads import one_thread
 MAX_REWEIGHTINGS = 100
 SETTLED = 1e-12  # relative change of the two norms
 REFINEMENTS = 2
+MET = 1e-9  # what a constraint may miss before rounding is not to blame
 INFEASIBLE = 1e-12  # share of the Farkas combination that is left
 
 
@@ -126,7 +127,11 @@ class _Constraints:
         """The multipliers: in blocks from those of the problem before, or where points depend on each other by active sets."""
         gram = (self.sides * norms) @ self.sides.T * self.inner
         found = nonnegative_minimum(gram, np.ones(len(gram)), before > 0)
-        return self._by_active_sets(norms) if found is None else self._refined(gram, norms, found)
+        if found is not None:
+            found = self._refined(gram, norms, found)
+            if self.responses(self.directions(norms, found)).min() >= 1 - MET:
+                return found
+        return self._by_active_sets(norms)
 
     def _refined(self, gram: np.ndarray, norms: np.ndarray, multipliers: np.ndarray) -> np.ndarray:
         """The same with constraints of positive multipliers met to rounding: products of G lose twice the digits."""
