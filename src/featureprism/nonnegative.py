@@ -11,18 +11,18 @@ ROUNDS = 60
 def nonnegative_minimum(
     gram: Float[np.ndarray, "n n"],
     products: Float[np.ndarray, " n"],
-    free: Bool[np.ndarray, " n"] | None = None,
+    guess: Bool[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, " n"] | None:
     """The minimiser, or None where this way does not find it: G is singular, or rounds do not end.
 
     Block principal pivoting: w is solved for on the unknowns that are free, the others are 0; those with w < 0, or with a gradient
     below 0 at 0, change sides. Where nothing has to, the Karush-Kuhn-Tucker conditions hold. Source: Kim & Park, SISC 33 (2011).
-    `free` is a guess of the unknowns above 0: the better it is, the fewer rounds.
+    `guess`: which unknowns are above 0; the better it is, the fewer rounds.
 
     >>> nonnegative_minimum(np.eye(2), np.array([1.0, -1.0])).tolist()
     [1.0, 0.0]
     """
-    free = np.ones(len(products), dtype=bool) if free is None else free.copy()
+    free = np.ones(len(products), dtype=bool) if guess is None else guess.copy()
     fewest, patience = len(products) + 1, PATIENCE
     for _ in range(ROUNDS):
         weights = _solved(gram, products, free)
