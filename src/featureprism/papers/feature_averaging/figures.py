@@ -17,6 +17,7 @@ from featureprism.experiment import (
 )
 from featureprism.networks import BinaryReadout, TwoLayerNet, summed_readout
 from featureprism.papers.feature_averaging.setting import (
+    PROVEN_POINTS,
     Problem,
     Setting,
     attack_facts,
@@ -298,7 +299,7 @@ FIGURE_3 = Experiment(
     id="feature-averaging/figure-3",
     source="Li et al. 2025, Figure 3 (synthetic)",
     title="The averaging network breaks at √(d/k), the decoupled one near √(d/2)",
-    scales=tested_on(40),
+    scales=tested_on(40, PROVEN_POINTS),
     measure=measure_3,
     claims=CLAIMS_3,
     about=(

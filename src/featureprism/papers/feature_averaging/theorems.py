@@ -13,6 +13,7 @@ from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, between, under
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
+    PROVEN_POINTS,
     LITTLE,
     Setting,
     attack_facts,
@@ -222,7 +223,9 @@ THEOREM_4_7 = Experiment(
     id="feature-averaging/theorem-4-7",
     source="Li et al. 2025, Theorem 4.7",
     title="Labels for every cluster: weights are single features, and the network is robust",
-    scales={scale: [*one, *(_in_groups(s) for s in one)] for scale, one in tested_on(12).items()},
+    scales={
+        scale: [*one, *(_in_groups(s) for s in one)] for scale, one in tested_on(12, PROVEN_POINTS).items()
+    },
     measure=measure_4_7,
     claims=CLAIMS_4_7,
     about=(
