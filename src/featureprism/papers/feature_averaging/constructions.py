@@ -96,7 +96,9 @@ PROPOSITION_4_8 = Experiment(
     id="feature-averaging/proposition-4-8",
     source="Li et al. 2025, Proposition 4.8 and Appendix D",
     title="Fine labels alone do not force robustness: the constructions",
-    scales={scale: [replace(s, points=1) for s in settings] for scale, settings in tested_on(40).items()},
+    scales={
+        scale: [replace(s, points=1) for s in settings] for scale, settings in tested_on(40, 1000).items()
+    },
     measure=measure,
     claims=CLAIMS,
     about=(

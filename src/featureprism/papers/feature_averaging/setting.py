@@ -49,7 +49,7 @@ class Setting(theory.Setting):
 PROVEN_POINTS = 300  # at standard and paper, where each takes a tenth of a second to prove; the paper does not say how many it tests
 
 
-def tested_on(quick: int, larger: int = 1000) -> dict[str, list[Setting]]:
+def tested_on(quick: int, larger: int) -> dict[str, list[Setting]]:
     """The baseline at every scale, tested on this many points at the quick one and so many at the others."""
     return {scale: [Setting(test_points=quick if scale == "quick" else larger)] for scale in SCALES}
 

@@ -13,8 +13,8 @@ from featureprism.context import Context
 from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, between, under
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
-    PROVEN_POINTS,
     LITTLE,
+    PROVEN_POINTS,
     Setting,
     attack_facts,
     bracket,
@@ -211,7 +211,9 @@ THEOREM_4_5 = Experiment(
     id="feature-averaging/theorem-4-5",
     source="Li et al. 2025, Theorem 4.5",
     title="Two labels: weights are class averages, and the network breaks at √(d/k)",
-    scales={scale: [replace(s, steps=1000) for s in settings] for scale, settings in tested_on(40).items()},
+    scales={
+        scale: [replace(s, steps=1000) for s in settings] for scale, settings in tested_on(40, 1000).items()
+    },
     measure=measure_4_5,
     claims=CLAIMS_4_5,
     about=(
