@@ -37,6 +37,16 @@ def test_the_worst_seed_of_a_claim_about_every_seed_is_named():
     assert "2 of 2 seeds), **fails** at paper (0.5 to 1.2; 1 of 2 seeds)" in sentence("mine/a", way)
 
 
+def test_a_seed_on_a_strict_bound_does_not_keep_it():
+    way = {
+        "quick": claim("holds", [0.8, 0.9], relation="<"),
+        "paper": claim("fails", [1.0, 1.0], relation="<"),
+    }
+    assert "**fails** at paper (1 ± 0; 0 of 2 seeds)" in sentence("mine/a", way)
+    on_it = {scale: own | {"relation": "<="} for scale, own in way.items()}
+    assert "(1 ± 0; 2 of 2 seeds)" in sentence("mine/a", on_it)
+
+
 def test_the_step_that_changed_is_explained_and_laws_are_called_so():
     way = {
         "quick": claim("holds", [0.5, 0.7]),

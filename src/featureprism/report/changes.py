@@ -37,7 +37,11 @@ def _found(claim: Row) -> str:
 
 
 def _keeps(claim: Row, value: float | None) -> bool:
-    return value is not None and depth(claim, value) >= 0
+    """Whether one seed is within the bound; on it is not below or above it."""
+    if value is None:
+        return False
+    gap = depth(claim, value)
+    return gap > 0 if claim["relation"] in ("<", ">") else gap >= 0
 
 
 def why(way: Way) -> str:
