@@ -68,7 +68,7 @@ def test_arrows_tell_the_way_relative_to_the_bound():
 def test_one_scale_has_costs_and_nothing_to_compare():
     page = scales_page({"quick": QUICK})
     assert "Only one scale is published so far." in page
-    assert "| mine/first | 7200 s, 512 MB |" in page
+    assert "| mine/first | 7200 s, 512 MB, abc |" in page
     assert "2.0 hours on one core" in page
 
 

@@ -117,14 +117,20 @@ def _table(ways: dict[str, Way], scales: list[str]) -> str:
 
 
 def _costs(published: Published, scales: list[str]) -> str:
-    """Seconds on one core and peak memory of every item, for all its seeds together."""
+    """Seconds on one core and peak memory of every item, for all its seeds together, and the commit that was measured."""
     lines = [
         "## What it costs\n",
-        "Seconds on one core for all seeds, and the largest memory of a process.\n",
+        "Seconds on one core for all seeds, the largest memory of a process, and the commit. Two workers take half as long by the clock.\n",
     ]
     lines += [f"| item | {' | '.join(scales)} |", "|---" * (len(scales) + 1) + "|"]
     for item in sorted({id for scale in scales for id in published[scale]}):
         rows = [published[scale].get(item) for scale in scales]
-        cells = [f"{row['seconds']:.0f} s, {row['memory_mb']:.0f} MB" if row else "" for row in rows]
+        cells = [_cost(row) if row else "" for row in rows]
         lines.append(f"| {item} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def _cost(item: Row) -> str:
+    """One cell of the table; commits as git shows them."""
+    commit = (item["commit"] or "")[:7]
+    return f"{item['seconds']:.0f} s, {item['memory_mb']:.0f} MB" + (f", {commit}" if commit else "")
