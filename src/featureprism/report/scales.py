@@ -120,7 +120,7 @@ def _costs(published: Published, scales: list[str]) -> str:
     """Seconds on one core and peak memory of every item, for all its seeds together, and the commit that was measured."""
     lines = [
         "## What it costs\n",
-        "Seconds on one core for all seeds, the largest memory of a process, and the commit. Two workers take half as long by the clock.\n",
+        "Seconds on one core for all seeds, the largest memory of a process, the commit. Two workers take half as long by the clock.\n",
     ]
     lines += [f"| item | {' | '.join(scales)} |", "|---" * (len(scales) + 1) + "|"]
     for item in sorted({id for scale in scales for id in published[scale]}):
