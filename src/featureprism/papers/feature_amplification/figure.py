@@ -29,6 +29,7 @@ SHOWN = 400  # points drawn
 
 
 # d = 2, σ² = 1/(25d), ω² = 1/(16md)
+# labels are flipped by coins, as in Section 2.1
 PRINTED = Setting(
     dim=2,
     points=POINTS,

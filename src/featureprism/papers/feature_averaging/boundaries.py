@@ -108,6 +108,7 @@ FIGURE_1 = Experiment(
     about=(
         "The paper sketches the two decision boundaries; here they are, on the plane through the origin, the universal direction"
         " Σ y_j μ_j and the first centre, for networks trained with two labels and with one label for each cluster. How far points are"
-        " from them in all directions is `figure-3.farther`."
+        " from them in all directions is `figure-3.farther`. The sketch has 3+2 clusters with Σ μ_j = 0; these are the"
+        " 5+5 of Section 6."
     ),
 )

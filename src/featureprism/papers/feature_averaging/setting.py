@@ -42,7 +42,7 @@ class Setting(theory.Setting):
     step_size: float = 1e-3
     start: float = 1e-5
     steps: int = 100
-    group: int = 1
+    group: int = 1  # neurons a label: not printed for these networks
     test_points: int = 1
 
 

@@ -30,7 +30,7 @@ ERROR = 0.2  # relative squared error at which sparsities are compared
 class Reconstruction(Setting):
     """How many points and perturbations are given back."""
 
-    reconstructed: int = 16
+    reconstructed: int = 16  # points, each of them at several penalties; the paper has 100 images
 
 
 def lasso_codes(atoms: Tensor, targets: Tensor, penalty: float) -> Tensor:

@@ -74,11 +74,13 @@ class Training(Data, theory.Setting):
 
     width: int = 300
     start: float = 5e-3  # σ_0
-    start_bias: float = 0.79  # b(0) in units of σ_0 √(2 ln d)
+    start_bias: float = (
+        0.79  # b(0) in units of σ_0 √(2 ln d): a Θ in Section 4, 1.09 and more in Definition C.6
+    )
     bias_growth: float = 0.15  # c_b: per unit of time, in units of 1/d
-    bias_cap: float = 0.5  # in units of 1/√k
+    bias_cap: float = 0.5  # in units of 1/√k; printed is k^-0.5001, which bias-schedule runs
     smoothing: float = 0.05  # σ_ρ in units of b
-    penalty: float = 0.07  # λ in units of 1/d
+    penalty: float = 0.07  # λ in units of 1/d; printed is ln ln ln d, near which `inside` is
     step_size: float = 3.0
     step_per_bias: float = 0.2  # the step is at most this times b·d
     steps: int = 800
@@ -149,7 +151,7 @@ TESTED: dict[str, Any] = {"test_points": 400, "attack_steps": 20}
 STANDARD = in_regime(160, steps=700, adversarial_steps=200, **TESTED)
 PAPER = in_regime(256, steps=700, adversarial_steps=200, **TESTED)
 SIZES = {"quick": QUICK, "standard": STANDARD, "paper": PAPER}
-# outside Assumption 2.1: without z near a tie ⟨Mw*, x⟩ alone tells the label, and k = d^0.57
+# outside Assumption 2.1: without z near a tie ⟨Mw*, x⟩ alone tells the label, and k = d^0.57 (d^0.5 at the paper scale)
 CONDITIONED_QUICK = Setting(
     dim=200,
     sparsity=20,
