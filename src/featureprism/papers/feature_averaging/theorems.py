@@ -232,6 +232,7 @@ THEOREM_4_7 = Experiment(
     claims=CLAIMS_4_7,
     about=(
         "Conclusions of the theorem, after the 100 steps of the figures (it asks for k⁸/η, or 10¹¹), on trained ten-class"
-        " networks with one and with three neurons a class (and three times the steps, as each neuron of a group moves a third as fast); the worse of the two. The radius is that of the two-class decision."
+        " networks with one and with three neurons a class (and three times the steps, as each neuron of a group"
+        " moves a third as fast); the worse of the two. The radius is that of the two-class decision."
     ),
 )
