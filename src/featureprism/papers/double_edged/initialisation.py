@@ -106,10 +106,10 @@ def passage(clock: list[float], radius: list[float], level: float) -> float:
 
 
 def _when(rows: Rows) -> str:
-    parts = rows.of("passage").groups("case", "dim", "scale")
+    parts = rows.of("passage", case="still").groups("dim", "scale")
     said = [
-        f"{own.column('clock').mean():.0f} ({case}, d = {dim}, {scale:g} times the network; law {own[0]['law']:.0f})"
-        for (case, dim, scale), own in parts.items()
+        f"{own.column('clock').mean():.0f} (d = {dim}, {scale:g} times the network; law {own[0]['law']:.0f})"
+        for (dim, scale), own in parts.items()
     ]
     return "ln(1/L) at the passage: " + ", ".join(said)
 
