@@ -258,11 +258,14 @@ class _Gradients:
         products = ((slopes @ self.w) * points).sum(dim=1) + response @ self.v
         weights = _nonnegative(gram, products, free)
         active = torch.nonzero(weights > 0)[:, 0]
-        factor = torch.linalg.cholesky(_steady(gram[active][:, active]))
+        own = gram[active][:, active]
+        factor, failed = torch.linalg.cholesky_ex(_steady(own))
+        # columns of active sets can depend on each other by more than the ridge
+        inverse = torch.linalg.pinv(own, rtol=1e-13, hermitian=True) if failed else own
         for _ in range(3):
             rows, votes = self.residual(*self._merged(columns, weights))
             slope = ((slopes[active] @ rows) * points[active]).sum(dim=1) + response[active] @ votes
-            change = torch.cholesky_solve(slope.unsqueeze(1), factor)[:, 0]
+            change = inverse @ slope if failed else torch.cholesky_solve(slope.unsqueeze(1), factor)[:, 0]
             following = weights.index_copy(0, active, (weights[active] + change).clamp_min(0))
             if _size(self.residual(*self._merged(columns, following))) >= _size((rows, votes)):
                 break
