@@ -7,7 +7,7 @@ Each is imported when it is asked for, so that `import featureprism` takes no ti
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.13.0"  # the only place: pyproject.toml and the command line read it here
+__version__ = "0.14.0"  # the only place: pyproject.toml and the command line read it here
 
 if TYPE_CHECKING:
     from featureprism.attacks import minimal_radius, pgd, structured_starts, universal_direction

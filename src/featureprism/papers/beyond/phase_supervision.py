@@ -36,7 +36,7 @@ def measure(s: Supervision, seed: int, context: Context) -> list[Row]:
     data, generator = averaging.problem(s, seed), generator_for("labels start", seed)
     label = torch.arange(s.num_clusters) // s.per_label
     start = grouped_start(s.labels, s.group, s.dim, s.start, generator=generator)
-    net = averaging.train(start, s, data.train.x, label[data.train.cluster])
+    net = averaging.descent(start, s, data.train.x, label[data.train.cluster]).last.double()
     context.progress(0.6)
     readout = BinaryReadout(net, data.clusters.labels[:: s.per_label])
     radii = averaging.bracket(readout, data.test, gap=0.01)

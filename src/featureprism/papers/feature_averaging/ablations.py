@@ -24,10 +24,10 @@ from featureprism.papers.feature_averaging.setting import (
     average_cosines,
     bracket,
     clean_accuracy,
+    descent,
     matrix_rows,
     ours,
     summary,
-    train,
     two_class_start,
 )
 from featureprism.records import Row
@@ -81,7 +81,7 @@ def trained(s: Ablation, clusters: list[GaussianClusters], seed: int) -> list[Tw
     if s.varied == "points":
         nets = []
         for run, start, own in zip(runs, starts, clusters, strict=True):
-            nets.append(train(start, run, *_points(run, own, seed)))
+            nets.append(descent(start, run, *_points(run, own, seed)).last.double())
         return nets
     differ = s.varied in ("signal", "centre_cosine")
     samples = [

@@ -10,12 +10,11 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.experiment import Experiment, Rows, Values, at_most, between
 from featureprism.networks import TwoLayerNet, averaging_classifier
-from featureprism.papers.feature_averaging.setting import Setting, ours, problem, two_class_start
+from featureprism.papers.feature_averaging.setting import Setting, descent, ours, problem, two_class_start
 from featureprism.papers.feature_averaging.theorems import of_4_5
 from featureprism.probes import from_updates, sphere_distance
 from featureprism.records import Row
 from featureprism.theory import feature_averaging as theory
-from featureprism.training import first_layer_descent
 
 RATE = 0.03  # growth of a margin in one step, C of the growth law: the first step is 1 % of 200
 STEPS = 200
@@ -60,9 +59,9 @@ def measure_draw(s: Setting, seed: int) -> tuple[Row, Tensor]:
     data = problem(s, seed)
     mu, labels = data.clusters.mu, data.clusters.labels
     start = two_class_start(s, seed)
-    run = first_layer_descent(start, data.train.x, data.train.y, step_size=s.step_size, steps=s.steps)
-    absolute, relative = sphere_gap(run.last, mu, labels, sqrt(s.dim))
-    tracked = from_updates(run.probes["slopes"][-1][0], data.train, s.step_size)
+    run = descent(start, s, data.train.x, data.train.y)
+    absolute, relative = sphere_gap(run.last.double(), mu, labels, sqrt(s.dim))
+    tracked = from_updates(run.probes["slopes"][-1][0].double(), data.train, s.step_size)
     growth, opposite = class_shares(tracked.features, torch.sign(start.a.detach()), labels)
     return {"gap": relative, "absolute_gap": absolute, "lambda": growth, "opposite": opposite}, mu
 

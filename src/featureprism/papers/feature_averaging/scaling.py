@@ -121,7 +121,7 @@ SCALING = Experiment(
     title="Two labels: the radius falls like 1/√k; k labels: it stays",
     scales={
         "quick": _settings((4, 8, 16), 1536, 80),
-        "standard": _settings((4, 8, 16, 32), 4096, 200),
+        "standard": _settings((4, 8, 16, 32), 4096, 100),
         "paper": _settings((4, 8, 16, 32), 8192, 100),
     },
     measure=measure,

@@ -15,7 +15,7 @@ from featureprism.data import GaussianClusters, orthogonal_clusters, sample
 from featureprism.experiment import SCALES, Claim, Rows, Values, below
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
 from featureprism.probes import cosines
-from featureprism.records import Dataset, RadiusBracket, Row
+from featureprism.records import Dataset, RadiusBracket, Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
@@ -84,23 +84,22 @@ def k_class_start(s: Setting, seed: int) -> GroupedNet:
     return grouped_start(s.num_clusters, s.group, s.dim, s.start, generator=generator)
 
 
-def train(start: Any, s: Setting, x: Tensor, targets: Tensor) -> Any:
+def descent(start: Any, s: Setting, x: Tensor, targets: Tensor) -> Trajectory[Any]:
     """Descent on the first layer: in float64 in the Gram representation (n < d), in float32 by the direct loop."""
     exact = x.shape[0] < x.shape[1]
     start, x, targets = (start, x, targets) if exact else (start.float(), x.float(), targets)
     targets = targets.to(x.dtype) if targets.is_floating_point() else targets
-    run = first_layer_descent(start, x, targets, step_size=s.step_size, steps=s.steps)
-    return run.last.double()
+    return first_layer_descent(start, x, targets, step_size=s.step_size, steps=s.steps)
 
 
 def train_two_class(s: Setting, data: Dataset, seed: int) -> TwoLayerNet:
     """Labels ±1, logistic loss."""
-    return train(two_class_start(s, seed), s, data.x, data.y)
+    return descent(two_class_start(s, seed), s, data.x, data.y).last.double()
 
 
 def train_k_class(s: Setting, data: Dataset, seed: int) -> GroupedNet:
     """A label for each cluster, cross-entropy."""
-    return train(k_class_start(s, seed), s, data.x, data.cluster)
+    return descent(k_class_start(s, seed), s, data.x, data.cluster).last.double()
 
 
 def bracket(
