@@ -64,7 +64,7 @@ def _experiments(add: Add) -> None:
     add_executor(doing)
     add_context(doing)
     doing.add_argument(
-        "--long", action="store_true", help="with a paper: also its items on images, which take minutes each"
+        "--long", action="store_true", help="with a paper: also its items on real data that take minutes each"
     )
     doing.add_argument(
         "--estimate", action="store_true", help="only tell how long this would take here, and how much memory"

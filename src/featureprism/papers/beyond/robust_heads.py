@@ -202,6 +202,7 @@ ROBUST_HEADS = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
+    long=True,
     about=(
         "Two-layer heads on frozen embeddings (CIFAR-10, classes 0-4 against 5-9; EfficientNet-Lite0 features, reduced by PCA and"
         " so centred), on"
