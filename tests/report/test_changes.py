@@ -26,6 +26,19 @@ def test_a_value_that_moves_is_told_apart_from_one_that_only_spreads():
     spread = {"quick": claim("undecided", [0.4, 1.6]), "paper": claim("holds", [0.8, 0.9])}
     assert "narrower (± 0.6, then ± 0.05)" in why(spread)
     assert "inside it at quick, outside it at paper" in why(spread)
+    alike = {"quick": claim("undecided", [0.85, 1.05]), "paper": claim("holds", [0.78, 0.98])}
+    assert "as wide (± 0.1)" in why(alike)
+
+
+def test_a_value_that_stays_on_its_side_does_not_cross_its_bound():
+    edge = {"quick": claim("holds", [0.5, 0.6]), "paper": claim("undecided", [0.8, 1.1])}
+    assert "from 0.55 to 0.95, towards the edge of its bound" in why(edge)
+    deeper = {"quick": claim("undecided", [0.8, 1.1]), "paper": claim("holds", [0.5, 0.6])}
+    assert "further into its bound" in why(deeper)
+    nearer = {"quick": claim("fails", [1.5, 1.6]), "paper": claim("undecided", [0.95, 1.2])}
+    assert "nearer to its bound" in why(nearer)
+    farther = {"quick": claim("undecided", [0.95, 1.2]), "paper": claim("fails", [1.5, 1.6])}
+    assert "further from its bound" in why(farther)
 
 
 def test_the_worst_seed_of_a_claim_about_every_seed_is_named():

@@ -57,14 +57,29 @@ def why(way: Way) -> str:
         return _worst_seed(large, before, after)
     shift = f"from {words.show(before['measured'])} to {words.show(after['measured'])}"
     if apart(before, after):
-        way_out = "into" if depth(after) > depth(before) else "out of"
-        return f"From {small} to {large} the value itself moves, {shift}, {way_out} its bound and by more than the spread over seeds."
-    spreads = [half_width(claim) for claim in (before, after)]
-    width = "narrower" if spreads[1] < spreads[0] else "wider"
+        return f"From {small} to {large} the value itself moves, {shift}, {_course(before, after)} and by more than the spread over seeds."
     return (
-        f"From {small} to {large} the value stays within the spread over seeds ({shift}); the interval is {width}"
-        f" (± {spreads[0]:.2g}, then ± {spreads[1]:.2g}), and a bound is {_where(before)} it at {small}, {_where(after)} it at {large}."
+        f"From {small} to {large} the value stays within the spread over seeds ({shift}); the interval is {_widths(before, after)},"
+        f" and a bound is {_where(before)} it at {small}, {_where(after)} it at {large}."
     )
+
+
+def _course(before: Row, after: Row) -> str:
+    """Where a value goes: across its bound, or only towards or away from it."""
+    was, now = depth(before), depth(after)
+    if (was >= 0) != (now >= 0):
+        return "into its bound" if now > was else "out of its bound"
+    if now >= 0:
+        return "further into its bound" if now > was else "towards the edge of its bound"
+    return "nearer to its bound" if now > was else "further from its bound"
+
+
+def _widths(before: Row, after: Row) -> str:
+    """How wide the interval over seeds is, before and after."""
+    first, then = (f"± {half_width(claim):.2g}" for claim in (before, after))
+    if first == then:
+        return f"as wide ({then})"
+    return f"{'narrower' if half_width(after) < half_width(before) else 'wider'} ({first}, then {then})"
 
 
 def _worst_seed(large: str, before: Row, after: Row) -> str:
