@@ -57,7 +57,8 @@ def why(way: Way) -> str:
         return _worst_seed(large, before, after)
     shift = f"from {words.show(before['measured'])} to {words.show(after['measured'])}"
     if apart(before, after):
-        return f"From {small} to {large} the value itself moves, {shift}, {_course(before, after)} and by more than the spread over seeds."
+        course = _course(before, after)
+        return f"From {small} to {large} the value itself moves, {shift}, {course} and by more than the spread over seeds."
     return (
         f"From {small} to {large} the value stays within the spread over seeds ({shift}); the interval is {_widths(before, after)},"
         f" and a bound is {_where(before)} it at {small}, {_where(after)} it at {large}."

@@ -217,6 +217,8 @@ CLAIMS = (
         at_stage("adversarial", "purity"),
         at_least(NEARLY_ALL),
         PURIFIED,
+        note="as many steps at every size, which are few for a large one: three times as many, clean and adversarial, raise it from"
+        " 0.75 to 0.89 at d = 256 (two-level z, mean of three other seeds)",
     ),
     _claim(
         "mixture-ratio",
