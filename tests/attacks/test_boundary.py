@@ -11,9 +11,7 @@ def test_least_distance_meets_the_optimality_conditions(generator):
     A = torch.randn(30, 4, 6, generator=generator).double()
     o = torch.randn(30, 4, generator=generator).double()
     gram = A @ A.transpose(1, 2)
-    multipliers = torch.zeros(30, 4).double()
-    for _ in range(200):
-        multipliers = least_distance(gram, o, multipliers)
+    multipliers = least_distance(gram, o, torch.zeros(30, 4).double(), sweeps=2400)
     delta = -(multipliers.unsqueeze(1) @ A).squeeze(1)
     cuts = (A @ delta.unsqueeze(-1)).squeeze(-1) + o
     assert float(cuts.max()) < 1e-6  # feasible

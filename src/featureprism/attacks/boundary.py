@@ -16,7 +16,7 @@ SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary
 SLIDES = 20  # steps along the boundary
 CONVEX_STEPS = 6  # linearisations of N
 CUTS = 8  # tangents of P for each of them
-SWEEPS = 12  # passes over their multipliers
+SWEEPS = 24  # passes over their multipliers: with 12 rounding decides where cuts nearly coincide
 SHARES_BEYOND = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2)  # of the margin at the point
 NEAR_STEPS = 2
 SETTLED = 1e-8  # relative: steps that gain less end the procedure
@@ -155,13 +155,13 @@ def _convex_step(
         offsets.append(P - (slope_P * at).sum(dim=1) - N0 + beyond)
         A, o = torch.stack(normals, dim=1), torch.stack(offsets, dim=1)  # cuts Aδ + o ≤ 0
         start = torch.cat([multipliers, multipliers.new_zeros(len(z), 1)], dim=1)
-        multipliers = least_distance(A @ A.transpose(1, 2), o, start)
+        multipliers = least_distance(A @ A.transpose(1, 2), o, start, SWEEPS)
         at = -(multipliers.unsqueeze(1) @ A).squeeze(1)
     return at
 
 
 def least_distance(
-    gram: Float[Tensor, "n c c"], offset: Float[Tensor, "n c"], start: Float[Tensor, "n c"]
+    gram: Float[Tensor, "n c c"], offset: Float[Tensor, "n c"], start: Float[Tensor, "n c"], sweeps: int
 ) -> Float[Tensor, "n c"]:
     """Multipliers λ ≥ 0 of min ½‖δ‖² s.t. Aδ + offset ≤ 0, δ = -Aᵀλ, for many points: coordinate ascent in the dual.
 
@@ -171,7 +171,7 @@ def least_distance(
     rest, multipliers = (part.detach().cpu().numpy().T.copy() for part in (offset, start))  # (c, n)
     squares = np.maximum(products.diagonal().T, np.finfo(products.dtype).tiny)
     with np.errstate(over="ignore", invalid="ignore"):  # cuts that are not there yet have no length
-        for _ in range(SWEEPS):
+        for _ in range(sweeps):
             for j in range(len(rest)):
                 ascent = rest[j] - np.add.reduce(products[j] * multipliers, axis=0)
                 np.maximum(multipliers[j] + ascent / squares[j], 0, out=multipliers[j])

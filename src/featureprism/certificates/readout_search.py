@@ -30,6 +30,7 @@ from featureprism.networks.activations import relu_power
 from featureprism.threads import one_thread
 
 TANGENTS = 6  # of P in the search for the shortest flip of a box
+SWEEPS = 12  # over their multipliers in each of its rounds
 ROUNDS, CHILD_ROUNDS = (
     6,
     3,
@@ -183,7 +184,7 @@ def shortest_flip(
         A = torch.cat([tangents, -eye, eye], dim=1)
         o = torch.cat([offsets - flat.unsqueeze(1), *box], dim=1)
         b = torch.where(o > NEVER / 2, (A @ problem.u0.unsqueeze(2)).squeeze(2) + o, NEVER)
-        multipliers = least_distance(A @ problem.gram @ A.mT, b, multipliers)
+        multipliers = least_distance(A @ problem.gram @ A.mT, b, multipliers, SWEEPS)
         alpha = -(multipliers.unsqueeze(1) @ A).squeeze(1)
         tau = multipliers[:, :TANGENTS].sum(dim=1)
         u = torch.minimum(torch.maximum(problem.u0 + alpha @ problem.gram, low), high)

@@ -97,7 +97,8 @@ PROPOSITION_4_8 = Experiment(
     source="Li et al. 2025, Proposition 4.8 and Appendix D",
     title="Fine labels alone do not force robustness: the constructions",
     scales={
-        scale: [replace(s, points=1) for s in settings] for scale, settings in tested_on(40, 1000).items()
+        scale: [replace(s, points=1) for s in settings]
+        for scale, settings in tested_on(40, 1000, 1000).items()
     },
     measure=measure,
     claims=CLAIMS,

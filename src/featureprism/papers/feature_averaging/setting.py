@@ -46,12 +46,15 @@ class Setting(theory.Setting):
     test_points: int = 1
 
 
-PROVEN_POINTS = 300  # at standard and paper, where each takes a tenth of a second to prove; the paper does not say how many it tests
+PROVEN_POINTS = (
+    100,
+    300,
+)  # at standard and paper: each takes a tenth of a second, and the paper does not say how many it tests
 
 
-def tested_on(quick: int, larger: int) -> dict[str, list[Setting]]:
-    """The baseline at every scale, tested on this many points at the quick one and so many at the others."""
-    return {scale: [Setting(test_points=quick if scale == "quick" else larger)] for scale in SCALES}
+def tested_on(*points: int) -> dict[str, list[Setting]]:
+    """The baseline, tested on so many points at each scale, from the quick one on."""
+    return {scale: [Setting(test_points=num)] for scale, num in zip(SCALES, points, strict=True)}
 
 
 class Problem(NamedTuple):

@@ -212,7 +212,8 @@ THEOREM_4_5 = Experiment(
     source="Li et al. 2025, Theorem 4.5",
     title="Two labels: weights are class averages, and the network breaks at √(d/k)",
     scales={
-        scale: [replace(s, steps=1000) for s in settings] for scale, settings in tested_on(40, 1000).items()
+        scale: [replace(s, steps=1000) for s in settings]
+        for scale, settings in tested_on(40, 1000, 1000).items()
     },
     measure=measure_4_5,
     claims=CLAIMS_4_5,
@@ -226,7 +227,7 @@ THEOREM_4_7 = Experiment(
     source="Li et al. 2025, Theorem 4.7",
     title="Labels for every cluster: weights are single features, and the network is robust",
     scales={
-        scale: [*one, *(_in_groups(s) for s in one)] for scale, one in tested_on(12, PROVEN_POINTS).items()
+        scale: [*one, *(_in_groups(s) for s in one)] for scale, one in tested_on(12, *PROVEN_POINTS).items()
     },
     measure=measure_4_7,
     claims=CLAIMS_4_7,
