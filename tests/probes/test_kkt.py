@@ -7,7 +7,7 @@ from scipy.optimize import nnls
 
 from featureprism.networks import ReLU, Tanh, TwoLayerNet
 from featureprism.probes import cluster_sums, direction_cosines, kkt_audit, summed_neurons
-from featureprism.probes.kkt import _Gradients
+from featureprism.probes.kkt import _Gradients, _solver, _steady
 from featureprism.training import max_margin_network
 
 
@@ -195,3 +195,13 @@ def test_what_cannot_be_audited_is_refused():
         kkt_audit(net, x, y, tolerance=-0.1)
     with pytest.raises(ValueError, match="ReLU"):
         kkt_audit(TwoLayerNet(net.W, net.a, activation=Tanh()), x, y)
+
+
+@pytest.mark.parametrize(
+    "beyond", [0.0, 1e-9]
+)  # within the ridge, and so far beyond 1 that no Cholesky factor exists
+def test_columns_that_depend_on_each_other_still_solve_for_what_they_span(beyond):
+    gram = torch.tensor([[1.0, 1.0 + beyond], [1.0 + beyond, 1.0]], dtype=torch.float64)
+    assert bool(torch.linalg.cholesky_ex(_steady(gram)).info) == (beyond > 0)
+    target = torch.tensor([2.0, 2.0]).double()
+    assert torch.allclose(gram @ _solver(gram)(target), target, atol=1e-6)

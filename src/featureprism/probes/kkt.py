@@ -7,6 +7,7 @@ KKT: w_j = Σ_i λ_i y_i v_j φ'_ij x_i,  b_j = Σ_i λ_i y_i v_j φ'_ij,  v_j =
 eqs. (3), (4), (6), (7), which leave out the condition for v_j.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -258,15 +259,11 @@ class _Gradients:
         products = ((slopes @ self.w) * points).sum(dim=1) + response @ self.v
         weights = _nonnegative(gram, products, free)
         active = torch.nonzero(weights > 0)[:, 0]
-        own = gram[active][:, active]
-        factor, failed = torch.linalg.cholesky_ex(_steady(own))
-        # columns of active sets can depend on each other by more than the ridge
-        inverse = torch.linalg.pinv(own, rtol=1e-13, hermitian=True) if failed else own
+        solved = _solver(gram[active][:, active])
         for _ in range(3):
             rows, votes = self.residual(*self._merged(columns, weights))
             slope = ((slopes[active] @ rows) * points[active]).sum(dim=1) + response[active] @ votes
-            change = inverse @ slope if failed else torch.cholesky_solve(slope.unsqueeze(1), factor)[:, 0]
-            following = weights.index_copy(0, active, (weights[active] + change).clamp_min(0))
+            following = weights.index_copy(0, active, (weights[active] + solved(slope)).clamp_min(0))
             if _size(self.residual(*self._merged(columns, following))) >= _size((rows, votes)):
                 break
             weights = following
@@ -291,6 +288,14 @@ def _nonnegative(gram: Tensor, products: Tensor, free: Tensor) -> Tensor:
     root = values.clamp_min(values[-1] * 1e-14).sqrt()
     target = (vectors.T @ products / root).numpy()
     return torch.from_numpy(nnls((vectors * root).T.numpy(), target, maxiter=50 * len(products))[0])
+
+
+def _solver(gram: Tensor) -> Callable[[Tensor], Tensor]:
+    """v ↦ G⁻¹v by a Cholesky factor; by the pseudo-inverse where columns depend on each other by more than the ridge."""
+    factor, failed = torch.linalg.cholesky_ex(_steady(gram))
+    if failed:
+        return torch.linalg.pinv(gram, rtol=1e-13, hermitian=True).mv
+    return lambda v: torch.cholesky_solve(v.unsqueeze(1), factor)[:, 0]
 
 
 def _steady(gram: Tensor) -> Tensor:

@@ -46,10 +46,8 @@ class Setting(theory.Setting):
     test_points: int = 1
 
 
-PROVEN_POINTS = (
-    100,
-    300,
-)  # at standard and paper: each takes a tenth of a second, and the paper does not say how many it tests
+# at standard and paper: a read-out takes a tenth of a second a point to prove, and the paper does not say how many it tests
+PROVEN_POINTS = (100, 300)
 
 
 def tested_on(*points: int) -> dict[str, list[Setting]]:
