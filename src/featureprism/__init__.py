@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         to_signs,
         xor_clusters,
     )
-    from featureprism.experiment import Claim, Experiment, Paper, Rows
     from featureprism.geometry import LpBall
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, load_head
+    from featureprism.lab import Claim, Experiment, Paper, Rows
     from featureprism.networks import (
         PolynomialReLU,
         PowerReLU,
@@ -65,7 +65,7 @@ _ROOMS = {
         "to_signs",
         "xor_clusters",
     ),
-    "experiment": ("Claim", "Experiment", "Paper", "Rows"),
+    "lab": ("Claim", "Experiment", "Paper", "Rows"),
     "geometry": ("LpBall",),
     "heads": ("DecoupledHead", "GaussianHead", "PReLUHead", "load_head"),
     "networks": (

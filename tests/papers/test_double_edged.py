@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Rows, fields_of
+from featureprism.lab import Rows, fields_of
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1, Variants
 from featureprism.papers.double_edged.initialisation import passage
 from featureprism.papers.double_edged.kkt import KKT

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from featureprism.experiment import fields_of
+from featureprism.lab import fields_of
 from featureprism.papers.double_edged import PAPER
 from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt_lab import KKT_LAB, alone

@@ -23,7 +23,7 @@ def show(value: float | None) -> str:
 
 def section(claim: Row) -> str:
     """Who speaks, and whether the premises hold in this run."""
-    if claim["speaker"] == "ours":
+    if claim["origin"] == "featureprism":
         return OURS
     return {True: INSIDE, False: OUTSIDE, None: PAPER}[claim["regime"]["inside"]]
 
@@ -40,7 +40,7 @@ def measured(claim: Row) -> str:
     low, high = claim["interval"]
     if claim["measured"] is None or low is None or high is None:
         return show(claim["measured"])
-    if claim["over"] == "every seed":
+    if claim["aggregate"] == "worst":
         return f"{show(low)} to {show(high)}"
     return f"{show(claim['measured'])} ± {(high - low) / 2:.2g}"
 

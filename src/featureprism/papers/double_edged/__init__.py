@@ -3,7 +3,7 @@
 The paper scale: inside Assumption 2.2 d = 6000, k = 16, σ = 1/√d; outside d = 3072, k = 10, σ = 1, the sizes of feature-averaging.
 """
 
-from featureprism.experiment import Paper
+from featureprism.lab import Paper
 from featureprism.papers.double_edged.assumption import ASSUMPTION_2_2
 from featureprism.papers.double_edged.generalisation import THEOREM_3_1
 from featureprism.papers.double_edged.initialisation import INITIALISATION

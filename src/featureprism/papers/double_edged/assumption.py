@@ -4,7 +4,7 @@ import torch
 
 from featureprism.attacks import flipping_norm
 from featureprism.context import Context
-from featureprism.experiment import (
+from featureprism.lab import (
     Bound,
     Claim,
     Experiment,
@@ -14,7 +14,7 @@ from featureprism.experiment import (
     at_most,
     below,
     between,
-    under,
+    requires,
 )
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.robustness import robust_bracket
@@ -99,9 +99,9 @@ def _lemma(name: str, source: str, statement: str, bound: Bound) -> Claim:
     def value(rows: Rows) -> Values:
         return worst(inside(rows.of("audit")), name)
 
-    premises = under("assumption-2-2", "theorem-3-1", "on-sample", "proposition-a-1", case="within")
+    premises = requires("assumption-2-2", "theorem-3-1", "on-sample", "proposition-a-1", case="within")
     text = f"{statement}; Δ of the sample"
-    return Claim(name, source, text, value, bound, premises=premises, over="every seed")
+    return Claim(name, source, text, value, bound, premises=premises, aggregate="worst")
 
 
 def _most_clusters(rows: Rows) -> Rows:

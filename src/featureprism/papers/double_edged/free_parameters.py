@@ -3,7 +3,7 @@
 from math import sqrt
 from typing import Any
 
-from featureprism.experiment import Claim, Rows, Values, between, under
+from featureprism.lab import Claim, Rows, Values, between, requires
 from featureprism.papers.double_edged.setting import Trained, ours
 
 LAW = between(0.95, 1.06)  # of norm ÷ (‖u‖/k)
@@ -78,7 +78,7 @@ def _law(name: str, what: str, note: str = "") -> Claim:
         lambda rows: _farthest(rows, case=name),
         LAW,
         note=note,
-        premises=under("assumption-2-2", "theorem-3-1", case=name),
+        premises=requires("assumption-2-2", "theorem-3-1", case=name),
     )
 
 
@@ -106,7 +106,7 @@ FREE_CLAIMS = (
         "power of the class balance c in that norm (the theorem's bound √(d/(c²k)) allows -1)",
         lambda rows: rows.of("critical", case="balance").slope("balance", "absolute"),
         between(-0.02, 0.02),
-        premises=under("assumption-2-2", "theorem-3-1", case="balance"),
+        premises=requires("assumption-2-2", "theorem-3-1", case="balance"),
     ),
     _law("correlated", "cosines from -0.1 to 0.3"),
     ours(

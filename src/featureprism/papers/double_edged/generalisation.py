@@ -6,7 +6,7 @@ from math import inf
 import torch
 
 from featureprism.context import Context, part
-from featureprism.experiment import Experiment, Rows, at_least, at_most
+from featureprism.lab import Experiment, Rows, at_least, at_most
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.samples import SAMPLE_CLAIMS, Sampled, measure_samples
 from featureprism.papers.double_edged.setting import (

@@ -8,7 +8,7 @@ import torch
 
 from featureprism.certificates import margin_radius
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
 from featureprism.papers.double_edged.setting import (
     Problem,
@@ -146,7 +146,7 @@ CLAIMS = (
         lambda rows: _last(rows.having(case="noisy")).largest("over_critical"),
         at_most(PASSED),
         note=_ends,
-        premises=under("assumption-2-2", "on-sample", "theorem-3-1", "theorem-2-1", case="noisy"),
+        premises=requires("assumption-2-2", "on-sample", "theorem-3-1", "theorem-2-1", case="noisy"),
     ),
     ours(
         "robust-start",
@@ -155,7 +155,7 @@ CLAIMS = (
         lambda rows: rows.of("passage", case="still").farthest("over_law", 1.0),
         between(0.93, 1.07),
         note=_when,
-        premises=under("on-sample", "theorem-2-1", case="still"),
+        premises=requires("on-sample", "theorem-2-1", case="still"),
     ),
     ours(
         "robust-start-noise",
@@ -164,7 +164,7 @@ CLAIMS = (
         lambda rows: rows.of("passage", case="noisy").farthest("over_law", 1.0),
         between(0.8, 1.25),
         note=_passed,
-        premises=under("on-sample", "theorem-2-1", case="noisy"),
+        premises=requires("on-sample", "theorem-2-1", case="noisy"),
     ),
     ours(
         "robust-rise",

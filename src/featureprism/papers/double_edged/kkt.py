@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from featureprism.context import Context, part
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, between, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import EXACT_KINK, KINK, Trained, ours, problem, start_of
 from featureprism.probes import KKTAudit, direction_cosines, kkt_audit
@@ -108,7 +108,7 @@ CLAIMS = (
         lambda rows: _last_flows(rows).largest("stationarity"),
         at_most(0.1),
         note=_how_far,
-        premises=under("theorem-2-1"),
+        premises=requires("theorem-2-1"),
     ),
     ours(
         "trained-residual",
@@ -116,7 +116,7 @@ CLAIMS = (
         f"stationarity of the network after L-BFGS, derivatives free within {KINK:g} of a kink; largest over settings",
         lambda rows: _largest(rows.of("path", path="then L-BFGS"), "stationarity"),
         at_most(0.01),
-        premises=under("theorem-2-1"),
+        premises=requires("theorem-2-1"),
     ),
     ours(
         "trained-cosine",
@@ -125,7 +125,7 @@ CLAIMS = (
         _last_cosine,
         above(0.98),
         note="the theorem says 'a KKT point'; that it is this one is an observation",
-        premises=under("theorem-2-1"),
+        premises=requires("theorem-2-1"),
     ),
     ours(
         "hard-residual",

@@ -3,7 +3,7 @@
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment, Rows, Values, at_least, at_most, between
+from featureprism.lab import Experiment, Rows, Values, at_least, at_most, between
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import EXACT_KINK, Setting, ours, problem
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data

@@ -8,8 +8,8 @@ import numpy as np
 from featureprism.attacks import flipping_norm
 from featureprism.certificates import margin_radius
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.heads.nearest import nearest_neighbour_radius
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.robustness import ENOUGH
 from featureprism.papers.double_edged.setting import (
@@ -175,7 +175,7 @@ CLAIMS = (
         "flipping the nearest neighbour takes Ω(√d): its proven median radius ÷ √(d/2), σ = 1/√d",
         lambda rows: rows.of("neighbour", case="within").least("certified"),
         at_least(0.95),
-        premises=under("assumption-2-2", case="within"),
+        premises=requires("assumption-2-2", case="within"),
     ),
 )
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from featureprism.attacks import flip_rate, flipping_norm, self_test
 from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part, silent
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
-from featureprism.experiment.rows import farthest
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
+from featureprism.lab.rows import farthest
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
 from featureprism.papers.double_edged.free_parameters import (
     FREE_CLAIMS,
@@ -81,7 +81,7 @@ CLAIMS_4_1 = (
         "a robust network exists: proven median radius of test points ÷ (√d/8), least over settings inside the assumption",
         lambda rows: inside(rows.of("radius")).least("certified_half_radius") / theory.PROMISED_ROBUST,
         at_least(1.0),
-        premises=under("assumption-2-2", case="within"),
+        premises=requires("assumption-2-2", case="within"),
     ),
     ours(
         "radius",

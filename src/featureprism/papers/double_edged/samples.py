@@ -9,7 +9,7 @@ from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.data import GaussianClusters
-from featureprism.experiment import Rows, Values, above, between, under
+from featureprism.lab import Rows, Values, above, between, requires
 from featureprism.networks import TwoLayerNet, stack
 from featureprism.papers.double_edged.setting import (
     Setting,
@@ -108,7 +108,7 @@ SAMPLE_CLAIMS = (
         lambda rows: _farthest(rows, "excess"),
         between(-0.04, 0.04),
         note=_seen,
-        premises=under("theorem-3-1", case=LOUD),
+        premises=requires("theorem-3-1", case=LOUD),
     ),
     ours(
         "samples-strict",
@@ -116,7 +116,7 @@ SAMPLE_CLAIMS = (
         "the same with y N(x) ≤ 0 as an error, as the theorem has it: minus ⅝(1 - 1/k)^n (N = 0 on ¼ of a lost cluster)",
         lambda rows: _farthest(rows, "strict_excess"),
         between(-0.04, 0.04),
-        premises=under("theorem-3-1", case=LOUD),
+        premises=requires("theorem-3-1", case=LOUD),
     ),
     ours(
         "samples-small-noise",
@@ -127,6 +127,6 @@ SAMPLE_CLAIMS = (
         ),
         above(0.52),
         note="there the biases decide, and they vote for the class of which more clusters were seen",
-        premises=under("theorem-3-1", case=STILL),
+        premises=requires("theorem-3-1", case=STILL),
     ),
 )

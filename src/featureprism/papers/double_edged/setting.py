@@ -20,7 +20,7 @@ from featureprism.data import (
     sample_blocks,
     sphere_centres,
 )
-from featureprism.experiment import Bound, Claim, Rows, Under, Values, under
+from featureprism.lab import Bound, Claim, Requires, Rows, Values, requires
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
@@ -32,8 +32,8 @@ KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x
 EXACT_KINK = 1e-9  # the same at the solver's point
 COSINES = (-0.1, 0.3)  # between which mixed cosines lie
 ORDINARY = ("usual", "sphere", "within")  # the cases of equal classes, norms √d and cosines near 0
-INSIDE = under("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
-ours = partial(Claim, speaker="ours")
+INSIDE = requires("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
+ours = partial(Claim, origin="featureprism")
 
 S = TypeVar("S", bound="Setting")
 
@@ -202,7 +202,7 @@ def inside_and_outside(
     statement: str,
     value: Callable[[Rows], Values],
     bound: Bound,
-    premises: Under = INSIDE,
+    premises: Requires = INSIDE,
 ) -> tuple[Claim, Claim]:
     """What a theorem says inside Assumption 2.2, and that the same is found outside of it, which is ours."""
     within, beyond = f"{statement}; inside the assumption", f"{statement}; outside the assumption"
@@ -214,7 +214,7 @@ def inside_and_outside(
             beyond,
             lambda rows: value(outside(rows)),
             bound,
-            speaker="ours",
+            origin="featureprism",
         ),
     )
 

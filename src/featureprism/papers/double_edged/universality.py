@@ -7,7 +7,7 @@ from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
 from featureprism.context import Context, Progress, part
-from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
     Setting,
@@ -150,7 +150,7 @@ CLAIMS_SCALING = (
         "the norm is O(√(d/(c²k))): power of k in the norm that flips half of the points, c = 1/2",
         lambda rows: rows.of("norm", family="clusters", case="within").slope("clusters", "norm"),
         at_most(-0.46),
-        premises=under("assumption-2-2", "theorem-3-1", family="clusters", case="within"),
+        premises=requires("assumption-2-2", "theorem-3-1", family="clusters", case="within"),
     ),
     _power("exponent", "k", "clusters", "within", "clusters", -0.5),
     _power("usual", "k, with σ = 1,", "clusters", "usual", "clusters", -0.5),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from featureprism.experiment import (
+from featureprism.lab import (
     Claim,
     Outcome,
     Rows,
@@ -15,9 +15,9 @@ from featureprism.experiment import (
     between,
     judge,
     mean_interval,
-    under,
+    requires,
 )
-from featureprism.experiment.verdict import seeds_to_decide
+from featureprism.lab.verdict import seeds_to_decide
 
 
 def rows_with(values):
@@ -64,9 +64,9 @@ def test_it_holds_or_fails_only_when_the_seeds_agree(values, bound, outcome):
 
 def test_one_seed_refutes_a_worst_case():
     values = [0.1, 0.1, 0.1, 0.1, 0.6]
-    assert judged(values, below(0.5), over="every seed").outcome == Outcome.FAILS
-    assert judged(values[:4], below(0.5), over="every seed").outcome == Outcome.HOLDS
-    assert judged(values[:1], below(0.5), over="every seed").outcome == Outcome.HOLDS
+    assert judged(values, below(0.5), aggregate="worst").outcome == Outcome.FAILS
+    assert judged(values[:4], below(0.5), aggregate="worst").outcome == Outcome.HOLDS
+    assert judged(values[:1], below(0.5), aggregate="worst").outcome == Outcome.HOLDS
 
 
 def test_the_number_of_seeds_that_would_decide_is_the_least_that_does():
@@ -105,19 +105,19 @@ def test_the_regime_tells_which_premises_of_the_theorem_fail():
             premise("lemma-2", None, name="far"),
         ]
     )
-    regime = under("theorem-1").regime(table)
+    regime = requires("theorem-1").regime(table)
     assert (regime.inside, regime.num_premises, regime.failing) == (False, 2, ("theorem-1.n",))
-    assert under("theorem-1.d").regime(table).inside is True
-    assert under("lemma-2", name="near").regime(table).inside is None
-    assert under("lemma-2", name="far").regime(table).inside is False  # not measured is not fulfilled
-    assert under().regime(table).inside is None
+    assert requires("theorem-1.d").regime(table).inside is True
+    assert requires("lemma-2", name="near").regime(table).inside is None
+    assert requires("lemma-2", name="far").regime(table).inside is False  # not measured is not fulfilled
+    assert requires().regime(table).inside is None
 
 
 def test_a_claim_is_refused_when_it_makes_no_sense():
-    with pytest.raises(ValueError, match="speaker"):
-        judged([1.0], below(0), speaker="someone")
-    with pytest.raises(ValueError, match="every seed"):
-        judged([1.0], below(0), over="some seeds")
+    with pytest.raises(ValueError, match="origin"):
+        judged([1.0], below(0), origin="someone")
+    with pytest.raises(ValueError, match="worst"):
+        judged([1.0], below(0), aggregate="some seeds")
     with pytest.raises(ValueError, match="low ≤ high"):
         between(1, 0)
     short = Claim("c", "s", "t", lambda _rows: np.array([1.0]), below(0))
@@ -128,7 +128,7 @@ def test_a_claim_is_refused_when_it_makes_no_sense():
 def test_a_judged_claim_tells_everything():
     row = judged([0.05, 0.58, 1.11], above(0.5), reported=0.9, note=lambda rows: f"{len(rows)} rows").as_row()
     assert row["id"] == "item.c"
-    assert (row["relation"], row["bound"], row["reported"], row["speaker"]) == (">", 0.5, 0.9, "paper")
+    assert (row["relation"], row["bound"], row["reported"], row["origin"]) == (">", 0.5, 0.9, "paper")
     assert (row["verdict"], row["note"]) == ("undecided", "3 rows")
     assert row["seeds_to_decide"] > 100
     assert row["regime"] == {"inside": None, "premises": 0, "holding": 0, "failing": []}

@@ -11,9 +11,9 @@ from html import escape
 
 import numpy as np
 
-from featureprism.experiment.bounds import Bound
-from featureprism.experiment.claim import Claim, Regime
-from featureprism.experiment.rows import Rows, Values
+from featureprism.lab.bounds import Bound
+from featureprism.lab.claim import Claim, Regime
+from featureprism.lab.rows import Rows, Values
 from featureprism.records import Row
 
 LEVEL = 0.95
@@ -89,7 +89,7 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
     note = _note(claim, rows, is_measured=not math.isnan(measured))
     if math.isnan(measured):
         ends, outcome, needed = (math.nan, math.nan), Outcome.NOT_MEASURED, None
-    elif claim.over == "every seed" or not np.isfinite(values).all():
+    elif claim.aggregate == "worst" or not np.isfinite(values).all():
         ends, needed = (float(values.min()), float(values.max())), None
         outcome = Outcome.HOLDS if claim.bound.contains(*ends) else Outcome.FAILS
     else:
