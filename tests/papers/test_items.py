@@ -31,7 +31,6 @@ from featureprism.sweep import Serial, reproduce
 from featureprism.sweep.sources import dependencies
 
 
-
 def _loaded(path):
     spec = spec_from_file_location(f"tiny_settings_of_{path.parent.name}_{path.stem}", path)
     module = module_from_spec(spec)
@@ -53,46 +52,6 @@ MODULES = (
         for path in sorted(Path(__file__).parent.glob("*/test_*.py"))
         if "TINY = " in path.read_text()
     ),
-)
-TINY = {id: settings}, and SLOW where it takes more
-than a few seconds even so.
-"""
-
-import inspect
-import json
-import sys
-from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-
-import matplotlib.pyplot as plt
-import pytest
-import tiny_beyond
-import tiny_double_edged
-import tiny_feature_amplification
-import tiny_feature_averaging
-import tiny_feature_purification
-import tiny_gmm_flow
-import tiny_mechanisms
-import tiny_real
-from stated_premises import left_out
-
-from featureprism.context import Context
-from featureprism.lab import Outcome, Rows, fields_of
-from featureprism.papers import all_papers
-from featureprism.report.figures import DRAWINGS, draw
-from featureprism.sweep import Serial, reproduce
-from featureprism.sweep.sources import dependencies
-
-MODULES = (
-    tiny_gmm_flow,
-    tiny_feature_averaging,
-    tiny_feature_purification,
-    tiny_mechanisms,
-    tiny_feature_amplification,
-    tiny_double_edged,
-    tiny_beyond,
-    tiny_real,
 )
 TINY = {id: settings for module in MODULES for id, settings in module.TINY.items()}
 TOO_TINY = {
