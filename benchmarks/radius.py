@@ -24,11 +24,11 @@ from featureprism import (
     sample,
 )
 from featureprism.attacks import AtRandom, structured_starts
-from featureprism.certificates.canonical import power_form
-from featureprism.certificates.rungs import crown_radius
 from featureprism.networks import decoupled_classifier
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Question, answers
+from featureprism.verify.bounds.linear_relaxation import crown_radius
+from featureprism.verify.one_layer.form import power_form
 
 POINTS = 100
 

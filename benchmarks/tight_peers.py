@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from featureprism import RadiusBracket
-from featureprism.certificates import opened
-from featureprism.certificates.deep import as_layers
 from featureprism.networks import ReLU, ScoreNet
+from featureprism.verify import opened
+from featureprism.verify.deep.prove import as_layers
 
 HALVINGS = 8  # of the radius that a verifier at one radius proves
 PEER_POINTS = 6  # at most, of peers that cost seconds a point

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 import featureprism.cli as cli
-from featureprism.certificates import robust_radius
 from featureprism.commands import arguments
 from featureprism.data.images import ARCHIVES
 from featureprism.lab import SCALES, Claim, Experiment, Paper, above, below, requires
@@ -21,6 +20,7 @@ from featureprism.records import Premise
 from featureprism.report.figures import DRAWINGS
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
+from featureprism.verify import robust_radius
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ __version__ = "0.14.0"  # the only place: pyproject.toml and the command line re
 if TYPE_CHECKING:
     from featureprism.attacks import minimal_radius, pgd, structured_starts, universal_direction
     from featureprism.audit import explain
-    from featureprism.certificates import check, robust_radius
     from featureprism.data import (
         GaussianClusters,
         SparseCoding,
@@ -48,11 +47,12 @@ if TYPE_CHECKING:
         gradient_flow,
         max_margin_network,
     )
+    from featureprism.verify import check, robust_radius
 
 _ROOMS = {
     "attacks": ("minimal_radius", "pgd", "structured_starts", "universal_direction"),
     "audit": ("explain",),
-    "certificates": ("check", "robust_radius"),
+    "verify": ("check", "robust_radius"),
     "data": (
         "GaussianClusters",
         "SparseCoding",

@@ -10,11 +10,6 @@ import pytest
 import torch
 
 import exact_networks as exact
-from featureprism.certificates import Certificate, check, margin_radius
-from featureprism.certificates.canonical import PowerForm, power_form
-from featureprism.certificates.cells import Problem
-from featureprism.certificates.record import proven, tree_of
-from featureprism.certificates.search import prove
 from featureprism.checker.cells import DEEPEST, PARAMETERS
 from featureprism.checker.scaled import Network, posed
 from featureprism.networks import (
@@ -25,6 +20,11 @@ from featureprism.networks import (
     ReLU,
     TwoLayerNet,
 )
+from featureprism.verify import Certificate, check, margin_radius
+from featureprism.verify.one_layer.branch_and_bound import prove
+from featureprism.verify.one_layer.cells import Problem
+from featureprism.verify.one_layer.certify import proven, tree_of
+from featureprism.verify.one_layer.form import PowerForm, power_form
 
 REACH = 6.0
 BEYOND = 1.5  # trees speak of perturbations up to this multiple of the witness, so that a false one has room to show

@@ -10,9 +10,9 @@ import pytest
 from small_models import question
 
 import featureprism as fp
-from featureprism.certificates import checkable
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.verify import verified_radii
+from featureprism.verify import checkable
 
 MUTANTS = 20  # of every certificate
 REACH = 4.0

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits, make_blobs
 
-from featureprism.certificates import margin_radius
 from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
+from featureprism.verify import margin_radius
 
 
 def on_a_grid(net, point, own, reach=6.0, num=301):

@@ -6,8 +6,6 @@ from functools import partial
 import torch
 
 from featureprism.attacks import minimal_radius
-from featureprism.certificates import margin_radius
-from featureprism.certificates.interior import LOOK
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS
@@ -31,6 +29,8 @@ from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
 from featureprism.papers.feature_purification.deep_zoo import ZOO
 from featureprism.records import RadiusBracket
+from featureprism.verify import margin_radius
+from featureprism.verify.one_layer.interior_point import LOOK
 
 DEEP = {
     "train_images": 40,
@@ -91,7 +91,7 @@ def quicken(monkeypatch) -> None:
         )
     monkeypatch.setattr("featureprism.attacks.boundary.SLIDES", 2)
     for steps in ("ROOT_STEPS", "CHILD_STEPS", "NEWTON_STEPS"):
-        monkeypatch.setattr(f"featureprism.certificates.search.{steps}", LOOK + 2)
+        monkeypatch.setattr(f"featureprism.verify.one_layer.branch_and_bound.{steps}", LOOK + 2)
     for module in (
         "feature_averaging.setting",
         "double_edged.many_clusters",

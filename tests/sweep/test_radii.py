@@ -53,7 +53,7 @@ def test_an_interrupt_inside_the_proof_loses_the_batch_and_stops(problem, tmp_pa
     def stop(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("featureprism.certificates.closing.prove", stop)
+    monkeypatch.setattr("featureprism.verify.closing.prove", stop)
     with pytest.raises(KeyboardInterrupt):
         bracket_points(net, x, y, Request(gap=1e-6), tmp_path)
     assert not (tmp_path / "brackets.csv").exists()

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from featureprism.attacks import flipping_norm
-from featureprism.certificates import robust_radius
 from featureprism.data import (
     class_labels,
     equicorrelated_centres,
@@ -17,6 +16,7 @@ from featureprism.data import (
 from featureprism.networks import ReLU, TwoLayerNet, robust_margin_classifier
 from featureprism.theory import double_edged as theory
 from featureprism.training import log_loss, margin_descent, max_margin_network
+from featureprism.verify import robust_radius
 
 
 def setting(dim, k, sigma, n=400, coherence=0.0):

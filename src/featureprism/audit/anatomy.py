@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.certificates import opened
 from featureprism.geometry import row_norms
 from featureprism.networks import PolynomialReLU, ScoreNet, SymmetricNet, Tanh, TwoLayerNet
 from featureprism.networks.activations import relu_power
 from featureprism.networks.reading import Classifier, as_points
 from featureprism.probes import cosines
+from featureprism.verify import opened
 
 LEAST_SILHOUETTE = (
     0.08  # of clusters within a class that count as clusters; pieces of one Gaussian cloud stay below 0.05

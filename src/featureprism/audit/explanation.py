@@ -17,8 +17,6 @@ from featureprism.audit.anatomy import Neurons, Subject, subject
 from featureprism.audit.cards import NeuronCard, cards_of, linear_direction
 from featureprism.audit.pictures import NONE, Fit, Measures, measures, named, ranked
 from featureprism.audit.stages import premises
-from featureprism.certificates import bracket_classifier
-from featureprism.certificates.pairs import Effort
 from featureprism.context import part
 from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
@@ -27,6 +25,8 @@ from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
 from featureprism.theory import double_edged, feature_averaging, gmm_flow
+from featureprism.verify import bracket_classifier
+from featureprism.verify.pairs import Effort
 
 POINTS = 60  # whose radii are bracketed
 SEARCHED = 400  # points that a universal direction is looked for on

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.audit.read import Embeddings
-from featureprism.certificates.front import bracket_classifier, opened
-from featureprism.certificates.pairs import Effort
 from featureprism.files import read_arrays
 from featureprism.heads import load_head
 from featureprism.networks import ScoreNet, TwoLayerNet
 from featureprism.networks.reading import Classifier
 from featureprism.networks.reading.ours import input_dim
 from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.verify.front import bracket_classifier, opened
+from featureprism.verify.pairs import Effort
 
 
 class GivenHead:

@@ -10,8 +10,6 @@ from rich.console import Console
 from torch import Tensor
 
 from featureprism.attacks import self_test
-from featureprism.certificates import opened
-from featureprism.certificates.referee import judge_curve, read_curve
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
@@ -23,6 +21,8 @@ from featureprism.report import kkt_table, progress_bar, rulings_table, save_cur
 from featureprism.seeds import generator_for
 from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
+from featureprism.verify import opened
+from featureprism.verify.referee import judge_curve, read_curve
 
 
 def radius(args: argparse.Namespace) -> int:

@@ -58,7 +58,7 @@ def _model(path: Path) -> tuple[Model, np.ndarray | None]:
     """The weights of an .npz file; an .onnx file is read as `radius` reads it, which needs all of featureprism."""
     if path.suffix.lower() != ".onnx":
         return read_weights(path)
-    from featureprism.certificates import checkable, opened
+    from featureprism.verify import checkable, opened
 
     model = opened(path)
     return checkable(model.net), model.classes

@@ -13,9 +13,6 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
-from featureprism.certificates import margin_radius
-from featureprism.certificates.classes import class_radius
-from featureprism.certificates.pairs import Effort
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
@@ -24,6 +21,9 @@ from featureprism.networks import LinearClassifier, LinearScores
 from featureprism.networks.activations import relu_power
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
+from featureprism.verify import margin_radius
+from featureprism.verify.classes import class_radius
+from featureprism.verify.pairs import Effort
 
 ATTACK_STEPS = 3  # of PGD in adversarial training
 BATCH = 25  # points of a kernel machine that are attacked together, between two words of progress

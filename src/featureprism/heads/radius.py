@@ -5,13 +5,13 @@ from math import inf
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.certificates import bracket_classifier
-from featureprism.certificates.pairs import Effort
 from featureprism.heads.network import HeadNet
 from featureprism.networks import LinearScores, QuadraticScores
 from featureprism.networks.reading import Classifier
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
+from featureprism.verify import bracket_classifier
+from featureprism.verify.pairs import Effort
 
 # cells of each proof, unless told otherwise: more prove more. A limit in cells repeats exactly, one in seconds does not
 MAX_CELLS = 1

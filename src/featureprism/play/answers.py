@@ -9,13 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, structured_starts, universal_direction
-from featureprism.certificates import margin_radius
 from featureprism.geometry import unit_rows
 from featureprism.networks import BinaryReadout, Tanh
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape
 from featureprism.records import RadiusBracket, Row
+from featureprism.verify import margin_radius
 
 REACH = 2.0  # how far an attack looks; centres have norm 1
 GAP = 0.02  # at which a bracket counts as closed

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from featureprism.certificates.pairs import Effort
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.networks.reading import as_points, read_model
 from featureprism.play.answers import brackets, nearest_of
@@ -20,6 +19,7 @@ from featureprism.play.own import Own, story
 from featureprism.play.scene import Scene
 from featureprism.play.sparse import Sparse, purification
 from featureprism.records import Row
+from featureprism.verify.pairs import Effort
 
 PAGE = Path(__file__).parent / "page"
 MOST_FRAMES = 90  # of a recording

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
-from featureprism.certificates import bracket_classifier, opened
-from featureprism.certificates.pairs import Effort
 from featureprism.networks.reading import Classifier, as_points, input_dim
 from featureprism.points import read_points
 from featureprism.records import RadiusBracket, Row
+from featureprism.verify import bracket_classifier, opened
+from featureprism.verify.pairs import Effort
 
 MOST_POINTS = 200  # that are bracketed
 BATCH = 8  # between two answers

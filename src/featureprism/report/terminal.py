@@ -16,7 +16,6 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from featureprism.certificates.referee import Ruling
 from featureprism.context import Progress as Tick
 from featureprism.lab import Verdict
 from featureprism.records import Row
@@ -31,6 +30,7 @@ from featureprism.report.claims import (
     verdict,
 )
 from featureprism.report.stages import Lines, plain_lines
+from featureprism.verify.referee import Ruling
 
 
 @runtime_checkable

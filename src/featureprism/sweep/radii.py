@@ -13,9 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.certificates import INTERRUPTED, bracket_classifier
-from featureprism.certificates.bracket import check_radius, check_request
-from featureprism.certificates.pairs import Effort
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
 from featureprism.context import Context
@@ -27,6 +24,9 @@ from featureprism.sweep.engine import Rules, Track, run_units
 from featureprism.sweep.executors import Executor, Serial
 from featureprism.sweep.store import Store
 from featureprism.sweep.unit import Unit
+from featureprism.verify import INTERRUPTED, bracket_classifier
+from featureprism.verify.bracket import check_radius, check_request
+from featureprism.verify.pairs import Effort
 
 BATCH = 32  # points bracketed between two writes
 SHARES = ("zero_gradient_share", "blind_share", "seconds")

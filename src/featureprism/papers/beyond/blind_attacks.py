@@ -8,9 +8,6 @@ import numpy as np
 import torch
 
 from featureprism.attacks import pgd, self_test, structured_starts
-from featureprism.certificates import margin_radius
-from featureprism.certificates.canonical import power_form
-from featureprism.certificates.rungs import crown_radius
 from featureprism.context import Context, part
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
@@ -18,6 +15,9 @@ from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
 from featureprism.records import RadiusBracket, Row
+from featureprism.verify import margin_radius
+from featureprism.verify.bounds.linear_relaxation import crown_radius
+from featureprism.verify.one_layer.form import power_form
 
 BEYOND = 1.05  # the radius asked about, in units of the largest attacked radius: no point is robust there
 SOURCE = "beyond the papers"

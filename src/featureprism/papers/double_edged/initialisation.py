@@ -6,7 +6,6 @@ from math import inf, log, nan, sqrt
 import numpy as np
 import torch
 
-from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
@@ -22,6 +21,7 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.records import Row
 from featureprism.theory import double_edged as theory
 from featureprism.training import log_loss, margin_descent
+from featureprism.verify import margin_radius
 
 PASSED = 1.1  # of ‖u‖/k: below this radius the network counts as broken
 CLOCK = 1.0  # ln(1/L) a step; the slowest clusters return to the others at rate 1 in this clock, so an Euler step of 1 is stable

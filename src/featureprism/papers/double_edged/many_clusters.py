@@ -6,7 +6,6 @@ from math import inf, sqrt
 import numpy as np
 
 from featureprism.attacks import flipping_norm
-from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.heads.nearest import nearest_neighbour_radius
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
@@ -26,6 +25,7 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.probes import kkt_audit
 from featureprism.records import Row
 from featureprism.training import NotSeparableError, max_margin_network
+from featureprism.verify import margin_radius
 
 CELLS = 2
 TRAINED_KINK = 1e-3

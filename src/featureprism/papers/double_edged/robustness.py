@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, self_test
-from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part, silent
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
 from featureprism.lab.rows import farthest
@@ -36,6 +35,7 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.records import RadiusBracket, Row
 from featureprism.theory import double_edged as theory
 from featureprism.training import max_margin_network
+from featureprism.verify import margin_radius
 
 CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
 ENOUGH = 1.4  # of ‖u‖/k: the order √(d/(c²k)) is read with a constant of 0.7, as ‖u‖/k = ½ √(d/(c²k)) for equal classes

@@ -7,7 +7,6 @@ from math import inf, sqrt
 import numpy as np
 
 from featureprism.attacks import self_test
-from featureprism.certificates import margin_radius
 from featureprism.context import Context, part
 from featureprism.lab import (
     Bound,
@@ -32,6 +31,7 @@ from featureprism.papers.feature_amplification.setting import (
 )
 from featureprism.probes.amplification import count_by_noise
 from featureprism.records import Row
+from featureprism.verify import margin_radius
 
 BEST = 1 / sqrt(2)  # the distance of a centre from the boundary of f*
 EARLY = (4, 100)  # steps: after the start has been forgotten, long before anything is memorised

@@ -11,7 +11,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
 from featureprism.heads.compare import Task, trained_alike
@@ -28,6 +27,7 @@ from featureprism.papers.feature_averaging.embeddings import (
     trained,
 )
 from featureprism.records import RadiusBracket, Row
+from featureprism.verify import margin_radius
 
 ENOUGH = above(1.2)  # the least ratio of median radii that counts
 BEYOND = "beyond the paper"

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import self_test
-from featureprism.certificates import margin_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
 from featureprism.lab import SCALES, Claim, Rows, Values, below
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
@@ -19,6 +18,7 @@ from featureprism.records import Dataset, RadiusBracket, Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
+from featureprism.verify import margin_radius
 
 ours = partial(Claim, origin="featureprism")
 LITTLE = below(

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-from featureprism.certificates.at_radius import proven_at
 from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, above, at_least, at_most, requires
@@ -23,6 +22,7 @@ from featureprism.papers.feature_purification.regime import (
     unseen,
 )
 from featureprism.records import Row
+from featureprism.verify.at_radius import proven_at
 
 STAGES = ("clean", "adversarial", "pure")
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import minimal_radius, self_test, structured_starts
-from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.lab import Claim, Experiment, Rows, at_most, requires
@@ -29,6 +28,7 @@ from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import gmm_flow as theory
 from featureprism.training import Loss, balanced_flow
+from featureprism.verify import margin_radius
 
 QUANTILES = torch.linspace(0.005, 0.995, 100, dtype=torch.float64)
 NEURONS_PER_CLUSTER = 3  # of the network after gradient flow

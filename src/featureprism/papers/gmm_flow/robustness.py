@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from featureprism.attacks import self_test, structured_starts
-from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, below, between
 from featureprism.lab.rows import farthest
@@ -31,6 +30,7 @@ from featureprism.records import Ended, Row
 from featureprism.seeds import generator_for
 from featureprism.theory.gmm_flow import LARGEST_RADIUS
 from featureprism.training import Loss, stochastic_descent
+from featureprism.verify import margin_radius
 
 DEPTH = 4  # caption of Figure 2
 MOMENTUM = 0.9  # not stated

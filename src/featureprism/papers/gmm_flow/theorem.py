@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import structured_starts
-from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, log_slope, requires
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet, balanced
@@ -25,6 +24,7 @@ from featureprism.probes import (
 from featureprism.records import Row, Trajectory
 from featureprism.theory import gmm_flow as theory
 from featureprism.training import Loss, balanced_flow
+from featureprism.verify import margin_radius
 
 AFTER = 10.0  # how long the flow is followed after the predicted learning time
 ALPHAS = (0.2, 0.126, 0.08, 0.05)
