@@ -1,93 +1,51 @@
-"""Pairs of a point and a rival class: what is known of them, and attacks on many of them together."""
+"""Pairs of a point and a target class: what attacks and proofs have shown of each so far."""
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks import Along, Start, minimal_radius
-from featureprism.attacks.boundary import shortened
-from featureprism.attacks.gradient import descend, margin_gradient
-from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
-from featureprism.attacks.starts import FAN, fan
 from featureprism.checker.certificate import Certificate
-from featureprism.geometry import Box, LpBall
-from featureprism.verify.bracket import (
-    BEYOND,
-    check_numbers,
-    check_radius,
-    check_request,
-    default_reach,
-)
-from featureprism.verify.closing import HAIR
+from featureprism.verify.model import Model
+from featureprism.verify.query import Query
 
-STEPS = 40  # of descent at a radius in question
-
-
-@dataclass(frozen=True)
-class Effort:
-    """When a bracket is closed, and when to give up."""
-
-    norm: float = 2
-    gap: float = 0.01
-    seconds_per_point: float = 1.0
-    max_cells: int = 500
-    upper: float | None = None
-    domain: tuple[float, float] | None = None  # of every coordinate of a perturbed point
-    at: float | None = None  # the one radius in question; None: how far each point holds
-
-    def __post_init__(self) -> None:
-        check_numbers(
-            norm=self.norm,
-            gap=self.gap,
-            seconds_per_point=self.seconds_per_point,
-            max_cells=self.max_cells,
-            upper=self.upper,
-            at=self.at,
-        )
-        check_request(self.norm, self.gap, self.seconds_per_point)
-        check_radius("upper", self.upper)
-        check_radius("at", self.at)
-
-    def goal(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """What has to be proven of each point: `attacked` up to the gap, or a hair more than `at`; 0 where nothing is left to ask."""
-        if self.at is None:
-            return torch.where(torch.isfinite(attacked), (1 - self.gap) * attacked, 0.0)
-        return torch.where(attacked > self.at, HAIR * self.at, torch.zeros_like(attacked))
-
-    def reach(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """How far proofs look: up to the witness, and hardly beyond the radius in question."""
-        return attacked if self.at is None else attacked.clamp_max(BEYOND * self.at)
+NOT_CERTIFIED = "not certified"
 
 
 @dataclass
 class Pairs:
-    """What is known of some points and their rivals: one row for each pair, filled in as attacks and proofs go on."""
+    """One row for each point and each class that is not its own, filled in as attacks and proofs go on."""
 
-    net: Any
+    model: Model
+    query: Query
     x: Float[Tensor, "n d"]
-    own: Int[Tensor, " n"]
+    label: Int[Tensor, " n"]
     point: Int[Tensor, " m"]
-    rival: Int[Tensor, " m"]
+    target: Int[Tensor, " m"]
     delta: Float[Tensor, "m d"]  # the shortest flip of each pair, or what came near; 0 where nothing is known
     length: Float[Tensor, " m"]  # the norm of a flip, inf where none is known
     certificates: list[Certificate]
 
     @classmethod
-    def of(cls, net: Any, x: Tensor, own: Tensor, norm: float) -> "Pairs":
-        every = torch.ones(len(x), net.num_classes, dtype=torch.bool)
-        every[torch.arange(len(x)), own] = False
-        point, rival = torch.nonzero(every, as_tuple=True)
+    def of(cls, model: Model, query: Query, x: Tensor, label: Tensor) -> "Pairs":
+        """All pairs of some points, of which nothing is known."""
+        every = torch.ones(len(x), model.num_classes, dtype=torch.bool)
+        every[torch.arange(len(x)), label] = False
+        point, target = torch.nonzero(every, as_tuple=True)
         m = len(point)
-        nothing = [Certificate(0.0, "not certified", norm)] * m
-        return cls(net, x, own, point, rival, x.new_zeros(m, x.shape[1]), x.new_full((m,), inf), nothing)
+        nothing = [Certificate(0.0, NOT_CERTIFIED, query.norm)] * m
+        unknown = x.new_full((m,), inf)
+        return cls(model, query, x, label, point, target, x.new_zeros(m, x.shape[1]), unknown, nothing)
+
+    def points(self, rows: Tensor) -> Float[Tensor, "r d"]:
+        """The points of some pairs."""
+        return self.x[self.point[rows]]
 
     def margins(self, rows: Tensor) -> nn.Module:
-        """The margins of some pairs."""
-        return pair_margins(self.net, self.own[self.point[rows]], self.rival[rows])
+        """A network whose row i is the margin of pair i."""
+        return self.model.margins(self.label[self.point[rows]], self.target[rows])
 
     def shortest(self) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """For each point the norm of its shortest flip, and the pair that it belongs to."""
@@ -95,67 +53,28 @@ class Pairs:
         least, column = table.min(dim=1)
         return least, torch.arange(len(self.x)) * table.shape[1] + column
 
-    def bounds(self) -> Float[Tensor, " m"]:
-        """What is proven of each pair."""
+    def verified(self) -> Float[Tensor, " m"]:
+        """The radius that is proven of each pair."""
         return torch.tensor([c.radius for c in self.certificates], dtype=torch.float64)
 
+    def goal(self) -> Float[Tensor, " n"]:
+        """The radius to prove for each point."""
+        return self.query.goal(self.shortest()[0])
 
-def first_order(pairs: Pairs, norm: float) -> Float[Tensor, " m"]:
-    """margin/‖∇margin‖ of every pair, in the dual norm."""
-    every = torch.arange(len(pairs.point))
-    margin, gradient = margin_gradient(
-        pairs.margins(every), pairs.x[pairs.point], torch.ones(len(every)).double()
-    )
-    return margin / torch.linalg.vector_norm(gradient, ord=2 if norm == 2 else 1, dim=1).clamp_min(1e-300)
+    def reach(self) -> Float[Tensor, " n"]:
+        """How far proofs about each point look."""
+        return self.query.reach(self.shortest()[0])
 
+    def open(self) -> Int[Tensor, " o"]:
+        """The pairs that are not proven as far as is asked of their point."""
+        return torch.nonzero(self.verified() < self.goal()[self.point])[:, 0]
 
-def flip_within(pairs: Pairs, rows: Tensor, effort: Effort, known: tuple[Tensor, Tensor]) -> None:
-    """Projected descent at the radius in question; what flips is shortened to the boundary."""
-    net, x = pairs.margins(rows), pairs.x[pairs.point[rows]]
-    assert effort.at is not None
-    ball = LpBall(effort.norm, effort.at, Box.around(x, effort.domain))
-    ones = torch.ones(len(x)).double()
-    delta, margin, _ = descend(net, x, ones, ball, [towards_rivals(x, pairs.rival[rows], *known)], STEPS)
-    flipped = torch.nonzero(margin <= 0)[:, 0]
-    if len(flipped):
-        few = pairs.margins(rows[flipped])
-        delta[flipped] = shortened(few, x[flipped], ones[flipped], delta[flipped])
-    length = torch.linalg.vector_norm(delta, ord=effort.norm, dim=1)
-    pairs.delta[rows], pairs.length[rows] = (
-        delta,
-        torch.where(margin <= 0, length, torch.full_like(length, inf)),
-    )
+    def keep(self, row: int, certificate: Certificate) -> None:
+        """Take a certificate if it proves more than the one before."""
+        if certificate.radius > self.certificates[row].radius:
+            self.certificates[row] = certificate
 
-
-def attack(
-    pairs: Pairs,
-    rows: Tensor,
-    effort: Effort,
-    known: tuple[Tensor, Tensor],
-    rounds: int,
-) -> None:
-    """Look for shorter flips of some pairs; those of the pair itself are starts too."""
-    if not len(rows):
-        return
-    net, x = pairs.margins(rows), pairs.x[pairs.point[rows]]
-    own_starts: list[Start] = [
-        towards_rivals(x, pairs.rival[rows], *known),
-        AlongEach(pairs.delta[rows].unsqueeze(0)),
-    ]
-    if isinstance(net, NeuronMargins):
-        own_starts.append(AlongEach(net.strong_directions()))
-    if x.shape[1] in FAN:
-        own_starts.append(Along(fan(x.shape[1])))
-    reach = effort.at or effort.upper or default_reach(pairs.net, x, effort.norm)
-    found = minimal_radius(
-        net,
-        x,
-        torch.ones(len(x)).double(),
-        starts=own_starts,
-        upper=reach,
-        norm=effort.norm,
-        rounds=rounds,
-        domain=effort.domain,
-    )
-    shorter = found.radius < pairs.length[rows]
-    pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = found.radius[shorter], found.delta[shorter]
+    def keep_flips(self, rows: Tensor, length: Tensor, delta: Tensor) -> None:
+        """Take flips that are shorter than those before, and within eps where that is asked."""
+        shorter = (length < self.length[rows]) & (length <= (self.query.eps or inf))
+        self.length[rows[shorter]], self.delta[rows[shorter]] = length[shorter], delta[shorter]

@@ -16,7 +16,6 @@ cut where
 the score that makes a function least is not that of the flip.
 """
 
-import time
 from dataclasses import dataclass, replace
 from math import log
 from typing import Any
@@ -28,6 +27,7 @@ from torch import Tensor
 from featureprism.attacks.boundary import least_distance
 from featureprism.networks.activations import relu_power
 from featureprism.threads import one_thread
+from featureprism.verify.query import Limits
 
 TANGENTS = 6  # of P in the search for the shortest flip of a box
 SWEEPS = 12  # over their multipliers in each of its rounds
@@ -37,6 +37,7 @@ ROUNDS, CHILD_ROUNDS = (
 )  # of that search, in a box cut off another: each adds a tangent of P and takes that of N anew
 PIECES = 48  # into which an interval is divided to find the least value of a function of one score
 NEVER = -1e30  # the offset of a constraint that is not there
+MOST_BRANCHES = 10_000
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,9 @@ def solved(problem: Scores, low: Tensor, high: Tensor, u: Tensor, rounds: int = 
 
 @one_thread()
 def prove(
-    problem: Scores, u: Float[Tensor, "m k"], goal: Float[Tensor, " m"], *, max_cells: int, deadline: float
+    problem: Scores, u: Float[Tensor, "m k"], goal: Float[Tensor, " m"], *, limits: Limits
 ) -> list[Node]:
-    """A tree of boxes for every point, grown until its bound reaches `goal`, `max_cells` leaves or the deadline.
+    """A tree of boxes for every point, grown until its bound reaches `goal` or the limits are used up.
 
     `u`: the scores at the attack's witness. All points advance together, each cutting its worst box.
     """
@@ -269,10 +270,10 @@ def prove(
     leaf = solved(problem, problem.u0 - span, problem.u0 + span, u)
     roots = [Node(leaf.rows(torch.tensor([i]))) for i in range(len(u))]
     waiting = [[root] for root in roots]
-    while time.perf_counter() < deadline:
+    while limits.allow():
         worst = [min(nodes, key=_bound) for nodes in waiting]
         active = [
-            i for i, node in enumerate(worst) if _bound(node) < float(goal[i]) and len(waiting[i]) < max_cells
+            i for i, node in enumerate(worst) if _bound(node) < float(goal[i]) and len(waiting[i]) < min(limits.branches, MOST_BRANCHES)
         ]
         if not active:
             break

@@ -1,60 +1,53 @@
 """The proven end of a read-out: the Lipschitz bound of every point, and boxes of class scores where that is not enough."""
 
-import time
 from collections.abc import Sequence
-from math import log
+from math import inf, log
+from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from featureprism.attacks import AttackedRadius
-from featureprism.checker.certificate import Certificate
 from featureprism.networks import BinaryReadout
-from featureprism.records import Progress
+from featureprism.verify.method import Method
+from featureprism.verify.model import Model
 from featureprism.verify.one_layer.certify import boxes_certificate, readout_certificate
+from featureprism.verify.pairs import Pairs
+from featureprism.verify.query import OVERSHOOT, Limits, Query
 from featureprism.verify.readout_search import Node, plain_tree, prove, scores_of
 
 BATCH = 128  # points that are proven together
-INTERRUPTED = "interrupted"  # the method of points that an interrupt left with the cheap bounds
 
 
-def proven_readouts(
-    net: BinaryReadout,
-    x: Tensor,
-    y: Tensor,
-    attacked: AttackedRadius,
-    gap: float,
-    effort: tuple[float, int],
-    progress: Progress,
-) -> tuple[list[Certificate], list[int]]:
-    """A certificate for every point, until it reaches (1 - gap)·attacked or the effort (seconds and boxes a point) is used up.
+class Readout(Method):
+    """Two classes read off a network of many: a Lipschitz bound, then boxes of class scores (ℓ2)."""
 
-    And the points that an interrupt left untried.
-    """
-    proofs = [readout_certificate(net, point, float(label)) for point, label in zip(x, y, strict=True)]
-    goal = (1 - gap) * attacked.radius
-    witnessed = torch.isfinite(attacked.radius) & (attacked.radius > 0)
-    left = [i for i, c in enumerate(proofs) if bool(witnessed[i]) and c.radius < float(goal[i])]
-    batches = [
-        part[first : first + BATCH]
-        for part in ([i for i in left if y[i] > 0], [i for i in left if y[i] < 0])
-        for first in range(0, len(part), BATCH)
-    ]
-    for number, batch in enumerate(batches):
-        try:
-            ways = _ways(net, x, y, batch, gap)
-            share = effort[0] / len(ways), effort[1]
-            for together, asked in ways:
-                left_open = [i for i in asked if proofs[i].radius < float(goal[i])]
-                forests = _forests(net, x, y, attacked, goal, left_open, share, together)
-                for i, trees in zip(left_open, forests, strict=True):
-                    radius = float(attacked.radius[i])
-                    found = boxes_certificate([plain_tree(t) for t in trees], net, radius, x[i], float(y[i]))
-                    proofs[i] = found if found.radius > proofs[i].radius else proofs[i]
-        except KeyboardInterrupt:
-            return proofs, [i for part in batches[number:] for i in part]
-        progress((number + 1) / len(batches))
-    return proofs, []
+    def applies(self, model: Model, query: Query) -> bool:
+        return query.norm == 2 and isinstance(model.net, BinaryReadout)
+
+    def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
+        net: Any = pairs.model.net
+        x, label = pairs.points(rows), pairs.label[pairs.point[rows]]
+        y = 2.0 * label.double() - 1
+        for j, point, sign in zip(rows.tolist(), x, y.tolist(), strict=True):
+            pairs.keep(j, readout_certificate(net, point, sign))
+        reach, goal = (v[pairs.point[rows]] for v in (pairs.reach(), pairs.goal()))
+        left = [i for i, j in enumerate(rows.tolist()) if pairs.certificates[j].radius < float(goal[i]) < inf]
+        batches = [
+            part[first : first + BATCH]
+            for part in ([i for i in left if y[i] > 0], [i for i in left if y[i] < 0])
+            for first in range(0, len(part), BATCH)
+        ]
+        for number, batch in enumerate(batches):
+            ways = _ways(net, x, y, batch, pairs.query.gap)
+            for way, (together, asked) in enumerate(ways):
+                share = limits.share((len(batches) - number) * (len(ways) - way))
+                open_ones = [i for i in asked if pairs.certificates[int(rows[i])].radius < float(goal[i])]
+                forests = _forests(net, x, y, pairs.delta[rows], reach, goal, open_ones, share, together)
+                limits.note(share)
+                for i, trees in zip(open_ones, forests, strict=True):
+                    plain = [plain_tree(tree) for tree in trees]
+                    pairs.keep(int(rows[i]), boxes_certificate(plain, net, float(reach[i]), x[i], float(y[i])))
 
 
 def _ways(
@@ -77,13 +70,14 @@ def _forests(
     net: BinaryReadout,
     x: Tensor,
     y: Tensor,
-    attacked: AttackedRadius,
+    delta: Tensor,
+    reach: Tensor,
     goal: Tensor,
     batch: Sequence[int],
-    effort: tuple[float, int],
+    limits: Limits,
     together: bool,
 ) -> list[list[Node]]:
-    """The trees of each point: one of all rivals together, or one for each rival."""
+    """The trees of each point: one of all target classes together, or one for each of them."""
     if not batch:
         return []
     index = torch.tensor(batch)
@@ -92,18 +86,15 @@ def _forests(
     smooth = net.kind == "log-sum-exp"
     parts = [rivals] if together else list(rivals.split(1))
     one_of = 0 if together else len(rivals)
-    seconds, max_cells = effort
-    end = time.perf_counter() + seconds * len(batch)
     points, W = x[index], net.net.W.detach().double()
     forests: list[list[Node]] = [[] for _ in batch]
     for number, part in enumerate(parts):
-        now = time.perf_counter()
-        deadline = now + (end - now) / min(2, len(parts) - number)  # one rival does not take all the time
+        share = limits.share(min(2, len(parts) - number))  # one class does not take all the time
         classes = torch.cat([own, part])
-        problem, V = scores_of(W[classes], points, attacked.radius[index], len(own), smooth, one_of)
-        witness = (points + attacked.delta[index]) @ V.T
-        # prove a hair more than asked, so that rounding in the checker does not reopen the bracket
-        trees = prove(problem, witness, goal[index] * (1 + 1e-6), max_cells=max_cells, deadline=deadline)
+        problem, V = scores_of(W[classes], points, reach[index], len(own), smooth, one_of)
+        witness = (points + delta[index]) @ V.T
+        trees = prove(problem, witness, goal[index] * OVERSHOOT, limits=share)
+        limits.note(share)
         for forest, tree in zip(forests, trees, strict=True):
             forest.append(tree)
     return forests

@@ -1,6 +1,4 @@
-"""The cheap rungs of the ladder: a Lipschitz bound from the Gram matrix, and CROWN."""
-
-from math import inf
+"""Cheap bounds of one hidden layer: a Lipschitz constant from the Gram matrix, and the linear relaxation CROWN."""
 
 import torch
 from jaxtyping import Float
@@ -13,13 +11,15 @@ from featureprism.verify.one_layer.form import PowerForm
 BISECTIONS = 40
 
 
-def lipschitz_radius(form: PowerForm, margin: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """y f(x)/L with L² = Σ_ij max(weight_i weight_j ⟨w_i, w_j⟩, 0), a Lipschitz constant of a ReLU network in ℓ2; 0 for p ≠ 1."""
+def lipschitz_radius(
+    form: PowerForm, t: Float[Tensor, "m h"], votes: Float[Tensor, "m h"]
+) -> Float[Tensor, " m"]:
+    """margin/L with L² = Σ_ij max(votes_i votes_j ⟨w_i, w_j⟩, 0), a Lipschitz constant of a ReLU network in ℓ2; 0 for p ≠ 1."""
+    margin = (votes * relu_power(t, form.p)).sum(dim=1)
     if form.p != 1:
         return torch.zeros_like(margin)
-    products = form.weight.unsqueeze(1) * form.gram * form.weight
-    constant = products.clamp_min(0).sum().sqrt()
-    return torch.where(constant > 0, margin.clamp_min(0) / constant, torch.full_like(margin, inf))
+    constant = torch.stack([(v.unsqueeze(1) * form.gram * v).clamp_min(0).sum().sqrt() for v in votes])
+    return torch.where(constant > 0, margin.clamp_min(0) / constant, torch.zeros_like(margin))
 
 
 def crown_radius(

@@ -10,25 +10,14 @@ import numpy as np
 from featureprism.checker.deep import Tree, leaf_proves, proves
 from featureprism.verify.deep.leaves import TO_BLAME, Around, Leaf, tried_ellipsoids
 from featureprism.verify.deep.semidefinite import ENOUGH
+from featureprism.verify.query import Limits
 
 LINES = np.empty(0)  # the multipliers of a leaf that lines alone prove, and of one where no perturbation is
 BEGUN, GROWN = (
     0.125,
     0.5,
-)  # of the cells that are left, the most that a tree may seem to need before its first cut, and later
+)  # of the branches that are left: the most that a tree may seem to need before its first cut, and later
 MOST, LEAST = 30, 0.01  # levels that are counted, and of what is missing the least that a cut is taken to add
-
-
-@dataclass
-class Effort:
-    """How many more parts of regions may be tried, and until when; a tree that does not close has used them too."""
-
-    cells: int
-    deadline: float = np.inf
-
-    def allows(self, cells: float) -> bool:
-        """Whether so many may be tried."""
-        return cells <= self.cells and time.perf_counter() < self.deadline
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +49,10 @@ class _Open:
 
 
 def quadratic_proof(
-    around: Around, question: Question, side: np.ndarray, effort: Effort, *, guessed: bool
+    around: Around, question: Question, side: np.ndarray, limits: Limits, *, guessed: bool, at_any_cost: bool
 ) -> Tried:
-    """By one leaf, or by a tree where that seems to take no more cells than are left."""
+    """By one leaf, or by a tree: `at_any_cost` until the limits end it, else only where it seems to need a share of them."""
+    began = time.thread_time()
     root: Tree = {}
     best = _settle(root, around, question, side, guessed=guessed)
     if "multipliers" in root:
@@ -70,34 +60,42 @@ def quadratic_proof(
     if best is None:
         return Tried(None, np.inf, side)
     short_by = max(-best.solved.likely / question.scale, 0.0)
-    grown = _grown(root, best, question, effort)
+    grown = _grown(root, best, question, limits, time.thread_time() - began, at_any_cost=at_any_cost)
     region = around.region
     granted = grown and proves(root, around.model, around.x, question.own, question.rival, region)
     return Tried(root if granted else None, short_by, best.side)
 
 
-def _grown(root: Tree, best: Leaf, question: Question, effort: Effort) -> bool:
-    """Cut the worst leaf again and again until all are proven, or too many cells seem to be needed."""
+def _grown(
+    root: Tree, best: Leaf, question: Question, limits: Limits, seconds_each: float, *, at_any_cost: bool
+) -> bool:
+    """Cut the worst leaf again and again until all are proven, or the limits end it, or too many branches seem to be needed."""
     numbers = count()
     waiting = [_Open(best.solved.likely, next(numbers), root, best)]
-    begun = effort.cells
+    used = 0
     while waiting:
-        needed = sum(_cells_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
-        used = begun - effort.cells
-        if not (effort.allows(2) and used + needed <= (GROWN if used else BEGUN) * begun):
+        if not limits.allow(2):
             return False
+        if not at_any_cost:
+            needed = sum(_branches_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
+            left = limits.affordable(seconds_each)
+            if needed > (GROWN * (used + left) - used if used else BEGUN * left):
+                return False
         worst = heappop(waiting)
+        if not len(worst.leaf.doubts[0]):  # nothing left to cut: the relaxation itself falls short
+            return False
         neuron = int(worst.leaf.doubts[0][0])
         worst.node |= {"cut": neuron, "value": 0.0, "below": {}, "above": {}}
         for name, sign in (("below", -1.0), ("above", 1.0)):
-            effort.cells -= 1
+            limits.branches -= 1
+            used += 1
             node, part = worst.node[name], worst.leaf.around.cut(neuron, sign)
-            left = _settle(node, part, question, worst.leaf.side, -worst.likely)
+            left_over = _settle(node, part, question, worst.leaf.side, -worst.likely)
             if "multipliers" in node:
                 continue
-            if left is None:
+            if left_over is None:
                 return False
-            heappush(waiting, _Open(left.solved.likely, next(numbers), node, left))
+            heappush(waiting, _Open(left_over.solved.likely, next(numbers), node, left_over))
     return True
 
 
@@ -127,7 +125,7 @@ def _settle(
     return best
 
 
-def _cells_needed(leaf: Leaf, whole: float, scale: float) -> float:
+def _branches_needed(leaf: Leaf, whole: float, scale: float) -> float:
     """About how many, where every level adds what the best cut seems to add, or the mean of those on the way here if that is more.
 
     No number is enough where cuts are not what is missing. `whole`: what was missing before any cut.

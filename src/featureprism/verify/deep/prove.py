@@ -1,6 +1,5 @@
-"""Certificates of deep ReLU networks: at which radius lines, quadratic proofs and trees of them are looked for."""
+"""Certificates of deep ReLU networks: at which radius linear relaxations, semidefinite ones and trees of them are tried."""
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,39 +7,17 @@ import numpy as np
 
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.layers import Layers
-from featureprism.networks import MLP, LayeredScores, ScoreNet, Tanh, TwoLayerNet
-from featureprism.verify.deep.branch_and_bound import Effort, Question, quadratic_proof
+from featureprism.verify.deep.branch_and_bound import Question, quadratic_proof
 from featureprism.verify.deep.leaves import Around, side_of
 from featureprism.verify.one_layer.certify import THREADS
+from featureprism.verify.query import Limits
 
-HALVINGS = 6  # of the radius that lines alone prove
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
-TRIALS = 5  # radii at which a quadratic proof is looked for
-FARTHER = 16  # than what norms prove, where no witness says how far to look
+TRIALS = 5  # radii at which a semidefinite proof is tried
 EVERYWHERE = (-np.inf, np.inf)
 OVERSHOT = 1.2  # times the step to where nothing is missing on a line through two trials
 RESOLUTION = 0.01  # relative, of radii: below it no further trial
-
-
-def as_layers(net: Any) -> Layers | None:
-    """A network of layers as the checker reads it; None for others."""
-    if isinstance(net, LayeredScores):
-        weights, biases = (
-            tuple(t.detach().double().numpy().copy() for t in part) for part in (net.weights, net.biases)
-        )
-        return Layers(weights, biases, "tanh" if isinstance(net.activation, Tanh) else "relu")
-    if isinstance(net, ScoreNet) and isinstance(net.activation, Tanh):
-        W, V, b, c = (t.detach().double().numpy() for t in (net.W, net.V.T, net.b, net.c))
-        return Layers((W.copy(), np.ascontiguousarray(V)), (b.copy(), c.copy()), "tanh")
-    if isinstance(net, MLP) and len(net.weights) > 1:  # of its output f the two scores 0 and f
-        *hidden, last = (W.detach().double().numpy().copy() for W in net.weights)
-        weights = (*hidden, np.concatenate([np.zeros_like(last), last]))
-        return Layers(weights, tuple(np.zeros(len(W)) for W in weights), "relu")
-    if isinstance(net, TwoLayerNet) and isinstance(net.activation, Tanh):
-        W, a = (t.detach().double().numpy().copy() for t in (net.W, net.a))
-        b = np.zeros(len(W)) if net.b is None else net.b.detach().double().numpy().copy()
-        return Layers((W, np.stack([np.zeros_like(a), a])), (b, np.zeros(2)), "tanh")
-    return None
+HALVINGS, DOUBLINGS = 6, 60  # of the radius that linear relaxations alone prove
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,49 +46,60 @@ class Asked:
 
 
 class Proving:
-    """The search for proofs of one point: what was computed of regions, and the ellipsoid that fitted each rival best."""
+    """The search for proofs of one point: what was computed of regions, and the ellipsoid that fitted each target best."""
 
-    def __init__(self, asked: Asked, deadline: float, cells: int) -> None:
-        self.asked, self.deadline, self.effort = asked, deadline, Effort(cells, deadline)
+    def __init__(self, asked: Asked, limits: Limits) -> None:
+        self.asked, self.limits = asked, limits
         self.values, self.gradients = asked.margins()
         self.regions: dict[float, tuple[Around, np.ndarray]] = {}
         self.sides: dict[int, np.ndarray] = {}
 
     def region(self, radius: float) -> tuple[Around, np.ndarray]:
-        """The region of a radius, and what lines prove there."""
+        """The region of a radius, and the margins that the linear relaxation proves there."""
         if radius not in self.regions:
             around = self.asked.around(radius)
             self.regions = {radius: (around, around.crown(self.asked.own))}
         return self.regions[radius]
 
-    def at(self, radius: float, rival: int) -> tuple[Certificate | None, float]:
-        """A certificate by lines or by a quadratic proof, or None and what share of the margin is missing."""
+    def linear_margins(self, radius: float) -> np.ndarray:
+        """The margins that the linear relaxation proves; nothing where a computation fails."""
+        try:
+            return self.region(radius)[1]
+        except (ValueError, np.linalg.LinAlgError):
+            return np.full(self.asked.model.num_classes, -np.inf)
+
+    def at(
+        self, radius: float, target: int, *, at_any_cost: bool = False
+    ) -> tuple[Certificate | None, float]:
+        """A certificate by the linear or the semidefinite relaxation, or None and what share of the margin is missing."""
         try:
             around, bounds = self.region(radius)
-            if bounds[rival] > 0:
+            if bounds[target] > 0:
                 return _certificate(self.asked, radius, "crown"), 0.0
-            guessed = rival not in self.sides
-            side = side_of(around.region, self.gradients[rival]) if guessed else self.sides[rival]
-            question = Question(self.asked.own, rival, float(self.values[rival]))
-            found = quadratic_proof(around, question, side, self.effort, guessed=guessed)
+            guessed = target not in self.sides
+            side = side_of(around.region, self.gradients[target]) if guessed else self.sides[target]
+            question = Question(self.asked.own, target, float(self.values[target]))
+            tried = quadratic_proof(
+                around, question, side, self.limits, guessed=guessed, at_any_cost=at_any_cost
+            )
         except (ValueError, np.linalg.LinAlgError):  # numbers that no computation survives prove nothing
             return None, np.inf
-        self.sides[rival] = found.side
-        proof = None if found.tree is None else _certificate(self.asked, radius, "deep", found.tree)
-        return proof, found.short_by
+        self.sides[target] = tried.side
+        proof = None if tried.tree is None else _certificate(self.asked, radius, "deep", tried.tree)
+        return proof, tried.short_by
 
-    def farthest(self, rival: int, known: float, reach: float, trials: int) -> Certificate | None:
-        """At the largest radius found between `known` and `reach`.
+    def farthest(self, target: int, known: float, reach: float) -> Certificate | None:
+        """At the largest radius between `known` and `reach` that a few trials find.
 
         Where a trial fails the margin falls about in a line from the point to there, or faster later on: the next trial is where
         that line is 0, and after a second failure where the line through both is.
         """
         low, top, radius, best = known, reach, reach, None
         before = 0.0, -1.0  # a radius, and what share of the margin is missing there
-        for _ in range(trials):
-            if time.perf_counter() > (self.deadline if best is None else self.effort.deadline):
+        for _ in range(TRIALS):
+            if not self.limits.allow():
                 break
-            proof, short_by = self.at(radius, rival)
+            proof, short_by = self.at(radius, target)
             if proof is not None:
                 low, best, radius = radius, proof, 0.5 * (radius + top)
             else:
@@ -122,28 +110,54 @@ class Proving:
                 break
         return best
 
-    def rivals(self, radius: float) -> list[int]:
-        """The one that is likely the nearest, then those of which lines prove least."""
-        try:
-            bounds = self.region(radius)[1]
-        except (ValueError, np.linalg.LinAlgError):
-            bounds = np.zeros(self.asked.model.num_classes)
+    def targets(self, radius: float) -> list[int]:
+        """The target that is likely the nearest, then those whose linear margins are smallest."""
+        bounds = self.linear_margins(radius)
         others = set(range(len(bounds))) - {self.asked.own}
         return sorted(others, key=lambda r: (r != self.asked.first, bounds[r], r))
 
-    def farthest_of_all(self, known: float, reach: float, trials: int) -> dict[int, Certificate]:
-        """Of every rival in turn, as far as those before it hold; nothing where one has none."""
-        proofs: dict[int, Certificate] = {}
-        self.effort.deadline = 0.5 * (time.perf_counter() + self.deadline)  # the others need time too
-        for rival in (self.asked.first, *self.rivals(reach)):
-            if rival in proofs:
-                continue
-            found = self.farthest(rival, known, reach, trials)
-            if found is None:
+    def all_targets_at(self, radius: float) -> dict[int, Certificate]:
+        """A certificate against every target at one radius; those that were found where one is missing."""
+        proofs = {}
+        for target in self.targets(radius):
+            proof, _ = self.at(radius, target, at_any_cost=True)
+            if proof is None:
                 return {}
-            proofs[rival], reach = found, min(reach, found.radius)
-            self.effort.deadline = self.deadline
+            proofs[target] = proof
         return proofs
+
+    def farthest_of_all(self, known: float, reach: float) -> dict[int, Certificate]:
+        """Of every target in turn, as far as those before it hold; nothing where one has none."""
+        proofs: dict[int, Certificate] = {}
+        for target in self.targets(reach):
+            proof = self.farthest(target, known, reach)
+            if proof is None:
+                return {}
+            proofs[target], reach = proof, min(reach, proof.radius)
+        return proofs
+
+    def by_linear_relaxation(self, low: float, top: float, resolution: float) -> dict[int, Certificate]:
+        """Certificates against all targets by the linear relaxation alone, at a radius that a few halvings find."""
+        proofs: dict[int, Certificate] = {}
+        for _ in range(HALVINGS):
+            if low >= (1 - resolution) * top:
+                break
+            radius = 0.5 * (low + top)
+            bounds = self.linear_margins(radius)
+            if (bounds > 0).all():
+                others = [r for r in range(len(bounds)) if r != self.asked.own]
+                low, proofs = radius, {r: _certificate(self.asked, radius, "crown") for r in others}
+            else:
+                top = radius
+        return proofs
+
+    def first_failure(self, radius: float) -> float:
+        """A radius beyond `radius` at which the linear relaxation proves nothing, at most twice the last at which it does."""
+        for _ in range(DOUBLINGS):
+            radius *= 2
+            if not (self.linear_margins(radius) > 0).all():
+                break
+        return radius
 
 
 def _zero(before: tuple[float, float], last: tuple[float, float]) -> float:
@@ -156,55 +170,26 @@ def _certificate(asked: Asked, radius: float, kind: str, tree: dict[str, Any] | 
     return Certificate(radius, kind, asked.norm, 0.0, tree or {}, asked.domain or EVERYWHERE)
 
 
-def proofs_at(
-    asked: Asked, radius: float, limits: tuple[float, int] = (np.inf, 0)
-) -> dict[int, Certificate] | None:
-    """For every rival a certificate at this radius, or None as soon as one has none: by lines, then by quadratic proofs.
-
-    `limits`: the clock's reading at which no more cuts are made, and the most parts of the region that cuts may make.
-    """
+def proofs_at(asked: Asked, radius: float, known: float, limits: Limits) -> dict[int, Certificate]:
+    """Certificates against all targets at this radius; where that fails, at a shorter one beyond `known` by linear relaxation."""
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        search = Proving(asked, *limits)
-        proofs = {}
-        for rival in search.rivals(radius):
-            found, _ = search.at(radius, rival)
-            if found is None:
-                return None
-            proofs[rival] = found
-    return proofs
+        search = Proving(asked, limits)
+        return search.all_targets_at(radius) or search.by_linear_relaxation(known, radius, RESOLUTION)
 
 
 def farthest_proofs(
-    asked: Asked, attacked: float, gap: float, limits: tuple[float, int], known: float = 0.0
+    asked: Asked, attacked: float, gap: float, limits: Limits, known: float = 0.0
 ) -> dict[int, Certificate]:
-    """Certificates at the largest radii found between `known` and the witness: quadratic ones, or lines alone where there are none.
+    """Certificates at the largest radii found between `known` and the shortest flip.
 
-    The rival that is likely the nearest is proven as far as it can be, but no farther than what closes the bracket; then the others,
-    each up to there. `limits`: the clock's reading at which to stop, and the most parts of regions that cuts may make; it also limits
-    the trials. Without a witness radii up to FARTHER times `known` are tried.
+    The target that is likely the nearest is proven as far as it can be, but no farther than what closes the bracket; then the others,
+    each up to there. Without a flip the radius is doubled until the linear relaxation proves nothing.
     """
-    deadline, cells = limits
-    top = attacked if np.isfinite(attacked) else FARTHER * known
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        search = Proving(asked, deadline, cells)
-        proofs = search.farthest_of_all(known, (1 - gap) * top * (1 + 1e-9), min(TRIALS, cells))
-        return proofs or _by_lines(asked, known, top, gap)
-
-
-def _by_lines(asked: Asked, low: float, top: float, gap: float) -> dict[int, Certificate]:
-    """Certificates of all rivals by lines alone, at a radius that a few halvings find."""
-    proofs = {}
-    for _ in range(HALVINGS):
-        if low >= (1 - gap) * top:
-            break
-        radius = 0.5 * (low + top)
-        try:
-            bounds = asked.around(radius).crown(asked.own)
-        except (ValueError, np.linalg.LinAlgError):
-            bounds = np.array([-np.inf])
-        if (bounds > 0).all():
-            others = [r for r in range(len(bounds)) if r != asked.own]
-            low, proofs = radius, {r: _certificate(asked, radius, "crown") for r in others}
-        else:
-            top = radius
-    return proofs
+        search = Proving(asked, limits)
+        top = attacked if np.isfinite(attacked) else search.first_failure(known)
+        linear = search.by_linear_relaxation(known, top, gap)
+        known = min((c.radius for c in linear.values()), default=known)
+        if limits.branches < 1:
+            return linear
+        return search.farthest_of_all(known, (1 - gap) * top * (1 + 1e-9)) or linear

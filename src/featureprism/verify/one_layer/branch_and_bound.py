@@ -1,6 +1,5 @@
 """Branch and bound: cells are cut at the neuron whose bound is worst until the proven radius meets the attacked one."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +24,7 @@ from featureprism.verify.one_layer.cells import (
 )
 from featureprism.verify.one_layer.interior_point import Space, solve
 from featureprism.verify.one_layer.rescaling import Units
+from featureprism.verify.query import Limits
 
 ROOT_STEPS, CHILD_STEPS = 30, 16
 NEWTON_STEPS = 25  # where all neurons are ReLUs
@@ -46,6 +46,7 @@ CHAIN, ALIKE = (
     0.5,
 )  # cuts of one leaf at once, at neurons whose doubts are at least this share of the worst
 AT_ONCE = 8  # leaves of one tree that are cut together: all of them have to be, if the tree is to close
+MOST_BRANCHES = 100_000  # of one tree: what a proof file may hold
 
 
 @dataclass(eq=False)
@@ -98,11 +99,10 @@ def prove(
     tau: Float[Tensor, " m"],
     goal: Float[Tensor, " m"],
     *,
-    max_cells: int,
-    deadline: float,
+    limits: Limits,
     whole: Cells | None = None,
 ) -> list[Node]:
-    """A tree of ℓ2 cells for every point, grown until its bound reaches `goal`, `max_cells` leaves or the deadline.
+    """A tree of ℓ2 cells for every point, grown until its bound reaches `goal` or the limits are used up.
 
     `t`, `tau`: pre-activations and multiplier at the attack's witness; `whole`: the cell of everything, where that is not the ball of
     the reach. All points advance together, each cutting its worst cells.
@@ -120,8 +120,7 @@ def prove(
         cells,
         proof,
         goal,
-        max_cells,
-        deadline,
+        limits,
         lambda leaves, i, most: _cut(problem, leaves, i, most, goal, solver),
     )
     for row, tree in enumerate(trees):
@@ -138,8 +137,7 @@ def prove_within(
     proof: Proof,
     goal: Float[Tensor, " m"],
     *,
-    max_cells: int,
-    deadline: float,
+    limits: Limits,
 ) -> list[Node]:
     """Trees of ReLU cells that grow from given roots and their proofs, without units."""
     solver = Solver.of(problem)
@@ -147,8 +145,7 @@ def prove_within(
         cells,
         proof,
         goal,
-        max_cells,
-        deadline,
+        limits,
         lambda leaves, i, most: _cut(problem, leaves, i, most, goal, solver),
     )
 
@@ -208,8 +205,7 @@ def prove_box(
     goal: Float[Tensor, " m"],
     known: Float[Tensor, " m"],
     *,
-    max_cells: int,
-    deadline: float,
+    limits: Limits,
 ) -> tuple[list[Node], Float[Tensor, " m"]]:
     """The same for ℓ∞, with or without a box, and the reach of each tree; `t`: pre-activations at the attack's witness.
 
@@ -219,9 +215,7 @@ def prove_box(
     proof = linear_cells.improve(
         problem, cells, linear_cells.first_lines(problem, cells, t), goal, LINE_STEPS
     )
-    trees = _grown(
-        cells, proof, goal, max_cells, deadline, lambda leaves, i, _: _cut_box(problem, leaves, i, goal)
-    )
+    trees = _grown(cells, proof, goal, limits, lambda leaves, i, _: _cut_box(problem, leaves, i, goal))
     reach = problem.reach.clone()
     for i, tree in enumerate(trees):
         if tree.bound < float(goal[i]):
@@ -255,8 +249,7 @@ def _grown(
     cells: Cells,
     proof: Proof,
     goal: Tensor,
-    max_cells: int,
-    deadline: float,
+    limits: Limits,
     cut: Callable[[list[Node], Tensor, Tensor], None],
 ) -> list[Node]:
     """Trees from their roots: in every round the worst leaves of every tree that is not finished are cut together.
@@ -265,13 +258,14 @@ def _grown(
     """
     roots = [_node(cells, proof, i) for i in range(len(goal))]
     open_leaves, goals = [[root] for root in roots], goal.tolist()
-    while time.perf_counter() < deadline:
+    most_leaves = int(min(limits.branches, MOST_BRANCHES))
+    while limits.allow():
         chosen: list[tuple[int, Node, int]] = []
         for i, leaves in enumerate(open_leaves):
             leaves.sort(key=_bound)
-            room = max(0, max_cells - len(leaves))
-            low = [leaf for leaf in leaves[: min(AT_ONCE, room)] if _bound(leaf) < goals[i]]
-            chosen += [(i, leaf, room // len(low)) for leaf in low]
+            left = max(0, most_leaves - len(leaves))
+            low = [leaf for leaf in leaves[: min(AT_ONCE, left)] if _bound(leaf) < goals[i]]
+            chosen += [(i, leaf, left // len(low)) for leaf in low]
         if not chosen:
             break
         rows, cut_leaves, most = zip(*chosen, strict=True)

@@ -5,7 +5,6 @@ At the shortest flip -δ_i is the force τ ∂(y f)/∂δ_i, but for coordinates
 hold, over half the width of the box. The first force is that of the witness, the next ones go halfway to that of the relaxed problem.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from featureprism.verify.one_layer.cells import Cells, Problem, relaxed_minimum
 from featureprism.verify.one_layer.certify import cells_certificate
 from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem
+from featureprism.verify.query import Limits
 
 TRIES = 8  # forces
 AT_FACE = 0.99  # of the way to a face: a coordinate that goes farther is held by it
@@ -40,15 +40,15 @@ def ball_certificates(
     goal: Float[Tensor, " m"],
     asked: Iterable[tuple[PowerForm, Tensor, float]],
     domain: tuple[float, float] | None,
-    limits: tuple[int, float],
+    limits: Limits,
 ) -> Iterator[Certificate]:
-    """The best certificate found for one point (or pair) after the other, until the deadline; radius 0 if none.
+    """The best certificate found for one point (or pair) after the other, as long as the limits allow; radius 0 if none.
 
-    `witness`: short flips and the gradients of the margins there; `asked`: networks, points, labels; `limits`: cells and the deadline.
+    `witness`: short flips and the gradients of the margins there; `asked`: networks, points, labels.
     """
     claim = Certificate(0.0, "ellipsoid", domain=domain or EVERYWHERE)
     for k, (form, x, y) in enumerate(asked):
-        if time.perf_counter() > limits[1]:
+        if not limits.allow():
             return
         row = problem.rows(torch.tensor([k]))
         tree, weights = _tree(row, witness[0][k], witness[1][k], float(goal[k]), limits)
@@ -57,14 +57,14 @@ def ball_certificates(
 
 
 def _tree(
-    problem: BoxProblem, delta: Tensor, gradient: Tensor, goal: float, limits: tuple[int, float]
+    problem: BoxProblem, delta: Tensor, gradient: Tensor, goal: float, limits: Limits
 ) -> tuple[Node, Float[Tensor, " d"]]:
     """The tree of the best weights found for a problem of one row, and these."""
     t, tau, whole = problem.t0 + problem.W @ delta, _multiplier(problem, delta, gradient), _whole(problem)
     force, best = tau * gradient, None
     for _ in range(TRIES):
         ellipsoid = _around(problem, force, whole)
-        tree = _grown(ellipsoid, t, tau, goal, (1, limits[1]))
+        tree = _grown(ellipsoid, t, tau, goal, Limits(1, limits.deadline))
         if best is None or _radius(tree, ellipsoid) > best[0]:
             best = _radius(tree, ellipsoid), tree, ellipsoid
         if best[0] >= goal:
@@ -83,11 +83,9 @@ def _multiplier(problem: BoxProblem, delta: Tensor, gradient: Tensor) -> Float[T
     return torch.where(tau > 0, tau, problem.reach / length)
 
 
-def _grown(ellipsoid: Ellipsoid, t: Tensor, tau: Tensor, goal: float, limits: tuple[int, float]) -> Node:
+def _grown(ellipsoid: Ellipsoid, t: Tensor, tau: Tensor, goal: float, limits: Limits) -> Node:
     asked = ellipsoid.stretched.reach.new_tensor([(goal**2 + ellipsoid.extra) ** 0.5])
-    (tree,) = prove(
-        ellipsoid.stretched, t, tau, asked, max_cells=limits[0], deadline=limits[1], whole=ellipsoid.whole
-    )
+    (tree,) = prove(ellipsoid.stretched, t, tau, asked, limits=limits, whole=ellipsoid.whole)
     return tree
 
 

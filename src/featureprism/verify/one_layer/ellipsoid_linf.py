@@ -5,10 +5,8 @@ proof that falls short tells which coordinates it would move beyond the box: the
 proves, it proves at one radius: the one asked for, or a little less, as far as the tries fell short.
 """
 
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from math import inf
 
 import torch
 from jaxtyping import Float
@@ -21,6 +19,7 @@ from featureprism.verify.one_layer.cells import Cells, Problem, Proof, envelope
 from featureprism.verify.one_layer.certify import cells_certificate
 from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem, whole_box
+from featureprism.verify.query import Limits
 
 FLOOR = 0.1  # of the mean weight, at the start
 LEAST_WEIGHT = 1e-3  # of the mean
@@ -41,14 +40,14 @@ def box_certificates(
     force: Float[Tensor, "m d"],
     asked: Iterable[tuple[PowerForm, Tensor, float]],
     claim: Certificate,
-    deadline: float,
+    limits: Limits,
 ) -> Iterator[Certificate]:
-    """The best certificate found for one point (or pair) after the other, until the deadline; radius 0 if none.
+    """The best certificate found for one point (or pair) after the other, as long as the limits allow; radius 0 if none.
 
     `problem`: its reach is what to prove; `force`: directions of the margins near their flips; `asked`: networks, points, labels.
     """
     for k, about in enumerate(asked):
-        if time.perf_counter() > deadline:
+        if not limits.allow():
             return
         yield _certificate(problem.rows(torch.tensor([k])), force[k], about, claim)
 
@@ -93,7 +92,7 @@ def _written(
     share, weights, stretched, cells, proof = best
     goal, tree = (1 + 1e-6) * stretched.reach, Node(cells, proof)
     if share < 1:
-        (tree,) = prove_within(stretched, cells, proof, goal, max_cells=FEW_CELLS, deadline=inf)
+        (tree,) = prove_within(stretched, cells, proof, goal, limits=Limits(FEW_CELLS))
     if tree.bound < float(stretched.reach):
         return claim
     form, x, y = about

@@ -5,13 +5,13 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.checker.models import Scores
+from featureprism.checker.models import Scores, TwoClasses
 from featureprism.checker.scaled import Network
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
+from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, ScoreNet, TwoLayerNet
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,19 +22,26 @@ class PowerForm:
     b: Float[Tensor, " h"]
     weight: Float[Tensor, " h"]
     p: float
-    network: Network  # the weights as they were given: what the checker reads
-    scores: Scores | None = None  # of many classes, where the weights are those of a pair of them
+    network: Network  # the weights of one margin as they were given: what the checker reads
+    scores: Scores | TwoClasses  # what the checker reads, of all classes
+    outputs: Float[Tensor, "h k"] | None = None  # output weights of many scores
+    sign: float = 1.0  # with which the margin is that network
 
-    def of_pair(self, own: int, rival: int) -> "PowerForm":
-        """The margin of two classes on the same neurons, as the checker reads it."""
-        assert self.scores is not None
-        network, _ = self.scores.margin(own, rival)
+    def of_pair(self, label: int, target: int) -> "PowerForm":
+        """The margin f_label - f_target on the same neurons; its checker's network has the sign `sign`."""
+        network, sign = self.scores.margin(label, target)
+        if isinstance(self.scores, TwoClasses):
+            return replace(self, weight=sign * self.weight, network=network, sign=sign)
         kept = np.zeros(len(network.a), dtype=bool)
-        kept[: len(self.W)] = (
-            True  # the checker's last neuron, always 1, is missing here where no class has an offset
-        )
+        kept[: len(self.W)] = True  # the checker's last neuron, always 1, is missing here where no class has an offset
         assert kept[network.useful].all()
-        return replace(self, weight=torch.from_numpy(network.a[: len(self.W)]), network=network)
+        return replace(self, weight=torch.from_numpy(network.a[: len(self.W)]), network=network, sign=sign)
+
+    def votes(self, label: Int[Tensor, " m"], target: Int[Tensor, " m"]) -> Float[Tensor, "m h"]:
+        """(m, h) What every neuron counts for the margin of each pair."""
+        if self.outputs is None:
+            return (2.0 * label.double() - 1).unsqueeze(1) * self.weight
+        return self.outputs.T[label] - self.outputs.T[target]
 
     @property
     def kept(self) -> np.ndarray:
@@ -62,4 +69,13 @@ def power_form(net: TwoLayerNet) -> PowerForm | None:
         norms = row_norms(W)
         W, b, a = unit_rows(W), b / torch.where(norms > 0, norms, torch.ones_like(norms)), a * norms
     useful = torch.from_numpy(network.useful)
-    return PowerForm(W[useful], b[useful], a[useful], p, network)
+    return PowerForm(W[useful], b[useful], a[useful], p, network, TwoClasses(network))
+
+
+def scores_form(net: ScoreNet) -> PowerForm:
+    """The neurons of all margins of a network with many scores; the weights are those of each pair."""
+    W, V, b = net.with_bias_neuron()
+    p = float(net.activation.p)
+    arrays = (np.ascontiguousarray(t.detach().numpy()) for t in (net.W, net.b, net.V, net.c))
+    scores = Scores(*arrays, p)
+    return PowerForm(W, b, V.new_zeros(len(W)), p, scores.margin(0, 1)[0], scores, V)

@@ -1,0 +1,141 @@
+"""How far is this model, as it is, from breaking on these points?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from featureprism.attacks import Start
+from featureprism.attacks.gradient import in_double
+from featureprism.brackets import RadiusBracket
+from featureprism.files import read_arrays
+from featureprism.networks import load_net
+from featureprism.networks.reading import Classifier, as_points, read_model
+from featureprism.records import Progress, silent
+from featureprism.verify.driver import bracket_points
+from featureprism.verify.model import ONE_OUTPUT, Model
+from featureprism.verify.query import Budget, Query
+
+SECONDS = 5.0  # CPU seconds for each point of a call, unless a budget is given
+
+
+def robust_radius(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    norm: Any = 2,
+    eps: float | None = None,
+    bounds: tuple[float, float] | None = None,
+    budget: Budget | None = None,
+    gap: float = 0.01,
+    max_radius: float | None = None,
+    classes: Sequence[Any] | None = None,
+    starts: Sequence[Start] | None = None,
+    lipschitz: float | None = None,
+    progress: Progress = silent,
+) -> RadiusBracket:
+    """Distance of every point to the next point that the model takes for another class: proven below, witnessed above.
+
+    Parameters
+    ----------
+    model : torch module, scikit-learn classifier or Pipeline, path or featureprism network
+        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file.
+    X : array of shape (n, d)
+        Points, in whatever holds them. Radii are in the units of X.
+    y : array of shape (n,)
+        Labels as the model knows them.
+    norm : {2, math.inf, "l2", "linf"}
+        Norm of perturbations.
+    eps : float, optional
+        Ask the cheaper question of robust accuracy: does each point keep its class within eps? A point is finished once it is
+        proven beyond eps or flipped within, and `attacked` is infinite where nothing within eps flips.
+    bounds : (float, float), optional
+        Perturbed points keep every coordinate in this interval, as pixels must; X has to lie in it too.
+    budget : Budget, optional
+        CPU seconds and branches that the call may use. The default is five CPU seconds for each point, shared by all points.
+    gap : float
+        A bracket is closed when certified ≥ (1 - gap)·attacked.
+    max_radius : float, optional
+        The attack looks no farther (default: four times the length of each point).
+    classes : sequence, optional
+        Names of the model's outputs, where it does not know them.
+    starts : sequence of Start, optional
+        Where the attack on a network with one output starts.
+    lipschitz : float, optional
+        A Lipschitz constant of the margin of a network with one output; nothing else is proven then.
+    progress : callable
+        Called with the share that is done.
+
+    Returns
+    -------
+    RadiusBracket
+        Misclassified points have radius 0. An interrupt keeps what is finished.
+
+    Raises
+    ------
+    ValueError
+        For models, points, labels and options that cannot be used.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neural_network import MLPClassifier
+    >>> import featureprism as fp
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MLPClassifier((8,), solver="lbfgs", alpha=0.1, max_iter=500, random_state=0)
+    >>> bracket = fp.robust_radius(model.fit(X, y), X[::30], y[::30])
+    >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
+    (True, 5)
+    """
+    query = Query(norm, eps, bounds, max_radius, gap)
+    if lipschitz is not None and not 0 < lipschitz < inf:
+        raise ValueError(f"lipschitz must be positive and finite, got {lipschitz}.")
+    x = as_points(X)
+    read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
+    label = read.indices(y, len(x))
+    return bracket_classifier(
+        read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
+    )
+
+
+def bracket_classifier(
+    classifier: Classifier,
+    x: Float[Tensor, "n d"],
+    label: Int[Tensor, " n"],
+    query: Query,
+    budget: Budget | None = None,
+    *,
+    starts: Sequence[Start] | None = None,
+    lipschitz: float | None = None,
+    progress: Progress = silent,
+) -> RadiusBracket:
+    """`robust_radius` for a model that was read, points as rows, and labels as positions among its classes."""
+    budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
+    one_output = isinstance(classifier.net, ONE_OUTPUT) or lipschitz is not None
+    model = Model.of(in_double(classifier.net), has_one_output=one_output)
+    bracket = bracket_points(
+        model, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
+    )
+    return replace(bracket, classes=classifier.classes)
+
+
+def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
+    """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are."""
+    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT):
+        return Classifier(model, _named(classes))
+    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz":
+        arrays = read_arrays(Path(model))
+        if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
+            names = arrays.get("classes") if classes is None else _named(classes)
+            return Classifier(load_net(Path(model)), names)
+    return read_model(model, classes, probe=probe)
+
+
+def _named(classes: Sequence[Any] | None) -> np.ndarray | None:
+    return None if classes is None else np.array(list(classes))

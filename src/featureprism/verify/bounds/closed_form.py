@@ -1,0 +1,134 @@
+"""Closed forms: linear scores, quadratic scores, and classifiers that know their radius.
+
+Linear: the margin over the dual norm of its gradient. Quadratic: one secular equation for each pair (Boyd & Vandenberghe, Convex
+Optimization, Appendix B.1).
+"""
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from featureprism.checker import linear, quadratic
+from featureprism.checker.certificate import Certificate
+from featureprism.geometry import unit_rows
+from featureprism.networks import BayesClassifier
+from featureprism.networks.protocols import HasExactRadius
+from featureprism.verify.method import Method
+from featureprism.verify.model import Model
+from featureprism.verify.pairs import Pairs
+from featureprism.verify.query import Limits, Query
+
+CLOSED_FORM = "closed form"
+SLACK = 1e-9  # relative: witnesses go this much farther, so that rounding does not take them back
+
+
+class LinearScoresRadius(Method):
+    """Linear scores: margin/‖∇margin‖_q. Within bounds radii are no shorter, and the attack finds the witnesses."""
+
+    is_closed_form = True
+
+    def applies(self, model: Model, query: Query) -> bool:
+        return isinstance(model.canonical, linear.LinearScores)
+
+    def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
+        checked = pairs.model.canonical
+        assert isinstance(checked, linear.LinearScores)
+        norm = pairs.query.norm
+        V, c = torch.from_numpy(checked.V), torch.from_numpy(checked.c)
+        label, x = pairs.label[pairs.point[rows]], pairs.points(rows)
+        v = V[label] - V[pairs.target[rows]]
+        for j, point, o, r in zip(rows.tolist(), x, label, pairs.target[rows], strict=True):
+            radius = checked.radius(point.numpy(), int(o), int(r), norm)
+            pairs.keep(j, Certificate(radius, CLOSED_FORM, norm))
+        if pairs.query.bounds is not None:
+            return
+        terms = torch.cat([v * x, (c[label] - c[pairs.target[rows]]).unsqueeze(1)], dim=1)
+        # sums of floats of these sizes may be off by this; a witness goes farther
+        rounding = 4 * (x.shape[1] + 4) * torch.finfo(torch.float64).eps * terms.abs().sum(dim=1)
+        dual = torch.linalg.vector_norm(v, ord=2 if norm == 2 else 1, dim=1)
+        length = (terms.sum(dim=1) + rounding) / dual * (1 + SLACK)
+        step = -v / dual.unsqueeze(1) if norm == 2 else -torch.sign(v)
+        flips = dual > 0
+        pairs.keep_flips(rows[flips], length[flips], (length.unsqueeze(1) * step)[flips])
+
+
+class QuadraticScoresRadius(Method):
+    """Quadratic scores: the nearest point that the target wins. ℓ∞ by ‖δ‖_∞ ≥ ‖δ‖₂/√d."""
+
+    is_closed_form = True
+
+    def applies(self, model: Model, query: Query) -> bool:
+        return isinstance(model.canonical, quadratic.QuadraticScores)
+
+    def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
+        checked, norm = pairs.model.canonical, pairs.query.norm
+        assert isinstance(checked, quadratic.QuadraticScores)
+        label = pairs.label[pairs.point[rows]]
+        radius, delta = _nearest(checked, pairs.points(rows), label, pairs.target[rows])
+        claims = radius if norm == 2 else radius / pairs.x.shape[1] ** 0.5
+        for j, claim in zip(rows.tolist(), (claims * (1 - SLACK)).tolist(), strict=True):
+            pairs.keep(j, Certificate(claim, CLOSED_FORM, norm))
+        if norm == 2 and pairs.query.bounds is None:
+            length = torch.linalg.vector_norm(delta, dim=1) * (1 + SLACK)
+            known = ~torch.isnan(length)
+            pairs.keep_flips(rows[known], length[known], delta[known])
+
+
+def _nearest(
+    model: quadratic.QuadraticScores, x: Tensor, label: Tensor, target: Tensor
+) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
+    """For every pair a proven radius and the ℓ2 perturbation that flips it, NaN where there is none.
+
+    Pairs of the same two classes share the eigenvectors of A_label - A_target.
+    """
+    points, pairs = x.numpy(), np.stack([label.numpy(), target.numpy()], axis=1)
+    radius, delta = np.zeros(len(points)), np.zeros_like(points)
+    for a, b in sorted(np.unique(pairs, axis=0).tolist(), key=sorted):  # (a, b) beside (b, a)
+        rows = np.flatnonzero((pairs == (a, b)).all(axis=1))
+        nearest = model.nearest(points[rows], a, b)
+        radius[rows], delta[rows] = nearest.radius, nearest.delta
+    return torch.from_numpy(radius), torch.from_numpy(delta)
+
+
+class KnownRadius(Method):
+    """Classifiers of the papers that know their ℓ2 radius; nothing a checker could read."""
+
+    def applies(self, model: Model, query: Query) -> bool:
+        return query.norm == 2 and isinstance(model.net, HasExactRadius | BayesClassifier)
+
+    def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
+        net: Any = pairs.model.net
+        x, sign = pairs.points(rows), 2.0 * pairs.label[pairs.point[rows]].double() - 1
+        if isinstance(net, BayesClassifier):
+            known = net.radius_bracket(x, sign)
+            low, high = known.certified, known.attacked
+        else:
+            low = high = net.exact_radius(x, sign)
+        low, high = _rounded_outward(net, x, low, high)
+        for j, radius in zip(rows.tolist(), low.tolist(), strict=True):
+            pairs.keep(j, Certificate(radius, CLOSED_FORM, 2))
+        if pairs.query.bounds is None:
+            within = high <= (pairs.query.eps or inf)
+            pairs.length[rows[within]] = torch.minimum(pairs.length[rows], high)[within]
+
+
+def _rounded_outward(net: Any, x: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """A closed form that took float scores s = Ux for exact, and unit rows of U for orthogonal.
+
+    Such a radius is a distance in the space of scores: it moves no more than the scores do, and ‖Uδ‖/‖δ‖ lies between the singular
+    values of U, whose squares Gershgorin's circles enclose.
+    """
+    U = unit_rows(net.input_directions().double())
+    rounding = 8 * (x.shape[1] + len(U) + 16) * torch.finfo(torch.float64).eps
+    slack = rounding * torch.linalg.vector_norm(x.abs() @ U.abs().T, dim=1)
+    gram = (U @ U.T).abs()
+    around = gram.sum(dim=1) - gram.diagonal()
+    most, least = (
+        (gram.diagonal() + around).max().sqrt(),
+        (gram.diagonal() - around).min().clamp_min(0).sqrt(),
+    )
+    return (low * (1 - SLACK) - slack).clamp_min(0) / most, (high * (1 + SLACK) + slack) / least
