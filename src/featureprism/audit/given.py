@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from featureprism.audit.read import Embeddings
 from featureprism.certificates.front import bracket_classifier, opened
 from featureprism.certificates.pairs import Effort
-from featureprism.files import read_arrays
+from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
 from featureprism.networks import ScoreNet, TwoLayerNet
 from featureprism.networks.reading import Classifier

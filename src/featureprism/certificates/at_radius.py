@@ -10,7 +10,7 @@ from torch import Tensor
 from featureprism.attacks.gradient import in_double, margin_gradient
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
-from featureprism.certificates.record import cells_certificate, proven
+from featureprism.certificates.record import cells_certificate, crown_certificate
 from featureprism.certificates.rungs import crown_radius
 from featureprism.certificates.search import prove
 from featureprism.checker.certificate import Certificate
@@ -65,8 +65,8 @@ def proven_at(
     reach = torch.full_like(y, BEYOND * eps)
     crown = crown_radius(form, x @ form.W.T + form.b, votes, 2, reach)
     for i in [i for i in open_points.tolist() if crown[i] >= eps]:
-        claim = Certificate(eps, "crown")
-        certificates[i] = claim if proven(claim, form, x[i], float(y[i])) >= eps else None
+        found = crown_certificate(form, x[i], float(y[i]), float(crown[i]), 2)
+        certificates[i] = found if found.radius >= eps else None
     left = torch.tensor([i for i in open_points.tolist() if certificates[i] is None], dtype=torch.long)
     if len(left):
         found = _by_cells(net, form, x[left], y[left], delta[left], eps, max_cells, seconds_per_point)

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,7 +15,13 @@ from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.ellipsoids import box_certificates
 from featureprism.certificates.helped import attack_from, towards_leaves
-from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
+from featureprism.certificates.record import (
+    box_problem,
+    cells_certificate,
+    crown_certificate,
+    lines_claim,
+    lipschitz_certificate,
+)
 from featureprism.certificates.rungs import crown_radius, lipschitz_radius
 from featureprism.certificates.search import Node, prove, prove_box
 from featureprism.checker.certificate import Certificate
@@ -25,34 +32,25 @@ BATCH = 32  # points that are proven together
 JUST_BEFORE = 0.999  # share of the witness where slopes are read: on it, own ReLUs that the attack switched off are dead
 SHORTER = 1 - 1e-6  # of a witness: what counts
 HAIR = 1 + 1e-6  # more than asked, so that rounding in the checker does not reopen a bracket
-SHARES = (
-    1 - 1e-9,
-    1 - 1e-6,
-    0.999,
-    0.9,
-    0.5,
-)  # of a cheap bound, until the checker grants one; far from the origin it takes less
 
 
 def rungs(
     form: PowerForm, x: Tensor, y: Tensor, margin: Tensor, norm: float, attacked: Tensor
 ) -> list[Certificate]:
-    """The better of the Lipschitz bound and CROWN for every point, as granted by the checker."""
+    """The better of the Lipschitz bound and CROWN for every point, as the checker verifies it."""
     right = margin > 0
     reach = torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
     crown = crown_radius(form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, norm, reach)
     smooth = lipschitz_radius(form, margin) if norm == 2 else torch.zeros_like(margin)
     certificates = []
     for i in range(len(x)):
-        better = "lipschitz" if smooth[i] > crown[i] else "crown"
-        bound = float(torch.maximum(smooth, crown)[i])
-        claim, granted = Certificate(bound, better, norm), 0.0
-        for share in SHARES if right[i] else ():
-            claim = replace(claim, radius=share * bound)
-            granted = proven(claim, form, x[i], float(y[i]))
-            if granted > 0:
-                break
-        certificates.append(replace(claim, radius=min(granted, float(attacked[i]))))
+        certificate, bound = lipschitz_certificate, float(smooth[i])
+        if not smooth[i] > crown[i]:
+            certificate, bound = partial(crown_certificate, norm=norm), float(crown[i])
+        found = Certificate(0.0, "crown", norm)
+        if right[i] and bound > 0:
+            found = certificate(form, x[i], float(y[i]), bound)
+        certificates.append(replace(found, radius=min(found.radius, float(attacked[i]))))
     return certificates
 
 

@@ -1,7 +1,7 @@
 """Certificates of deep ReLU networks: at which radius lines, quadratic proofs and trees of them are looked for."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,9 @@ import numpy as np
 from featureprism.certificates.deep_trees import Effort, Question, quadratic_proof
 from featureprism.certificates.quadratic_leaves import Around, side_of
 from featureprism.certificates.record import THREADS
-from featureprism.checker.certificate import Certificate
+from featureprism.checker.certificate import EVERYWHERE, Certificate
+from featureprism.checker.deep import spectral_norm, verified
+from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.networks import MLP, LayeredScores, ScoreNet, Tanh, TwoLayerNet
 
@@ -17,7 +19,6 @@ HALVINGS = 6  # of the radius that lines alone prove
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
 TRIALS = 5  # radii at which a quadratic proof is looked for
 FARTHER = 16  # than what norms prove, where no witness says how far to look
-EVERYWHERE = (-np.inf, np.inf)
 OVERSHOT = 1.2  # times the step to where nothing is missing on a line through two trials
 RESOLUTION = 0.01  # relative, of radii: below it no further trial
 
@@ -41,6 +42,19 @@ def as_layers(net: Any) -> Layers | None:
         b = np.zeros(len(W)) if net.b is None else net.b.detach().double().numpy().copy()
         return Layers((W, np.stack([np.zeros_like(a), a])), (b, np.zeros(2)), "tanh")
     return None
+
+
+def norm_certificates(
+    model: Layers, points: np.ndarray, own: list[int], rivals: list[int], norm: float
+) -> list[Certificate]:
+    """The product of the layers' norms, for points (n, d) of some classes against others."""
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"), with_room():
+        norms = np.array([spectral_norm(W) for W in model.weights[:-1]])
+        found = []
+        for x, o, r in zip(points, own, rivals, strict=True):
+            claim = Certificate(1.0, "norm product", norm, tree={"numbers": norms})
+            found.append(replace(claim, radius=verified(claim, model, x, o, r) * (1 - SLACK)))
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +102,8 @@ class Proving:
         """A certificate by lines or by a quadratic proof, or None and what share of the margin is missing."""
         try:
             around, bounds = self.region(radius)
-            if bounds[rival] > 0:
-                return _certificate(self.asked, radius, "crown"), 0.0
+            if bounds[rival] > 0 and (proof := _by_crown(self.asked, around, rival)) is not None:
+                return proof, 0.0
             guessed = rival not in self.sides
             side = side_of(around.region, self.gradients[rival]) if guessed else self.sides[rival]
             question = Question(self.asked.own, rival, float(self.values[rival]))
@@ -152,8 +166,16 @@ def _zero(before: tuple[float, float], last: tuple[float, float]) -> float:
     return last[0] - OVERSHOT * last[1] / slope if slope > 0 else np.nan
 
 
-def _certificate(asked: Asked, radius: float, kind: str, tree: dict[str, Any] | None = None) -> Certificate:
-    return Certificate(radius, kind, asked.norm, 0.0, tree or {}, asked.domain or EVERYWHERE)
+def _certificate(asked: Asked, reach: float, kind: str, tree: dict[str, Any]) -> Certificate:
+    return Certificate(reach * (1 - SLACK), kind, asked.norm, reach, tree, asked.domain or EVERYWHERE)
+
+
+def _by_crown(asked: Asked, around: Around, rival: int) -> Certificate | None:
+    """A certificate by lines alone, as the checker verifies it."""
+    certificate = _certificate(asked, around.region.radius, "crown", {"block": around.bounds})
+    with with_room():
+        found = verified(certificate, asked.model, asked.x, asked.own, rival)
+    return certificate if found >= certificate.radius else None
 
 
 def proofs_at(
@@ -198,13 +220,16 @@ def _by_lines(asked: Asked, low: float, top: float, gap: float) -> dict[int, Cer
         if low >= (1 - gap) * top:
             break
         radius = 0.5 * (low + top)
+        found: dict[int, Certificate | None] = {}
         try:
-            bounds = asked.around(radius).crown(asked.own)
-        except (ValueError, np.linalg.LinAlgError):
-            bounds = np.array([-np.inf])
-        if (bounds > 0).all():
+            around = asked.around(radius)
+            bounds = around.crown(asked.own)
             others = [r for r in range(len(bounds)) if r != asked.own]
-            low, proofs = radius, {r: _certificate(asked, radius, "crown") for r in others}
+            found = {r: _by_crown(asked, around, r) for r in others} if (bounds > 0).all() else {}
+        except (ValueError, np.linalg.LinAlgError):
+            pass  # numbers that no computation survives prove nothing
+        if found and None not in found.values():
+            low, proofs = radius, {r: proof for r, proof in found.items() if proof is not None}
         else:
             top = radius
     return proofs

@@ -12,18 +12,18 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Start
-from featureprism.certificates import margins as deep_margins
 from featureprism.certificates.bracket import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.classes import class_radius
 from featureprism.certificates.deep import as_layers
 from featureprism.certificates.pairs import Effort
-from featureprism.certificates.record import check as check_margin
+from featureprism.certificates.record import THREADS, check_readout
 from featureprism.checker import linear, quadratic
-from featureprism.checker.models import Model, Scores, TwoClasses
-from featureprism.checker.proofs import Proof
+from featureprism.checker.models import Model, Scores, TwoClasses, model_sha256, points_sha256
+from featureprism.checker.proofs import Proof, Statement, read_proofs
+from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
-from featureprism.files import read_arrays
+from featureprism.checker.arrays import read_arrays
 from featureprism.networks import (
     MLP,
     BayesClassifier,
@@ -89,7 +89,22 @@ def robust_radius(
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
     own = read.indices(y, len(x))
-    return bracket_classifier(read, x, own, effort, starts=starts, lipschitz=lipschitz, progress=progress)
+    bracket = bracket_classifier(read, x, own, effort, starts=starts, lipschitz=lipschitz, progress=progress)
+    return replace(bracket, statement=statement_of(read, x, own, effort))
+
+
+def statement_of(model: Classifier, x: Tensor, own: Tensor, effort: Effort, arithmetic: str = "real") -> Statement:
+    """What the proofs of a bracket are about."""
+    sides = (-np.inf, np.inf) if effort.domain is None else effort.domain
+    lower, upper = (np.full(x.shape[1], float(side)) for side in sides)
+    try:
+        sha256 = model_sha256(checkable(model.net))
+    except ValueError:  # a model without proofs
+        sha256 = ""
+    source = replace(model.origin, sha256=sha256)
+    classes = None if model.classes is None else model.classes.tolist()
+    points = points_sha256(x.detach().double().numpy(), own.numpy())
+    return Statement(lower, upper, effort.norm, effort.at, classes, arithmetic, source, points)
 
 
 def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
@@ -154,45 +169,95 @@ def _of_two_classes(bracket: RadiusBracket, own: Tensor, classes: np.ndarray | N
     )
 
 
-def check(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) -> bool:
-    """Whether the checker, from the weights of the network alone, grants what is claimed of a point; a malformed claim is refused.
+def check_point(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) -> bool:
+    """Whether the checker, from the weights of the network alone, verifies what is claimed of one point.
 
     `certificate`: what a bracket holds for the point, one for each rival, or a single one of a network with one output; `y`: -1 or +1
     there, the position of the class for a network with many scores.
+    """
+    if isinstance(net, BinaryReadout):
+        every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
+        return bool(every) and all(check_readout(one, net, x, y) for one in every)
+    model = checkable(net)
+    own = int(y > 0) if isinstance(net, ONE_OUTPUT) or not isinstance(certificate, dict) else int(y)
+    of_rivals = certificate if isinstance(certificate, dict) else {1 - own: certificate}
+    proofs = [Proof(0, own, rival, one) for rival, one in of_rivals.items()]
+    norm = next((one.norm for one in of_rivals.values()), 2.0)
+    claimed = min((one.radius for one in of_rivals.values()), default=0.0)
+    points = x.detach().double().numpy()[None]
+    with THREADS.limit(limits=1, user_api="blas"):
+        return claimed > 0 and bool(verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed)
 
+
+def check(
+    proofs: RadiusBracket | Path | str,
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    norm: float = 2,
+    eps: float | None = None,
+    bounds: tuple[Any, Any] | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Checked:
+    """Verify proofs from the weights and the points alone, and answer the question that is stated here.
+
+    The checker imports nothing of the search that found the proofs. A file or bracket about another norm, about narrower bounds, about
+    another model or about other points is refused.
+
+    Parameters
+    ----------
+    proofs
+        A bracket of `robust_radius`, or the path of a proof file, as `bracket.save` or ``featureprism radius`` write it.
+    model, X, y, classes
+        As `robust_radius` takes them.
+    norm
+        2 or inf: the norm of perturbations.
+    eps
+        The radius in question; None: every radius that the file claims.
+    bounds
+        (lower, upper) of perturbed points, for all coordinates or for each; None: no bounds.
+
+    Returns
+    -------
+    Checked
+        The verified radius of every point and what it is about; true where nothing that is claimed was refused.
+
+    Raises
+    ------
+    ValueError
+        Where the file is malformed, or is not about what is stated here.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> net = fp.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
-    >>> x, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()
-    >>> bracket = fp.robust_radius(net, x, y)
-    >>> fp.check(bracket.certificates[0], net, x[0], 1.0)
-    True
+    >>> X, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()
+    >>> bracket = fp.robust_radius(net, X, y)
+    >>> print(fp.check(bracket, net, X, y, norm=2, eps=1.0))
+    at ℓ2 radius 1, 1 of 1 points is proven to keep its class
     """
-    every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
-    alone = isinstance(net, MLP) and not isinstance(certificate, dict)
-    if (isinstance(net, TwoLayerNet) or alone) and (layers := as_layers(net)) is not None:
-        return bool(every) and all(deep_margins.check_margin(one, layers, x, y) for one in every)
-    if isinstance(net, TwoLayerNet | BinaryReadout):
-        return bool(every) and all(check_margin(one, net, x, y) for one in every)
-    if not isinstance(certificate, dict):
-        raise ValueError(
-            "A network with many scores needs a certificate for each rival, as its brackets hold them."
-        )
-    proofs = [Proof(0, int(y), rival, one) for rival, one in certificate.items()]
-    points, labels = x.detach().double().numpy()[None], np.array([int(y)])
-    norm = next((one.norm for one in certificate.values()), 2.0)
-    claimed = min((one.radius for one in certificate.values()), default=0.0)
-    return claimed > 0 and bool(verified_radii(checkable(net), points, labels, proofs, norm)[0] >= claimed)
+    if isinstance(proofs, RadiusBracket):
+        content, name = proofs.content(), "the bracket"
+    else:
+        content, name = file_content(Path(proofs)), str(proofs)
+    read = opened(model, classes, probe=X)
+    x = as_points(X).numpy()
+    labels = read.indices(y, len(x)).numpy()
+    question = Stated(norm, eps, bounds)
+    with THREADS.limit(limits=1, user_api="blas"):
+        return checked(read_proofs(content, name), checkable(read.net), x, labels, question)
 
 
 def checkable(net: nn.Module) -> Model:
     """The network as the checker reads it."""
     if isinstance(net, LinearScores):
-        return linear.LinearScores(*(t.detach().double().numpy() for t in (net.V, net.c)))
+        return linear.LinearScores(*(_array(t) for t in (net.V, net.c)))
     if isinstance(net, QuadraticScores):
-        return quadratic.QuadraticScores(*(t.detach().double().numpy() for t in (net.A, net.V, net.c)))
+        return quadratic.QuadraticScores(*(_array(t) for t in (net.A, net.V, net.c)))
     if isinstance(net, ScoreNet) and not isinstance(net.activation, Tanh):
-        W, b, V, c = (t.detach().double().numpy() for t in (net.W, net.b, net.V, net.c))
+        W, b, V, c = (_array(t) for t in (net.W, net.b, net.V, net.c))
         return Scores(W, b, V, c, float(net.activation.p))
     if (layers := as_layers(net)) is not None:
         return layers
@@ -202,3 +267,8 @@ def checkable(net: nn.Module) -> Model:
             "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
         )
     return TwoClasses(form.network)
+
+
+def _array(tensor: Tensor) -> np.ndarray:
+    """In float64 and C order, whatever the order of the tensor."""
+    return np.array(tensor.detach().double().numpy(), order="C")

@@ -7,9 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.attacks import AttackedRadius
-from featureprism.certificates.deep import MOST_INPUTS, Asked, farthest_proofs
+from featureprism.certificates.deep import MOST_INPUTS, Asked, farthest_proofs, norm_certificates
 from featureprism.checker.certificate import Certificate
-from featureprism.checker.deep import granted
 from featureprism.checker.layers import Layers
 from featureprism.records import Progress
 
@@ -28,7 +27,8 @@ def proven_margins(
     `model` has the scores 0 and f; `request`: the norm, the gap and the domain; `effort`: seconds a point, and the most cells.
     """
     norm, gap, domain = request
-    proofs = [_norm_product(model, x[i], float(y[i]), norm) for i in range(len(x))]
+    own = [int(label > 0) for label in y]
+    proofs = norm_certificates(model, x.numpy(), own, [1 - o for o in own], norm)
     searchable = model.activation == "relu" and x.shape[1] <= MOST_INPUTS
     i = 0
     try:
@@ -46,12 +46,3 @@ def proven_margins(
     return proofs, []
 
 
-def _norm_product(model: Layers, x: Tensor, y: float, norm: float) -> Certificate:
-    claim, own = Certificate(1.0, "norm product", norm), int(y > 0)
-    return replace(claim, radius=granted(claim, model, x.numpy(), own, 1 - own))
-
-
-def check_margin(certificate: Certificate, model: Layers, x: Tensor, y: float) -> bool:
-    """Whether the checker grants the certificate its radius."""
-    own = int(y > 0)
-    return granted(certificate, model, x.detach().double().numpy(), own, 1 - own) >= certificate.radius > 0

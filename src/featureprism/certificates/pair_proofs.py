@@ -1,10 +1,10 @@
 """Proofs about pairs of a point and a rival class: closed forms, lines, cells, ellipsoids and layers, many pairs together."""
 
 import time
-from dataclasses import replace
 from math import inf
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -15,23 +15,22 @@ from featureprism.certificates.ball_in_box import ball_certificates
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.closing import HAIR, SHORTER
-from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, proofs_at
+from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, norm_certificates, proofs_at
 from featureprism.certificates.ellipsoids import box_certificates
 from featureprism.certificates.helped import attack_from, towards_leaves
 from featureprism.certificates.pairs import Effort, Pairs
 from featureprism.certificates.quadratics import nearest_flips
-from featureprism.certificates.record import box_problem, cells_certificate, lines_claim, proven
+from featureprism.certificates.record import box_problem, cells_certificate, crown_certificate, lines_claim
 from featureprism.certificates.rungs import crown_radius
 from featureprism.certificates.search import Node, prove, prove_box
 from featureprism.checker import linear as checker
 from featureprism.checker.certificate import Certificate
-from featureprism.checker.deep import granted
+from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.models import Scores
 from featureprism.networks import ScoreNet, Tanh
 
 JUST_BEFORE = 0.999  # share of the witness at which tangents are taken
 ROUNDING = 1e-9  # relative, taken off bounds before the checker sees them, and off closed forms
-SHARES = (1.0, 1 - 1e-6, 0.999, 0.9, 0.5)  # of a CROWN bound, until the checker grants one
 
 
 def form_of(net: Any) -> PowerForm | None:
@@ -57,14 +56,14 @@ def crown(pairs: Pairs, form: PowerForm, effort: Effort) -> None:
     reach = torch.where(torch.isfinite(attacked), attacked, attacked.new_tensor(1e6))
     every = torch.arange(len(pairs.point))
     t = pairs.x[pairs.point] @ form.W.T + form.b
-    bounds = crown_radius(form, t, _votes(pairs, every), norm, reach) * (1 - ROUNDING)
+    bounds = crown_radius(form, t, _votes(pairs, every), norm, reach)
     for j, bound in enumerate(bounds.tolist()):
         own = int(pairs.own[pairs.point[j]])
-        for share in SHARES if bound > 0 else ():
-            claim = Certificate(share * bound, "crown", norm)
-            if proven(claim, form.of_pair(own, int(pairs.rival[j])), pairs.x[pairs.point[j]], 1.0) > 0:
-                pairs.certificates[j] = claim
-                break
+        if bound > 0:
+            pair = form.of_pair(own, int(pairs.rival[j]))
+            found = crown_certificate(pair, pairs.x[pairs.point[j]], 1.0, bound, norm)
+            if found.radius > 0:
+                pairs.certificates[j] = found
 
 
 def still_open(pairs: Pairs, effort: Effort) -> Int[Tensor, " o"]:
@@ -183,7 +182,7 @@ def closed_forms(pairs: Pairs, norm: float) -> None:
     """Linear scores: the margin over the dual norm of its gradient, as the checker grants it, and the witness just beyond."""
     net = pairs.net
     V, c = net.V.detach(), net.c.detach()
-    checked = checker.LinearScores(V.numpy(), c.numpy())
+    checked = checker.LinearScores(np.ascontiguousarray(V.numpy()), c.numpy())
     own, x = pairs.own[pairs.point], pairs.x[pairs.point]
     v = V[own] - V[pairs.rival]
     terms = torch.cat([v * x, (c[own] - c[pairs.rival]).unsqueeze(1)], dim=1)
@@ -194,35 +193,33 @@ def closed_forms(pairs: Pairs, norm: float) -> None:
     step = -v / dual.unsqueeze(1) if norm == 2 else -torch.sign(v)
     pairs.length = torch.where(dual > 0, length, torch.full_like(length, inf))
     pairs.delta = torch.where((dual > 0).unsqueeze(1), length.unsqueeze(1) * step, torch.zeros_like(step))
-    pairs.certificates = [
-        Certificate(checked.radius(point.numpy(), int(o), int(r), norm), "closed form", norm)
-        for point, o, r in zip(x, own, pairs.rival, strict=True)
-    ]
+    with with_room():
+        pairs.certificates = [
+            Certificate(checked.radius(point.numpy(), int(o), int(r), norm) * (1 - SLACK), "closed form", norm)
+            for point, o, r in zip(x, own, pairs.rival, strict=True)
+        ]
 
 
 def secular_forms(pairs: Pairs, *, attacked: bool = False) -> Pairs:
     """Quadratic scores: the nearest point that each rival wins, as the checker grants it; ℓ∞ attacks are there already."""
     norm = pairs.certificates[0].norm
     own = pairs.own[pairs.point]
-    radius, delta = nearest_flips(pairs.net, pairs.x[pairs.point], own, pairs.rival, norm)
+    certificates, delta = nearest_flips(pairs.net, pairs.x[pairs.point], own, pairs.rival, norm)
     if not attacked:
         length = torch.linalg.vector_norm(delta, dim=1)
         pairs.length = torch.where(torch.isnan(length), inf, length * (1 + ROUNDING))
         pairs.delta = delta.nan_to_num(0.0)
-    pairs.certificates = [Certificate(r, "closed form", norm) for r in radius.tolist()]
+    pairs.certificates = certificates
     return pairs
 
 
 def norm_products(pairs: Pairs, norm: float) -> None:
-    """margin/(‖v_y - v_r‖ Π‖W_l‖) for layers of slope at most 1, as the checker grants it; nothing for other modules."""
+    """margin/(‖v_y - v_r‖ Π‖W_l‖) for layers of slope at most 1, as the checker verifies it; nothing for other modules."""
     model = as_layers(pairs.net)
     if model is None:
         return
-    for j, (i, rival) in enumerate(zip(pairs.point.tolist(), pairs.rival.tolist(), strict=True)):
-        claim = Certificate(1.0, "norm product", norm)
-        pairs.certificates[j] = replace(
-            claim, radius=granted(claim, model, pairs.x[i].numpy(), int(pairs.own[i]), rival)
-        )
+    own, points = pairs.own[pairs.point].tolist(), pairs.x[pairs.point].numpy()
+    pairs.certificates = norm_certificates(model, points, own, pairs.rival.tolist(), norm)
 
 
 def layers(pairs: Pairs, effort: Effort) -> None:
