@@ -17,7 +17,7 @@ import torch
 
 from featureprism import cli
 from featureprism.data.images import fetch_images, load_images
-from featureprism.files import read_arrays
+from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
 from featureprism.heads.files import save_arrays
 from featureprism.heads.network import HeadNet

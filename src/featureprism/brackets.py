@@ -3,10 +3,8 @@
 import html
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from importlib import import_module
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.checker.certificate import Certificate
-from featureprism.checker.proofs import Proof, as_arrays, from_arrays
-from featureprism.files import read_arrays, write_whole
+from featureprism.checker.proofs import KINDS, Proof, Statement, proof_bytes, read_proofs
+from featureprism.files import write_whole
 
-CHECKABLE = (
-    "cells",
-    "lines",
-    "ellipsoid",
-    "crown",
-    "lipschitz",
-    "closed form",
-    "deep",
-    "norm product",
-)  # what a proof file can hold
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")
@@ -42,7 +30,8 @@ class RadiusBracket:
     `method` names what proved each point, `witness` holds the flipping perturbations, `certificates` what can be checked (from the
     front door one for each rival of a point), `blind_share` on how many points plain PGD fails beyond the witness, `seconds` the
     average time of a point. `label`, `predicted` and `rival`, the class that the witness leads to, are positions among `classes`.
-    All may be missing.
+    `statement` says what the proofs are about: norm, bounds, the hashes of model and points; `margin` by how much each class wins at
+    least, where that was asked for. All may be missing.
 
     >>> import torch
     >>> import featureprism as fp
@@ -66,6 +55,8 @@ class RadiusBracket:
     predicted: Int[Tensor, " n"] | None = None
     rival: Int[Tensor, " n"] | None = None
     classes: np.ndarray | None = None
+    statement: Statement | None = None
+    margin: Float[Tensor, " n"] | None = None
 
     def __post_init__(self) -> None:
         if self.certified.shape != self.attacked.shape:
@@ -147,46 +138,81 @@ class RadiusBracket:
             Proof(i, int(self.label[i]), rival, certificate)
             for i, of_point in enumerate(self.certificates)
             for rival, certificate in of_point.items()
-            if certificate.radius > 0 and certificate.kind in CHECKABLE
+            if certificate.radius > 0 and certificate.kind in KINDS
         ]
 
     def save(self, path: Path | str) -> None:
-        """Write everything, proofs as well, as plain arrays into one .npz file."""
-        sides = {name: getattr(self, name).numpy() for name in COLUMNS}
-        optional = {name: getattr(self, name) for name in ("witness", *OF_CLASSES)}
-        arrays = sides | {name: value.numpy() for name, value in optional.items() if value is not None}
+        """Write everything into one proof file (docs/proof_format.md), which `featureprism check` and `fp.check` verify.
+
+        Parameters
+        ----------
+        path
+            Of the .npz file to write, in one motion.
+        """
+        write_whole(Path(path), self.content())
+
+    def content(self) -> bytes:
+        """The content of the proof file that `save` writes."""
+        n = len(self)
+        optional = {name: getattr(self, name) for name in ("witness", "predicted", "rival")}
+        others = {name: value.numpy() for name, value in optional.items() if value is not None}
         shares = [self.zero_gradient_share, self.blind_share, self.seconds]
-        arrays |= {"method": np.array(self.method, dtype=str), "shares": np.array(shares)}
-        arrays |= {} if self.classes is None else {"classes": np.array(self.classes.tolist())}
-        arrays |= {f"proof_{name}": value for name, value in as_arrays(self.proofs()).items()}
-        content = BytesIO()
-        np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]
-        write_whole(Path(path), content.getvalue())
+        others |= {"method": np.array(self.method, dtype=str), "shares": np.array(shares)}
+        others |= {"attacked": self.attacked.numpy(), "has_label": np.array(self.label is not None)}
+        d = 0 if self.witness is None else self.witness.shape[1]
+        statement = self.statement or Statement(np.full(d, -np.inf), np.full(d, np.inf), norm=self._norm())
+        if self.classes is not None:
+            statement = replace(statement, classes=self.classes.tolist())
+        label = np.zeros(n, dtype=np.int64) if self.label is None else self.label.numpy()
+        margin = None if self.margin is None else self.margin.numpy()
+        return proof_bytes(statement, self.certified.numpy(), label, self.proofs(), margin, others)
+
+    def _norm(self) -> float:
+        """Of the proofs, where no statement says it."""
+        return next((proof.certificate.norm for proof in self.proofs()), 2)
 
     @classmethod
     def load(cls, path: Path | str) -> "RadiusBracket":
-        """The bracket of a file that `save` wrote."""
-        found = read_arrays(Path(path))
-        if missing := [name for name in (*COLUMNS, "method", "shares") if name not in found]:
+        """The bracket of a file that `save` or `featureprism radius` wrote.
+
+        Parameters
+        ----------
+        path
+            Of the .npz file.
+
+        Returns
+        -------
+        RadiusBracket
+            With the proofs and what they are about.
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise ValueError(f"Cannot read {path}: {error.strerror or error}.") from error
+        file = read_proofs(content, str(path))
+        found = file.others
+        if missing := [name for name in ("attacked", "method", "shares") if name not in found]:
             raise ValueError(f"{path} is no saved bracket: it lacks {', '.join(missing)}.")
-        tensor = partial(_tensor, found)
-        n = len(found["certified"])
-        certificates: list[dict[int, Certificate]] = [{} for _ in range(n)]
-        written = {name.removeprefix("proof_"): a for name, a in found.items() if name.startswith("proof_")}
-        for proof in from_arrays(written):
+        certificates: list[dict[int, Certificate]] = [{} for _ in file.certified]
+        for proof in file.proofs:
             certificates[proof.point][proof.rival] = proof.certificate
         zero, blind, seconds = found["shares"].tolist()
+        has_label = bool(found.get("has_label", True))
         return cls(
-            torch.from_numpy(found["certified"]),
+            torch.from_numpy(file.certified),
             torch.from_numpy(found["attacked"]),
             tuple(found["method"].tolist()),
-            tensor("witness"),
-            tuple(certificates) if "label" in found else (),
+            _tensor(found, "witness"),
+            tuple(certificates) if has_label else (),
             zero,
             blind,
             seconds,
-            *(tensor(name) for name in OF_CLASSES),
-            classes=found.get("classes"),
+            label=torch.from_numpy(file.label) if has_label else None,
+            predicted=_tensor(found, "predicted"),
+            rival=_tensor(found, "rival"),
+            classes=None if file.statement.classes is None else np.array(file.statement.classes),
+            statement=file.statement,
+            margin=torch.from_numpy(file.margin) if file.margin.any() else None,
         )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from featureprism.files import read_arrays, real_numbers
+from featureprism.checker.arrays import read_arrays, real_numbers
 
 LABELS = (
     "y",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.audit.read import Embeddings
-from featureprism.files import read_arrays
+from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
 from featureprism.networks import ScoreNet, TwoLayerNet
 from featureprism.networks.reading import Classifier

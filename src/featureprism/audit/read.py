@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from featureprism.files import read_arrays, real_numbers
+from featureprism.checker.arrays import read_arrays, real_numbers
 from featureprism.heads.compare import Task
 from featureprism.records import LARGEST
 

@@ -1,4 +1,4 @@
-"""The proof checker: believes nothing of the search that found a certificate, and shares no code with it.
+"""Quadratic relaxations of one hidden layer in a ball, on the cells of a tree of cuts.
 
 Below y f lies g = Σ_j vote_j φ(t_j), φ(t) = [t]₊^p, t = c + Wδ (see scaled.py). A proof is a tree of cuts t_j ≤ value, t_j ≥ value. On
 the cell of each leaf quadratics lie below φ (l, tangent with a given slope) and above it (q): g ≥ Σ_own A l(t) - Σ_other A q(t). For
@@ -23,7 +23,9 @@ from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up,
 from featureprism.checker.power_bounds import quadratic_above, quadratic_below
 from featureprism.checker.scaled import Problem, is_array, refuse_unless
 
-PARAMETERS = ("slope", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
+PARAMETERS = ("low", "high", "line", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
+OF_LINES = ("low", "high", "line", "nu_floor", "nu_ceiling")  # of a leaf whose relaxation is linear
+SIGNED = ("low", "high", "line", "centre")  # parameters that may be negative
 MOST_CUTS, DEEPEST = 100_000, 5_000  # of a tree: a cut inside itself would never end
 AT_ONCE = 64  # leaves whose quadratics are found together
 NEARLY_TANGENT = 2.0**-50  # relative: a cut that only touches the ball gets a large multiplier, none infinite
@@ -47,20 +49,28 @@ def proven_radius(tree: Tree, problem: Problem) -> float:
     Who flips beyond problem.radius is no concern of the tree; who flips within it lies in the cell of some leaf.
     """
     refuse_malformed(tree, problem)
-    span = up(problem.network.norm * problem.radius)  # |t - c| ≤ ‖w‖‖δ‖
-    whole = between(down(problem.c.low - span), up(problem.c.high + span))
-    cells = leaves(tree, whole, partial(tightened, problem))
-    return min([problem.radius, *leaf_radii(cells, problem)])
+    return min([problem.radius, *leaf_radii(cells_of(tree, problem), problem)])
 
 
-def refuse_malformed(tree: Tree, problem: Problem) -> None:
+def cells_of(tree: Tree, problem: Problem) -> Iterator[tuple[Tree, Cell]]:
+    """The leaves of a tree over the ball of problem.radius, each with its cell."""
+    return leaves(tree, whole_ball(problem), partial(tightened, problem))
+
+
+def whole_ball(problem: Problem) -> Cell:
+    """Where t may be: |t - c| ≤ ‖w‖‖δ‖."""
+    span = up(problem.network.norm * problem.radius)
+    return between(down(problem.c.low - span), up(problem.c.high + span))
+
+
+def refuse_malformed(tree: Tree, problem: Problem, names: tuple[str, ...] = PARAMETERS) -> None:
     """A ValueError unless every node is a cut with both its sides, or a leaf with all its parameters."""
     waiting, cuts = [(tree, 0)], 0
     while waiting:
         node, depth = waiting.pop()
         refuse_unless(isinstance(node, dict), "a tree of dictionaries")
         if "cut" not in node:
-            _refuse_malformed_leaf(node, problem)
+            _refuse_malformed_leaf(node, problem, names)
             continue
         cuts, j, value = cuts + 1, node["cut"], node.get("value")
         refuse_unless(depth < DEEPEST and cuts < MOST_CUTS, f"at most {MOST_CUTS} cuts, {DEEPEST} deep")
@@ -70,14 +80,21 @@ def refuse_malformed(tree: Tree, problem: Problem) -> None:
         waiting += [(node["below"], depth + 1), (node["above"], depth + 1)]
 
 
-def _refuse_malformed_leaf(leaf: Tree, problem: Problem) -> None:
-    """Parameters must be there, finite, and but for centres not negative; for p = 1 only slopes up to 1 lie below φ."""
+def _refuse_malformed_leaf(leaf: Tree, problem: Problem, names: tuple[str, ...]) -> None:
+    """Parameters must be there and finite; for p = 1 only slopes between 0 and 1 lie below φ, else tangents touch at a point ≥ 0."""
     tau, shape = leaf.get("tau"), problem.vote.shape
     refuse_unless(isinstance(tau, float) and 0 <= tau < np.inf, f"a finite tau ≥ 0, not {tau}")
-    for name in PARAMETERS:
+    for name in names:
         refuse_unless(is_array(leaf.get(name), shape), f"{name} as a finite float64 array {shape}")
-        refuse_unless(name == "centre" or bool((leaf[name] >= 0).all()), f"{name} without negative numbers")
-    refuse_unless(problem.network.p > 1 or bool((leaf["slope"] <= 1).all()), "slopes up to 1 for p = 1")
+        refuse_unless(name in SIGNED or bool((leaf[name] >= 0).all()), f"{name} without negative numbers")
+    lines = leaf["line"][problem.own]
+    refuse_unless(bool((lines >= 0).all()), "lines below that do not fall")
+    refuse_unless(problem.network.p > 1 or bool((lines <= 1).all()), "slopes up to 1 for p = 1")
+
+
+def encloses(leaf: Tree, cell: Cell) -> bool:
+    """Whether the bounds that a leaf stores enclose those of its cell; NaN encloses nothing."""
+    return bool((leaf["low"] <= cell.low).all() and (cell.high <= leaf["high"]).all())
 
 
 def between(low: np.ndarray, high: np.ndarray) -> Cell:
@@ -148,11 +165,12 @@ def leaf_radii(every: Iterator[tuple[Tree, Cell]], problem: Problem) -> Iterator
     """The radius that each leaf proves."""
     p = problem.network.p
     while some := list(islice(every, AT_ONCE)):
-        slope, centre, kappa = (np.stack([leaf[name] for leaf, _ in some]) for name in PARAMETERS[:3])
-        low, high = (np.stack([getattr(cell, name) for _, cell in some]) for name in ("low", "high"))
-        below, above = quadratic_below(slope, low, high, p), quadratic_above(centre, kappa, low, high, p)
+        low, high, line, centre, kappa = (np.stack([leaf[name] for leaf, _ in some]) for name in PARAMETERS[:5])
+        below = quadratic_below(np.where(problem.own, line, 0.0), low, high, p)
+        above = quadratic_above(line, centre, kappa, low, high, p)
         for i, (leaf, cell) in enumerate(some):
-            yield _leaf_radius(leaf, cell, problem, *(tuple(part[i] for part in q) for q in (below, above)))
+            quadratics = (tuple(part[i] for part in q) for q in (below, above))
+            yield _leaf_radius(leaf, cell, problem, *quadratics) if encloses(leaf, cell) else 0.0
 
 
 def _leaf_radius(leaf: Tree, cell: Cell, problem: Problem, below: Quadratic, above: Quadratic) -> float:

@@ -1,4 +1,4 @@
-"""A certificate: a small plain record that anyone can check, and what the checker grants it."""
+"""A certificate: a small plain record that anyone can check, and the radius that the checker verifies."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,24 +6,21 @@ from typing import Any
 import numpy as np
 
 from featureprism.checker.cells import proven_radius
-from featureprism.checker.cheap import crown_proves, lipschitz_radius
+from featureprism.checker.cheap import lipschitz_radius
 from featureprism.checker.ellipsoids import proven_in_ball, proven_in_ellipsoid
-from featureprism.checker.lines import Room, proven_box_radius
-from featureprism.checker.scaled import Network, Problem, posed
+from featureprism.checker.lines import Bounds, Room, proven_by_lines
+from featureprism.checker.scaled import Network, Problem, posed, refuse_unless
 
-EVERYWHERE = (-np.inf, np.inf)
+EVERYWHERE: Bounds = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """No perturbation below `radius` flips the point: which bound, and its parameters.
+    """No perturbation below `radius` flips the point: which bound, and its parameters (docs/proof_format.md).
 
-    kind "cells": a tree of cuts {cut, value, below, above} whose leaves carry multipliers, about perturbations up to `reach` and in
-    the units of the scaled problem (see scaled.py); "lines": such a tree for ℓ∞ (see lines.py); "ellipsoid": a tree of cells and
-    {weights}, for ℓ∞, and for ℓ2 in a box (see ellipsoids.py); "boxes": {trees}, such trees in class scores, of a read-out (see
-    readouts.py); "deep": such trees at 0, whose leaves carry multipliers of several layers (see deep.py); "lipschitz", "crown", "norm
-    product" and "readout" need no parameters. `norm` is 2 (not lines) or inf (CROWN, lines, ellipsoid, deep and norm products).
-    Perturbed points have all coordinates in `domain`.
+    `tree`: cuts {cut, value, below, above} whose leaves carry parameters, about perturbations up to `reach`; beside those of its root
+    {votes, scale}, of one hidden layer, and {numbers}, of the whole proof. Kind "boxes", of a read-out, has {trees} (readouts.py).
+    `norm` is 2 or inf. Perturbed points have all coordinates within the bounds `domain`.
     """
 
     radius: float
@@ -31,33 +28,34 @@ class Certificate:
     norm: float = 2
     reach: float = 0.0
     tree: dict[str, Any] = field(default_factory=dict)
-    domain: tuple[float, float] = EVERYWHERE
+    domain: Bounds = EVERYWHERE
 
 
-def granted(certificate: Certificate, network: Network, x: np.ndarray, y: float) -> float:
-    """The radius the checker grants: 0 for malformed certificates, and where a computation fails."""
-    question = (
-        certificate.reach if certificate.kind in ("cells", "lines", "ellipsoid") else certificate.radius
-    )
+def verified(certificate: Certificate, network: Network, x: np.ndarray, y: float) -> float:
+    """The radius that is verified: 0 for malformed certificates, and where a computation fails."""
     with np.errstate(all="ignore"):
         try:
-            problem = posed(network, x, float(y), question)
+            reach = certificate.radius if certificate.kind == "lipschitz" else certificate.reach
+            votes, scale = certificate.tree.get("votes"), certificate.tree.get("scale", 0)
+            refuse_unless(isinstance(votes, np.ndarray), "votes")
+            problem = posed(network, x, float(y), reach, votes, scale)
             return problem.unscaled(_in_its_units(certificate, problem, x))
-        except ValueError:
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             return 0.0
 
 
 def _in_its_units(certificate: Certificate, problem: Problem, x: np.ndarray) -> float:
-    if certificate.kind in ("lines", "ellipsoid") and certificate.norm == np.inf:
-        room = Room.around(x, certificate.domain, problem.length)
-        prove = proven_box_radius if certificate.kind == "lines" else proven_in_ellipsoid
-        return prove(certificate.tree, problem, room)
-    if certificate.kind == "ellipsoid" and certificate.norm == 2:
-        return proven_in_ball(certificate.tree, problem, Room.around(x, certificate.domain, problem.length))
-    if certificate.kind == "crown" and certificate.norm in (2, np.inf):
-        return problem.radius if crown_proves(problem, certificate.norm) else 0.0
-    if certificate.kind == "lipschitz" and certificate.norm == 2:
+    kind, norm, tree = certificate.kind, certificate.norm, certificate.tree
+    refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
+    if kind == "lipschitz" and norm == 2:
         return lipschitz_radius(problem)
-    if certificate.kind == "cells" and certificate.norm == 2:
-        return proven_radius(certificate.tree, problem)
-    raise ValueError(f"No certificate of kind {certificate.kind} is known for the norm {certificate.norm}.")
+    if kind == "cells" and norm == 2:
+        return proven_radius(tree, problem)
+    if kind in ("crown", "lines") and norm == 2:
+        return proven_by_lines(tree, problem, None)
+    room = Room.around(x, certificate.reach, certificate.domain, problem.length)
+    if kind in ("crown", "lines"):
+        return proven_by_lines(tree, problem, room)
+    if kind == "ellipsoid":
+        return (proven_in_ball if norm == 2 else proven_in_ellipsoid)(tree, problem, room)
+    raise ValueError(f"No certificate of kind {kind} is known for the norm {norm}.")

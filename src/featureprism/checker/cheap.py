@@ -1,9 +1,8 @@
-"""The checker's word on the bounds that need no parameters: Lipschitz and CROWN, every number enclosed with its rounding."""
+"""Lipschitz bounds, which need no parameters, every number enclosed with its rounding."""
 
 import numpy as np
 
-from featureprism.checker.enclosed import LIBRARY, Enclosed, down, enclosed, outward, up, where
-from featureprism.checker.power_bounds import line_above, line_below
+from featureprism.checker.enclosed import LIBRARY, Enclosed, down, enclosed, outward, up
 from featureprism.checker.scaled import Problem, is_array, refuse_unless, scaled_by
 
 
@@ -17,26 +16,6 @@ def lipschitz_radius(problem: Problem) -> float:
     # [c]₊ is known as well as c
     margin = (enclosed(vote) * Enclosed(np.maximum(problem.c.mid, 0), problem.c.rad)).sum().low
     return float(down(margin / L)) if margin > 0 else 0.0
-
-
-def crown_proves(problem: Problem, norm: float) -> bool:
-    """Whether lines below own neurons and above the others keep g > 0 for ‖δ‖ ≤ problem.radius (ℓ2 or ℓ∞).
-
-    g ≥ Σ_j vote_j (slope_j t_j + offset_j) = h + ⟨v, δ⟩ ≥ h - radius·‖v‖_q, v = Σ_j vote_j slope_j w_j, q the dual norm.
-    """
-    c, p, W, own = problem.c, problem.network.p, problem.network.neurons, problem.own
-    lengths = problem.network.norm if norm == 2 else outward(np.abs(W).sum(axis=1), W.shape[1])
-    span = up(lengths * problem.radius)
-    low, high = down(c.low - span), up(c.high + span)
-    # below ReLU the better of 0 and t; below powers the tangent at the centre
-    slope = np.where(high > -low, 1.0, 0.0) if p == 1 else p * np.maximum(c.mid, 0) ** (p - 1)
-    below, touched = line_below(slope, p)
-    offset, chord = line_above(low, high, p)
-    voted = enclosed(problem.vote) * where(own, below, chord)
-    at_centre = (voted * c + enclosed(problem.vote) * where(own, -touched, offset)).sum()
-    v = voted @ W
-    dual = up(np.sqrt(_sum_above(v.size**2))) if norm == 2 else _sum_above(v.size)
-    return bool((at_centre - enclosed(problem.radius) * dual).low > 0)
 
 
 def _sum_above(terms: np.ndarray) -> float:

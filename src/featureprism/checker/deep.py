@@ -8,6 +8,7 @@ region (see layers.py) the margin m is an affine function of y, and these are no
 the first with R such that ‖R W_1 δ‖ ≤ ‖δ‖. For multipliers λ, τ, σ ≥ 0 and κ of any sign m ≥ L(y) = m - λ(…) - Σ τ h(high - h) -
 Σ σ n(-low - n) - Σ κ h n, a quadratic form of (1, y). If its matrix is positive definite, m > 0: no perturbation flips the label.
 In a box, or for ℓ∞, the ball is an ellipsoid: with s₀ and s ≥ 0, s₀(radius² - ‖δ‖²) + Σ s_i (δ_i - low_i)(high_i - δ_i) ≥ 0 is one.
+Bounds of all neurons are stored, and shown to hold first.
 All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py:
 with c = ±z_j ≥ 0 the neuron has c (end - c) ≥ 0 in place of its products. Where the first layer has more neurons that matter than there
 are inputs, y holds the perturbation in place of z. A leaf with no multipliers at all is proven by lines, or by being empty.
@@ -20,20 +21,20 @@ import numpy as np
 
 from featureprism.checker.cells import DEEPEST, MOST_CUTS, least_eigenvalue
 from featureprism.checker.certificate import Certificate
-from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
-from featureprism.checker.layers import Layers, Region, activated, below, neuron_bounds, norms_above
+from featureprism.checker.enclosed import SLACK, Enclosed, down, enclosed, outward, unit, up
+from featureprism.checker.layers import (
+    SPARE,
+    Layers,
+    Region,
+    activated,
+    below,
+    enclosed_neurons,
+    norms_above,
+)
 from featureprism.checker.relaxations import relaxation
-from featureprism.checker.scaled import is_array, refuse_unless
+from featureprism.checker.scaled import is_array, is_weights, refuse_unless
 
 Tree = dict[str, Any]
-
-
-def crown_proves(model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
-    """Whether lines alone keep f_own - f_rival positive."""
-    c = enclosed(model.weights[0]) @ x + model.biases[0]
-    rows, offset = model.margins(own)
-    known = neuron_bounds(model, c, region, {})
-    return bool(below(rows, offset, known, model, c, region)[rival] > 0)
 
 
 def proves(tree: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region) -> bool:
@@ -46,14 +47,19 @@ def leaf_proves(
     leaf: Tree, model: Layers, x: np.ndarray, own: int, rival: int, region: Region, signs: dict[int, float]
 ) -> bool:
     """Whether a leaf does where neurons have these signs; without any multipliers lines alone have to."""
+    H, block = sum(model.widths), leaf.get("block")
+    good = any(is_array(block, (size,)) for size in (2 * H, 5 * H + len(x) + 2))
+    refuse_unless(good, f"bounds of {H} neurons, and perhaps multipliers, as a finite float64 array")
+    assert isinstance(block, np.ndarray)
     c = enclosed(model.weights[0]) @ x + model.biases[0]
-    known = neuron_bounds(model, c, region, signs)
-    if any((layer.low > layer.high).any() for layer in known):
+    known = enclosed_neurons(model, c, region, signs, block[:H], block[H : 2 * H])
+    if known is None:
         return True  # no perturbation is here
-    if is_array(leaf.get("multipliers"), (0,)):
-        rows, offset = model.margins(own)
-        return bool(below(rows, offset, known, model, c, region)[rival] > 0)
-    multipliers = _multipliers(leaf, model, len(x))
+    if len(block) == 2 * H:
+        rows, offset = (part[rival : rival + 1] for part in model.margins(own))
+        spare = SPARE * (np.abs(rows.mid) @ np.maximum(known[-1].high, 0) + np.abs(offset.mid))
+        return bool((below(rows, offset, known, model, c, region) > spare).all())
+    multipliers = _multipliers(block[2 * H :], len(x))
     relaxed = relaxation(model, x, (own, rival), region, known, signs, multipliers["side"])
     return relaxed is not None and _is_positive(relaxed.form(multipliers))
 
@@ -91,64 +97,78 @@ def _leaves(tree: Tree, width: int) -> Iterator[tuple[Tree, dict[int, float]]]:
         waiting += [(node[side], {**signs, j: s}, depth + 1) for side, s in (("below", -1.0), ("above", 1.0))]
 
 
-def _multipliers(leaf: Tree, model: Layers, dim: int) -> dict[str, Any]:
+def _multipliers(values: np.ndarray, dim: int) -> dict[str, Any]:
     """{ball: λ, side: (1 + d,) s₀ and s, kappa, tau, sigma: (H,) of all hidden neurons} of a leaf."""
-    H = sum(model.widths)
-    values = leaf.get("multipliers")
-    refuse_unless(
-        is_array(values, (2 + dim + 3 * H,)), f"multipliers as a finite float64 array ({2 + dim + 3 * H},)"
-    )
-    assert isinstance(values, np.ndarray)
-    ball, side, rest = values[0], values[1 : 2 + dim], values[2 + dim :].reshape(3, H)
+    ball, side, rest = values[0], values[1 : 2 + dim], values[2 + dim :].reshape(3, -1)
     signed = bool(ball >= 0 and (side >= 0).all() and (rest[1:] >= 0).all())
     refuse_unless(signed, "multipliers of inequalities that are not negative")
     return {"ball": ball, "side": side, "kappa": rest[0], "tau": rest[1], "sigma": rest[2]}
 
 
-def granted(certificate: Certificate, model: Layers, x: np.ndarray, own: int, rival: int) -> float:
-    """The radius that the checker grants: 0 for malformed certificates, and where a computation fails."""
+def verified(certificate: Certificate, model: Layers, x: np.ndarray, own: int, rival: int) -> float:
+    """The radius that is verified: 0 for malformed certificates, and where a computation fails."""
     with np.errstate(all="ignore"):
         try:
-            refuse_unless(
-                is_array(x, model.weights[0].shape[1:]), "x as a finite float64 array that fits the network"
-            )
+            good = is_weights(x, model.weights[0].shape[1:])
+            refuse_unless(good, "x as a float64 array of usual numbers that fits the network")
             if certificate.kind == "norm product":
-                return norm_product(model, x, own, rival, certificate.norm)
+                return norm_product(model, x, own, rival, certificate.norm, certificate.tree.get("numbers"))
             refuse_unless(model.activation == "relu", "layers of ReLU")
-            region = Region.around(x, certificate.radius, certificate.norm, certificate.domain)
-            if certificate.kind == "crown":
-                return region.radius if crown_proves(model, x, own, rival, region) else 0.0
-            refuse_unless(certificate.kind == "deep", "a certificate of the kind crown, deep or norm product")
+            refuse_unless(certificate.kind in ("crown", "deep"), "one of the kinds crown, deep or norm product")
+            region = Region.around(x, certificate.reach, certificate.norm, certificate.domain)
             return region.radius if proves(certificate.tree, model, x, own, rival, region) else 0.0
-        except (ValueError, np.linalg.LinAlgError):
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             return 0.0
 
 
-def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float) -> float:
-    """m(x)/L, L = ‖v_own - v_rival‖ Π ‖W_i‖: activations have slopes between 0 and 1; for ℓ∞ ‖δ‖₂ ≤ √d ‖δ‖."""
+def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float, norms: object) -> float:
+    """m(x)/L, L = ‖v_own - v_rival‖ Π s_i, s_i ≥ ‖W_i‖: activations have slopes between 0 and 1; for ℓ∞ ‖δ‖₂ ≤ √d ‖δ‖."""
     refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
+    count = len(model.widths)
+    refuse_unless(is_weights(norms, (count,)), f"norms of the layers as a float64 array ({count},)")
+    assert isinstance(norms, np.ndarray)
     rows, offset = model.margins(own)
     h, L = enclosed(x), float(norms_above(rows)[rival])
-    for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
+    for i, (W, b) in enumerate(zip(model.weights[:-1], model.biases[:-1], strict=True)):
         h = activated(enclosed(W) @ h + b, model.activation)
-        L = up(L * spectral_norm(W))
+        refuse_unless(_is_norm(model, i, float(norms[i])), "norms that are no smaller than those of the layers")
+        L = up(L * norms[i])
     if norm == np.inf:
         L = up(L * up(np.sqrt(float(len(x)))))
     margin = (rows @ h + offset).low[rival]
-    return float(down(margin / L)) if margin > 0 and L > 0 else 0.0
+    return float(down(margin / L)) if 0 < margin and 0 < L < np.inf else 0.0
+
+
+def _is_norm(model: Layers, i: int, norm: float) -> bool:
+    """Whether ‖W_i‖ ≤ norm; asked once of every layer and number."""
+    key = (i, norm, unit())
+    if key not in model.norms:
+        model.norms[key] = bounds_norm(model.weights[i], norm)
+    return model.norms[key]
+
+
+def bounds_norm(W: np.ndarray, norm: float) -> bool:
+    """Whether ‖W‖₂ ≤ norm for sure: norm² - WWᵀ has no negative eigenvalue, or √(Σ W²) is no larger."""
+    if not norm > 0:
+        return False
+    if float(norms_above(enclosed(W.reshape(1, -1)))[0]) <= norm:
+        return True
+    exponent = -int(np.frexp(norm)[1])
+    W, norm = np.ldexp(W, exponent), float(np.ldexp(norm, exponent))
+    G = enclosed(W) @ W.T if len(W) <= W.shape[1] else enclosed(W.T) @ W
+    square = enclosed(norm) * norm
+    S = Enclosed(square.mid * np.eye(len(G.mid)), square.rad * np.eye(len(G.mid))) - G
+    if not np.isfinite(S.mid).all():
+        return False
+    try:
+        return least_eigenvalue(S) >= 0
+    except np.linalg.LinAlgError:
+        return False
 
 
 def spectral_norm(W: np.ndarray) -> float:
-    """A float above ‖W‖₂: s² - WWᵀ has no negative eigenvalue; √(Σ W²) where that cannot be shown."""
-    G = enclosed(W) @ W.T if len(W) <= W.shape[1] else enclosed(W.T) @ W
-    whole = float(norms_above(enclosed(W.reshape(1, -1)))[0])
-    largest = float(np.linalg.eigvalsh(G.mid)[-1])
-    if not 0 < largest < np.inf:
-        return whole
-    square = largest * (1 + 1e-9)
-    S = (enclosed(square * np.eye(len(G.mid))) - G) * (1 / square)
-    try:
-        good = least_eigenvalue(S) >= 0
-    except np.linalg.LinAlgError:
-        good = False
-    return min(whole, float(up(np.sqrt(square)))) if good else whole
+    """A float a little above ‖W‖₂ that `bounds_norm` accepts: what a proof stores."""
+    largest = float(np.linalg.norm(W, 2)) * (1 + SLACK)
+    while largest > 0 and not bounds_norm(W, largest):
+        largest *= 1 + 1e-9
+    return largest or float(np.finfo(np.float64).tiny)

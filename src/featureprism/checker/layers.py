@@ -5,10 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, up
-from featureprism.checker.scaled import is_array, refuse_unless
+from featureprism.checker.enclosed import LIBRARY, SLACK, Enclosed, down, enclosed, gamma, outward, unit, up
+from featureprism.checker.lines import Bounds, room
+from featureprism.checker.scaled import is_weights, refuse_strange_radius, refuse_unless
 
 ROUNDS = 6  # in which the multiplier of a ball is drawn near its best value
+SPARE = 2.0**-40  # of a neuron's width: coefficients that are carried back through layers are rounded, so bounds must hold with room
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +28,8 @@ class Layers:
         )
         width = self.weights[0].shape[-1]
         for W, b in zip(self.weights, self.biases, strict=True):
-            good = is_array(W, (len(W), width)) and is_array(b, (len(W),)) and len(W) > 0 and width > 0
-            refuse_unless(good, "layers W (h, d) and b (h,) of finite float64 numbers that fit together")
+            good = is_weights(W, (len(W), width)) and is_weights(b, (len(W),)) and len(W) > 0 and width > 0
+            refuse_unless(good, "layers W (h, d) and b (h,) of float64 numbers up to 1e100 that fit together")
             width = len(W)
         refuse_unless(width > 1, "two classes or more")
 
@@ -41,21 +43,26 @@ class Layers:
         """Of the hidden layers."""
         return [len(b) for b in self.biases[:-1]]
 
+    @cached_property
+    def memory(self) -> dict[tuple, list["Neurons"] | None]:
+        """The neurons that were shown last."""
+        return {}
+
+    @cached_property
+    def norms(self) -> dict[tuple[int, float, float], bool]:
+        """What was asked of the norms of layers already."""
+        return {}
+
     def margins(self, own: int) -> tuple[Enclosed, Enclosed]:
         """Weights (k, h) and offsets (k,) of f_own - f_r on the last hidden layer, each rounded once."""
         W, b = self.weights[-1], self.biases[-1]
         v, c = W[own] - W, b[own] - b
-        return Enclosed(v, outward(U * np.abs(v))), Enclosed(c, outward(U * np.abs(c)))
-
-    @cached_property
-    def memory(self) -> dict[tuple, list["Neurons"]]:
-        """The bounds of the last region, which all rivals of a point share."""
-        return {}
+        return Enclosed(v, outward(unit() * np.abs(v))), Enclosed(c, outward(unit() * np.abs(c)))
 
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Perturbations ‖δ‖ ≤ radius (ℓ2 or ℓ∞) with low ≤ δ ≤ high, which lies in no less than the domain and the ℓ∞ ball allow."""
+    """Perturbations ‖δ‖ ≤ radius (ℓ2 or ℓ∞) with low ≤ δ ≤ high, no less than what the bounds and the ℓ∞ ball allow."""
 
     radius: float
     norm: float
@@ -63,14 +70,12 @@ class Region:
     high: np.ndarray
 
     @classmethod
-    def around(cls, x: np.ndarray, radius: float, norm: float, domain: tuple[float, float]) -> "Region":
-        """Of a point in its domain."""
+    def around(cls, x: np.ndarray, radius: float, norm: float, domain: Bounds) -> "Region":
+        """Of a point within its bounds."""
         refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
-        refuse_unless(0 < radius < np.inf, f"a positive finite radius, not {radius}")
-        lo, hi = domain
-        refuse_unless(bool((x >= lo).all() and (x <= hi).all()), f"a point in its domain {domain}")
-        most = radius  # also each coordinate of an ℓ2 ball
-        return cls(radius, norm, np.maximum(down(lo - x), -most), np.minimum(up(hi - x), most))
+        refuse_strange_radius(radius)
+        below, above = room(x, radius, domain)  # also each coordinate of an ℓ2 ball
+        return cls(radius, norm, -below, above)
 
     @cached_property
     def is_ball(self) -> bool:
@@ -130,6 +135,10 @@ class Neurons:
 
     low: np.ndarray
     high: np.ndarray
+
+    def __post_init__(self) -> None:
+        finite = bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())
+        refuse_unless(finite, "bounds of neurons that are numbers")  # NaN would read as a neuron that is off
 
     @property
     def unstable(self) -> np.ndarray:
@@ -201,35 +210,71 @@ def _below(
     return (offset + region.least(rows @ model.weights[0])).low
 
 
+def layer_bounds(
+    model: Layers, c: Enclosed, region: Region, known: list[Neurons]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Floats below and above the values of the first layer that is not known yet."""
+    k = len(known)
+    W, b = model.weights[k], model.biases[k]
+    if k == 0:
+        return down(c.low + region.least(enclosed(W))), up(c.high - region.least(enclosed(-W)))
+    low = below(enclosed(W), enclosed(b), known, model, c, region)
+    return low, -below(enclosed(-W), enclosed(-b), known, model, c, region)
+
+
+def signs_of_layers(model: Layers, signs: dict[int, float]) -> list[np.ndarray]:
+    """For every layer (h,) +1 and -1 where a cut says z ≥ 0 or z ≤ 0, else 0; `signs` counts neurons through all layers."""
+    every = np.zeros(sum(model.widths))
+    every[list(signs)] = list(signs.values())
+    return np.split(every, np.cumsum(model.widths)[:-1])
+
+
 def neuron_bounds(model: Layers, c: Enclosed, region: Region, signs: dict[int, float]) -> list[Neurons]:
-    """The bounds of all hidden layers; `signs` says of some neurons, counted through all layers, that z ≥ 0 (+1) or z ≤ 0 (-1)."""
-    key = (
-        c.mid.tobytes(),
-        region.radius,
-        region.norm,
-        region.low.tobytes(),
-        region.high.tobytes(),
-        tuple(signs.items()),
-    )
-    if key in model.memory:
-        return model.memory[key]
+    """Bounds of all hidden layers with room for rounding: what a proof stores."""
     known: list[Neurons] = []
-    first = 0
-    for k, width in enumerate(model.widths):
-        W, b = model.weights[k], model.biases[k]
-        if k == 0:
-            low, high = down(c.low + region.least(enclosed(W))), up(c.high - region.least(enclosed(-W)))
-        else:
-            low = below(enclosed(W), enclosed(b), known, model, c, region)
-            high = -below(enclosed(-W), enclosed(-b), known, model, c, region)
-        for j, sign in signs.items():
-            if first <= j < first + width:
-                side = low if sign > 0 else high
-                side[j - first] = max(side[j - first], 0.0) if sign > 0 else min(side[j - first], 0.0)
-        known.append(Neurons(low, high))
-        first += width
-    model.memory.clear()
-    model.memory[key] = known
+    for sign in signs_of_layers(model, signs):
+        low, high = layer_bounds(model, c, region, known)
+        width = SLACK * np.abs(high - low) + np.finfo(np.float64).tiny
+        low, high = low - width, high + width
+        known.append(
+            Neurons(np.where(sign > 0, np.maximum(low, 0), low), np.where(sign < 0, np.minimum(high, 0), high))
+        )
+    return known
+
+
+def enclosed_neurons(
+    model: Layers, c: Enclosed, region: Region, signs: dict[int, float], low: np.ndarray, high: np.ndarray
+) -> list[Neurons] | None:
+    """The stored bounds layer by layer, once they are shown to hold; None where no perturbation has these signs.
+
+    All rivals of a point share them: the last answer is kept, under everything that it depends on.
+    """
+    arrays = (c.mid, c.rad, region.low, region.high, low, high)
+    key = (*(v.tobytes() for v in arrays), region.radius, region.norm, tuple(signs.items()), unit())
+    if key not in model.memory:
+        answer = _shown(model, c, region, signs, low, high)
+        model.memory.clear()
+        model.memory[key] = answer
+    return model.memory[key]
+
+
+def _shown(
+    model: Layers, c: Enclosed, region: Region, signs: dict[int, float], low: np.ndarray, high: np.ndarray
+) -> list[Neurons] | None:
+    known: list[Neurons] = []
+    parts = (np.split(v, np.cumsum(model.widths)[:-1]) for v in (low, high))
+    for sign, stored_low, stored_high in zip(signs_of_layers(model, signs), *parts, strict=True):
+        found = Neurons(*layer_bounds(model, c, region, known))
+        least = np.where(sign > 0, np.maximum(found.low, 0), found.low)
+        most = np.where(sign < 0, np.minimum(found.high, 0), found.high)
+        if (least > most).any():
+            return None
+        stored = Neurons(stored_low, stored_high)
+        spare = SPARE * (stored.high - stored.low)
+        holds = (down(found.low - spare) >= stored.low) | ((sign > 0) & (stored.low <= 0))
+        holds &= (up(found.high + spare) <= stored.high) | ((sign < 0) & (stored.high >= 0))
+        refuse_unless(bool(holds.all()), "bounds of neurons that hold")
+        known.append(stored)
     return known
 
 
@@ -240,4 +285,4 @@ def activated(z: Enclosed, activation: str) -> Enclosed:
     else:  # tanh t = 1 - 2/(e^2t + 1), whose float is off by a few roundings of numbers up to 2
         low, high = (1 - 2 / (np.exp(np.minimum(2 * end, 700)) + 1) for end in (z.low, z.high))
         low, high = np.maximum(low - 8 * LIBRARY, -1.0), np.minimum(high + 8 * LIBRARY, 1.0)
-    return Enclosed((low + high) / 2, outward((high - low) / 2 + 2 * U * (np.abs(low) + np.abs(high))))
+    return Enclosed((low + high) / 2, outward((high - low) / 2 + 2 * unit() * (np.abs(low) + np.abs(high))))

@@ -2,29 +2,27 @@
 
 import numpy as np
 
-from featureprism.checker.enclosed import Enclosed, U, down, enclosed, power, up, where
+from featureprism.checker.enclosed import Enclosed, down, enclosed, power, unit, up, where
 
 
-def line_below(slope: np.ndarray, p: float) -> tuple[Enclosed, Enclosed]:
-    """(σ, φ*) of a line σt - φ* below φ: for p = 1 any slope in [0, 1] through 0, else the tangent where φ has that slope."""
+def line_below(line: np.ndarray, p: float) -> tuple[Enclosed, Enclosed]:
+    """(σ, φ*) of a line σt - φ* below φ: for p = 1 with any slope in [0, 1] through 0, else the tangent at a point ≥ 0."""
     if p == 1:
-        return enclosed(slope), enclosed(np.zeros_like(slope))
-    t = (slope / p) ** (1 / (p - 1))  # its rounding only moves the tangent
-    return p * power(t, p - 1), enclosed(p - 1) * power(t, p)
+        return enclosed(line), enclosed(np.zeros_like(line))
+    return p * power(line, p - 1), enclosed(p - 1) * power(line, p)
 
 
 def quadratic_below(
-    slope: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
+    c: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
 ) -> tuple[Enclosed, Enclosed, np.ndarray]:
-    """(q0, q1, q2) of q0 + q1 t + ½ q2 t² ≤ φ on [low, high]: the tangent of that slope, bent as far as both ends allow.
+    """(q0, q1, q2) of q0 + q1 t + ½ q2 t² ≤ φ on [low, high]: the line of `line_below`, bent as far as both ends allow.
 
     Tangent at c: φ(c) + φ'(c)(t - c) + ½k(t - c)² with k ≤ Q(t) of `tangent_curvature`. Q rises with t for p ≥ 2, and rises and then
     falls for p < 2: it is least at an end.
     """
-    line, touched = line_below(slope, p)
+    line, touched = line_below(c, p)
     if p == 1:
-        return -touched, line, np.zeros_like(slope)
-    c = (slope / p) ** (1 / (p - 1))
+        return -touched, line, np.zeros_like(c)
     k = _least_quotient(low, c, p) if p >= 2 else np.minimum(*(_least_quotient(t, c, p) for t in (low, high)))
     k = np.where(np.isfinite(k), np.maximum(k, 0.0), 0.0)
     return 0.5 * (k * enclosed(c) * c) - touched, line - enclosed(k) * c, k
@@ -41,11 +39,11 @@ def _least_quotient(t: np.ndarray, c: np.ndarray, p: float) -> np.ndarray:
 
 
 def quadratic_above(
-    centre: np.ndarray, kappa: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
+    line: np.ndarray, centre: np.ndarray, kappa: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
 ) -> tuple[Enclosed, Enclosed, np.ndarray]:
     """(q0, q1, q2) of q0 + q1 t + ½ q2 t² ≥ φ on [low, high]: tangent at `centre`, or where that is 0 through both ends.
 
-    A tangent at c < 0 is ½k(t - c)². For high ≤ 0 the quadratic is 0, like φ.
+    A tangent at c < 0 is ½k(t - c)². For high ≤ 0 the quadratic is 0, like φ. NaN where `kappa` bends too far.
     """
     dead, by_ends = high <= 0, centre == 0
     low, high = np.where(dead, 0.0, low), np.where(dead, 1.0, high)
@@ -61,19 +59,24 @@ def quadratic_above(
         where(c > 0, slope, 0.0) - enclosed(k) * c,
     )
     # through both ends: a line above both, less ½κ(t - low)(high - t)
-    bend = np.minimum(kappa, end_curvature(low, high, p))
-    start, chord = line_above(low, high, p)
+    bend = np.where(kappa <= end_curvature(low, high, p), kappa, np.nan)
+    start = line_above(line, low, high, p)
     half = enclosed(bend) * 0.5
-    ends = start + half * low * high, chord - half * (enclosed(low) + high)
+    ends = start + half * low * high, line - half * (enclosed(low) + high)
     q0, q1 = (where(dead, 0.0, where(by_ends, e, t)) for e, t in zip(ends, tangent, strict=True))
     return q0, q1, np.where(dead, 0.0, np.where(by_ends, bend, k))
 
 
-def line_above(low: np.ndarray, high: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """(offset, slope) of a line above φ on [low, high]: φ is convex, so it is enough to lie above both ends."""
+def line_above(slope: np.ndarray, low: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
+    """The offset of a line of that slope above φ on [low, high]: φ is convex, so it is enough to lie above both ends."""
     at_low, at_high = power(np.maximum(low, 0), p), power(np.maximum(high, 0), p)
-    slope = (at_high.mid - at_low.mid) / np.where(high > low, high - low, 1.0)  # any slope will do
-    return np.maximum((at_low - enclosed(slope) * low).high, (at_high - enclosed(slope) * high).high), slope
+    return np.maximum((at_low - enclosed(slope) * low).high, (at_high - enclosed(slope) * high).high)
+
+
+def chord(low: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
+    """The slope of φ from low to high, up to rounding: what a proof stores."""
+    at_low, at_high = power(np.maximum(low, 0), p).mid, power(np.maximum(high, 0), p).mid
+    return (at_high - at_low) / np.where(high > low, high - low, 1.0)
 
 
 def tangent_curvature(c: np.ndarray, low: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
@@ -85,7 +88,7 @@ def tangent_curvature(c: np.ndarray, low: np.ndarray, high: np.ndarray, p: float
     if p > 2:
         return np.minimum(_quotient(high, c, p), _second_derivative(high, p).high)
     peak = _ratio(enclosed(p) * p * power(c, p), 2 * (enclosed(c) * c))
-    beyond = low >= (Enclosed(1 - 2 / p, 4 * U) * c).high
+    beyond = low >= (Enclosed(1 - 2 / p, 4 * unit()) * c).high
     # for t ≤ 0, φ(t) = 0: Q(t) = 2c^(p-1) ((p-1)c - pt)/(c - t)²
     left = enclosed(c) - low
     at_low = _ratio(2 * power(c, p - 1) * (enclosed(p - 1) * c - p * enclosed(low)), left * left)
@@ -104,7 +107,7 @@ def resting_curvature(c: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
     at_high = _ratio(2 * power(high, p), gap * gap)
     if p >= 2:
         return at_high
-    summit = (Enclosed(p / (2 - p), 8 * U * p / (2 - p)) * -c).low  # p and 2 - p are floats: two roundings
+    summit = (Enclosed(p / (2 - p), 8 * unit() * p / (2 - p)) * -c).low  # p and 2 - p are floats: two roundings
     peak = _ratio(enclosed(p) * p * power(np.maximum(summit, 0.0), p), 2 * (enclosed(summit) * summit))
     return np.where(high <= summit, at_high, peak)
 

@@ -1,34 +1,38 @@
-"""Proofs as plain arrays: the trees of many certificates, laid out one node after another."""
+"""Proof files (docs/proof_format.md): what is claimed of which points and model, and the trees of all certificates, node after node."""
 
+import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from featureprism.checker.cells import PARAMETERS
+from featureprism.checker.arrays import arrays_of
+from featureprism.checker.cells import DEEPEST, MOST_CUTS, OF_LINES, PARAMETERS
 from featureprism.checker.certificate import Certificate
-from featureprism.files import read_arrays, write_whole
+from featureprism.checker.lines import Bounds
+from featureprism.checker.scaled import LARGEST
 
-FORMAT = 1
-NO_NODE = -1
+FORMAT, VERSION = "featureprism proof", 2
+NONE = -1
+KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
+WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
+POINTS = {"certified": "<f8", "label": "<i8", "margin": "<f8"}
 OF_PROOF = {
-    "point": int,
-    "own": int,
-    "rival": int,
-    "kind": str,
-    "norm": float,
-    "radius": float,
-    "reach": float,
-    "root": int,
-    "lo": float,
-    "hi": float,
-    "axes": int,
+    "point": "<i8",
+    "target": "<i8",
+    "kind": "<U16",
+    "radius": "<f8",
+    "reach": "<f8",
+    "root": "<i8",
+    "votes": "<i8",
+    "first": "<i8",
+    "width": "<i8",
 }
-LATER = {"lo": -np.inf, "hi": np.inf, "axes": 0}  # columns that older files lack, and what is meant there
-OF_NODE = {"cut": int, "value": float, "below": int, "above": int, "tau": float, "first": int, "width": int}
+OF_VOTES = {"first": "<i8", "width": "<i8", "scale": "<i8"}
+OF_NODE = {"cut": "<i8", "value": "<f8", "below": "<i8", "above": "<i8", "first": "<i8", "width": "<i8"}
+TABLES = {"proof": OF_PROOF, "votes": OF_VOTES, "node": OF_NODE}
 
 
 @dataclass(frozen=True)
@@ -41,127 +45,264 @@ class Proof:
     certificate: Certificate
 
 
-def as_arrays(proofs: Iterable[Proof]) -> dict[str, np.ndarray]:
-    """One array for each column of proofs, nodes and leaf parameters."""
-    records: list[dict[str, Any]] = []
-    nodes: list[dict[str, Any]] = []
-    parameters: dict[str, list[np.ndarray]] = {name: [] for name in (*PARAMETERS, "multipliers")}
-    ellipsoids: list[np.ndarray] = []  # the weights of each, one after the other
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Which model it is: the hash of its weights, what it was read from, the hash of that, and who read it."""
+
+    sha256: str = ""
+    source: str = ""
+    source_sha256: str | None = None
+    reader: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What all claims of a file have in common; bounds are (d,) arrays."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    norm: float = 2
+    eps: float | None = None
+    classes: list[Any] | None = None
+    arithmetic: str = "real"
+    model: Source = field(default_factory=Source)
+    points_sha256: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ProofFile:
+    """A file that was read: the statement, the claims (n,), and the proofs; `others` are arrays that no checker looks at."""
+
+    statement: Statement
+    certified: np.ndarray
+    label: np.ndarray
+    margin: np.ndarray
+    proofs: list[Proof]
+    others: dict[str, np.ndarray]
+
+
+class _Numbers:
+    """One array of all real parameters; equal blocks are kept once."""
+
+    def __init__(self) -> None:
+        self.blocks: list[np.ndarray] = []
+        self.places: dict[bytes, tuple[int, int]] = {}
+        self.size = 0
+
+    def add(self, *parts: Any) -> dict[str, int]:
+        """Where a block stands."""
+        block = np.concatenate([np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in parts] or [np.empty(0)])
+        key = block.tobytes()
+        if key not in self.places:
+            self.places[key] = self.size, len(block)
+            self.blocks.append(block)
+            self.size += len(block)
+        first, width = self.places[key]
+        return {"first": first, "width": width}
+
+
+def proof_arrays(proofs: Iterable[Proof]) -> dict[str, np.ndarray]:
+    """The tables of proofs, votes and nodes, and the numbers."""
+    rows: dict[str, list[dict[str, Any]]] = {"proof": [], "votes": [], "node": []}
+    numbers, votes = _Numbers(), {}
     for proof in proofs:
-        c = proof.certificate
-        weights = c.tree.get("weights", np.empty(0))
-        ellipsoids.append(weights)
-        root = _lay_out(c.tree, nodes, parameters) if c.tree else NO_NODE
-        records.append(
-            {"point": proof.point, "own": proof.own, "rival": proof.rival, "kind": c.kind, "norm": c.norm}
-            | {"radius": c.radius, "reach": c.reach, "root": root, "lo": c.domain[0], "hi": c.domain[1]}
-            | {"axes": len(weights)}
+        c, which = proof.certificate, NONE
+        if "votes" in c.tree:
+            key = (c.tree["votes"].tobytes(), c.tree["scale"])
+            if key not in votes:
+                votes[key] = len(votes)
+                rows["votes"].append(numbers.add(c.tree["votes"]) | {"scale": c.tree["scale"]})
+            which = votes[key]
+        has_tree = c.kind in WITH_REGION
+        rows["proof"].append(
+            {"point": proof.point, "target": proof.rival, "kind": c.kind, "radius": c.radius, "reach": c.reach}
+            | {"root": _lay_out(c.tree, c.kind, rows["node"], numbers) if has_tree else NONE, "votes": which}
+            | numbers.add(c.tree.get("numbers", np.empty(0)))
         )
     arrays = {
-        n: np.array([r[n] for r in records], dtype=t if t is not str else "<U16") for n, t in OF_PROOF.items()
+        f"{table}_{name}": np.array([row[name] for row in rows[table]], dtype=kind)
+        for table, columns in TABLES.items()
+        for name, kind in columns.items()
     }
-    arrays |= {f"node_{n}": np.array([r[n] for r in nodes], dtype=t) for n, t in OF_NODE.items()}
-    arrays |= {name: np.concatenate([np.empty(0), *parts]) for name, parts in parameters.items()}
-    return arrays | {"ellipsoids": np.concatenate([np.empty(0), *ellipsoids]), "format": np.array(FORMAT)}
+    return arrays | {"numbers": np.concatenate([np.empty(0), *numbers.blocks])}
 
 
-def _lay_out(
-    tree: dict[str, Any], nodes: list[dict[str, Any]], parameters: dict[str, list[np.ndarray]]
-) -> int:
-    """Append a tree to the lists; returns the number of its root."""
-    root, waiting = len(nodes), [(tree, NO_NODE, "")]
+def _lay_out(tree: dict[str, Any], kind: str, nodes: list[dict[str, Any]], numbers: _Numbers) -> int:
+    """Append a tree to the nodes; returns the number of its root."""
+    root, waiting = len(nodes), [(tree, NONE, "")]
     while waiting:
         plain, parent, side = waiting.pop()
-        if parent != NO_NODE:
+        if parent != NONE:
             nodes[parent][side] = len(nodes)
-        node = dict.fromkeys(OF_NODE, NO_NODE) | {"value": 0.0, "tau": 0.0, "width": 0}
+        node = {"cut": NONE, "value": 0.0, "below": NONE, "above": NONE, "first": 0, "width": 0}
         if "cut" in plain:
             node |= {"cut": plain["cut"], "value": plain["value"]}
             waiting += [(plain["below"], len(nodes), "below"), (plain["above"], len(nodes), "above")]
+        elif "tau" not in plain:
+            node |= numbers.add(plain["block"])
         else:
-            names = _of_leaf("deep" if "multipliers" in plain else "cells")
-            first = sum(map(len, parameters[names[0]]))
-            node |= {"tau": plain.get("tau", 0.0), "first": first, "width": len(plain[names[0]])}
-            for name in names:
-                parameters[name].append(plain[name])
+            names = PARAMETERS if kind in ("cells", "ellipsoid") else OF_LINES
+            node |= numbers.add(plain["tau"], *(plain[name] for name in names))
         nodes.append(node)
     return root
 
 
-def _of_leaf(kind: str) -> tuple[str, ...]:
-    """The arrays that hold the parameters of a leaf."""
-    return ("multipliers",) if kind == "deep" else PARAMETERS
+def proof_bytes(
+    statement: Statement,
+    certified: np.ndarray,
+    label: np.ndarray,
+    proofs: Iterable[Proof],
+    margin: np.ndarray | None = None,
+    others: dict[str, np.ndarray] | None = None,
+) -> bytes:
+    """The content of a proof file."""
+    s = statement
+    model = {name: getattr(s.model, name) for name in ("sha256", "source", "source_sha256", "reader")}
+    header = {"format": FORMAT, "version": VERSION, "norm": 2 if s.norm == 2 else "inf", "eps": s.eps}
+    header |= {"classes": s.classes, "arithmetic": s.arithmetic, "model": model, "points": {"sha256": s.points_sha256}}
+    points = {"certified": certified, "label": label, "margin": np.zeros(len(label)) if margin is None else margin}
+    arrays = {name: np.ascontiguousarray(points[name], dtype=kind) for name, kind in POINTS.items()}
+    arrays |= {name: np.ascontiguousarray(getattr(s, name), dtype="<f8") for name in ("lower", "upper")}
+    content = BytesIO()
+    words = np.array(json.dumps(header, ensure_ascii=True))
+    np.savez_compressed(content, header=words, **arrays, **proof_arrays(proofs), **(others or {}))  # pyright: ignore[reportArgumentType]
+    return content.getvalue()
 
 
-def from_arrays(arrays: dict[str, np.ndarray]) -> list[Proof]:
-    """The proofs of such arrays; a ValueError where they do not fit together."""
-    filled = {name: np.full(np.shape(arrays.get("norm", ())), value) for name, value in LATER.items()}
-    arrays = {**filled, "multipliers": np.empty(0), "ellipsoids": np.empty(0), **arrays}
-    _refuse_malformed(arrays)
-    proofs, ends = [], np.cumsum(arrays["axes"])
-    for i, kind in enumerate(arrays["kind"].tolist()):
-        point, own, rival, root = (int(arrays[name][i]) for name in ("point", "own", "rival", "root"))
-        norm, radius, reach = (float(arrays[name][i]) for name in ("norm", "radius", "reach"))
-        domain = (float(arrays["lo"][i]), float(arrays["hi"][i]))
-        tree = _tree(root, arrays, kind) if root != NO_NODE else {}
-        if arrays["axes"][i] > 0:
-            tree["weights"] = arrays["ellipsoids"][ends[i] - arrays["axes"][i] : ends[i]]
-        proofs.append(Proof(point, own, rival, Certificate(radius, kind, norm, reach, tree, domain)))
-    return proofs
+def read_proofs(content: bytes, name: str = "the proof file") -> ProofFile:
+    """The file of such content; one ValueError, with its name, for whatever is wrong with it."""
+    arrays = arrays_of(content, name)
+    try:
+        return _read(arrays)
+    except ValueError as error:
+        raise ValueError(f"{name} holds no proofs that can be read: {error}.") from error
 
 
-def _refuse_malformed(arrays: dict[str, np.ndarray]) -> None:
-    wanted = [*OF_PROOF, *(f"node_{n}" for n in OF_NODE), *PARAMETERS, "format"]
-    if missing := [name for name in wanted if name not in arrays]:
-        raise ValueError(f"it lacks {', '.join(missing)}")
-    if arrays["format"].size != 1 or int(arrays["format"].item()) != FORMAT:
-        raise ValueError(f"it has the format {arrays['format']}, this program reads {FORMAT}")
-    for names, kinds in ((list(OF_PROOF), OF_PROOF), ([f"node_{n}" for n in OF_NODE], OF_NODE)):
-        lengths = {arrays[name].shape for name in names}
-        if len(lengths) != 1 or len(next(iter(lengths))) != 1:
-            raise ValueError(f"{', '.join(names)} must be as long as each other")
-        for name, kind in zip(names, kinds.values(), strict=True):
-            if arrays[name].dtype.kind != {int: "i", float: "f", str: "U"}[kind]:
-                raise ValueError(f"{name} must hold {kind.__name__}s, got {arrays[name].dtype}")
+def _read(arrays: dict[str, np.ndarray]) -> ProofFile:
+    statement = _statement(arrays)
+    points = {name: _column(arrays, name, kind) for name, kind in POINTS.items()}
+    n = len(points["certified"])
+    _refuse(any(len(column) != n for column in points.values()), "certified, label and margin differ in length")
+    certified, label, margin = points.values()
+    _refuse(not (certified >= 0).all(), "certified radii must be numbers that are not negative")
+    _refuse(not ((margin >= 0) & (margin <= LARGEST)).all(), f"margins must be from 0 to {LARGEST:g}")
+    _refuse(bool((label < 0).any()), "labels must be positions among the classes")
+    bounds = statement.lower, statement.upper
+    proofs = [
+        Proof(i, int(label[i]), target, certificate)
+        for i, target, certificate in tree_proofs(arrays, statement.norm, bounds, n)
+    ]
+    known = {"header", "numbers", "lower", "upper", *POINTS}
+    known |= {f"{table}_{name}" for table, columns in TABLES.items() for name in columns}
+    others = {name: array for name, array in arrays.items() if name not in known}
+    return ProofFile(statement, certified, label, margin, proofs, others)
 
 
-def _tree(root: int, arrays: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
+def _statement(arrays: dict[str, np.ndarray]) -> Statement:
+    words = arrays.get("header")
+    _refuse(words is None or words.shape != () or words.dtype.kind != "U", "it lacks a header of words")
+    try:
+        header = json.loads(str(words))
+        found = header.get("format"), header.get("version")
+        _refuse(found != (FORMAT, VERSION), f"it is {found[0]!r:.40}, version {found[1]!r:.20}; version {VERSION} is read")
+        norm = {2: 2.0, "inf": np.inf}.get(header["norm"])
+        eps, classes, model = header["eps"], header["classes"], header["model"]
+        hashes = [model["sha256"], header["points"]["sha256"], header["arithmetic"], model["source"], model["reader"]]
+        good = norm is not None and all(isinstance(word, str) for word in hashes)
+        good &= eps is None or (isinstance(eps, int | float) and 0 < eps < np.inf)
+        good &= classes is None or (
+            isinstance(classes, list) and all(isinstance(v, str | int | float) for v in classes)
+        )
+        good &= model["source_sha256"] is None or isinstance(model["source_sha256"], str)
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"its header is not as the format has it ({type(error).__name__})") from error
+    except json.JSONDecodeError as error:
+        raise ValueError("its header is no JSON") from error
+    _refuse(not good, "its header is not as the format has it")
+    assert norm is not None
+    lower, upper = (_column(arrays, name, "<f8") for name in ("lower", "upper"))
+    _refuse(lower.shape != upper.shape or not (lower <= upper).all(), "lower bounds must not be above upper ones")
+    source = Source(model["sha256"], model["source"], model["source_sha256"], model["reader"])
+    points = header["points"]["sha256"]
+    return Statement(lower, upper, norm, eps, classes, header["arithmetic"], source, points)
+
+
+def _column(arrays: dict[str, np.ndarray], name: str, kind: str) -> np.ndarray:
+    """An array of one axis and of that type, as this machine has it."""
+    _refuse(name not in arrays, f"it lacks {name}")
+    array, wanted = arrays[name], np.dtype(kind)
+    fits = array.dtype.kind == wanted.kind and (wanted.kind == "U" or array.dtype.itemsize == wanted.itemsize)
+    _refuse(array.ndim != 1 or not fits, f"{name} must have one axis and the type {kind}, got {array.dtype}, {array.ndim} axes")
+    return array if wanted.kind == "U" else array.astype(wanted.newbyteorder("="))
+
+
+def _refuse(bad: Any, why: str) -> None:
+    if bad:
+        raise ValueError(why)
+
+
+def tree_proofs(
+    arrays: dict[str, np.ndarray], norm: float, bounds: Bounds, num_points: int
+) -> list[tuple[int, int, Certificate]]:
+    """(point, target, certificate) of the tables that `proof_arrays` made; a ValueError where they do not fit together."""
+    tables = {}
+    for table, columns in TABLES.items():
+        tables[table] = {name: _column(arrays, f"{table}_{name}", kind) for name, kind in columns.items()}
+        lengths = {len(column) for column in tables[table].values()}
+        _refuse(len(lengths) > 1, f"the columns {table}_… differ in length")
+    numbers = _column(arrays, "numbers", "<f8")
+    _refuse(not np.isfinite(numbers).all(), "numbers must be finite")
+
+    def block(first: int, width: int) -> np.ndarray:
+        _refuse(not (0 <= first <= len(numbers) and 0 <= width <= len(numbers) - first), "a slice of numbers is out of range")
+        return numbers[first : first + width]
+
+    votes = [
+        {"votes": block(int(first), int(width)), "scale": int(scale)}
+        for first, width, scale in zip(*tables["votes"].values(), strict=True)
+    ]
+    found = []
+    for row in zip(*(column.tolist() for column in tables["proof"].values()), strict=True):
+        point, target, kind, radius, reach, root, which, first, width = row
+        _refuse(kind not in KINDS, f"the kind {kind!r:.20} is not known")
+        _refuse(not 0 <= point < num_points or target < 0, "a proof is about no point, or no class")
+        _refuse(not radius > 0 or not 0 <= reach <= LARGEST, "a radius or reach is no usual number")
+        _refuse(not -1 <= which < len(votes), "a proof has votes that are not there")
+        _refuse((root == NONE) == (kind in WITH_REGION), "a proof lacks its tree, or has one too many")
+        _refuse(kind in WITH_REGION and not radius <= reach, "a radius is beyond its reach")
+        tree = _tree(root, tables["node"], kind, block) if root != NONE else {}
+        tree |= votes[which] if which != NONE else {}
+        if len(own := block(first, width)):
+            tree["numbers"] = own
+        found.append((point, target, Certificate(radius, kind, norm, reach, tree, bounds)))
+    return found
+
+
+def _tree(root: int, nodes: dict[str, np.ndarray], kind: str, block: Any) -> dict[str, Any]:
     """The tree at a node; every node is used at most once, so that no tree holds itself."""
     tree: dict[str, Any] = {}
-    waiting, seen, total = [(root, tree)], set(), len(arrays["node_cut"])
+    waiting, seen, total = [(root, tree, 0)], set(), len(nodes["cut"])
     while waiting:
-        i, plain = waiting.pop()
-        if not 0 <= i < total or i in seen:
-            raise ValueError(f"a tree leads to the node {i}, which is not there or was met before")
+        i, plain, depth = waiting.pop()
+        _refuse(not 0 <= i < total or i in seen, f"a tree leads to the node {i}, which is not there or was met before")
+        _refuse(depth > DEEPEST or len(seen) > 2 * MOST_CUTS, "a tree is too large")
         seen.add(i)
-        cut = int(arrays["node_cut"][i])
-        if cut != NO_NODE:
-            plain |= {"cut": cut, "value": float(arrays["node_value"][i]), "below": {}, "above": {}}
-            waiting += [(int(arrays[f"node_{side}"][i]), plain[side]) for side in ("below", "above")]
-            continue
-        first, width = int(arrays["node_first"][i]), int(arrays["node_width"][i])
-        if first < 0 or width < 0:
-            raise ValueError(f"the leaf {i} has its parameters at {first}, {width} of them")
-        plain |= {name: arrays[name][first : first + width] for name in _of_leaf(kind)}
-        if kind != "deep":
-            plain["tau"] = float(arrays["node_tau"][i])
+        cut = int(nodes["cut"][i])
+        if cut != NONE:
+            plain |= {"cut": cut, "value": float(nodes["value"][i]), "below": {}, "above": {}}
+            waiting += [(int(nodes[side][i]), plain[side], depth + 1) for side in ("below", "above")]
+        else:
+            plain |= _leaf(block(int(nodes["first"][i]), int(nodes["width"][i])), kind)
     return tree
 
 
-def save_proofs(path: Path, proofs: Iterable[Proof], certified: np.ndarray) -> None:
-    """Write proofs.npz in one motion: the proofs, and the radius (n,) that is claimed for each point."""
-    content = BytesIO()
-    np.savez_compressed(content, **as_arrays(proofs), certified=certified)  # pyright: ignore[reportArgumentType]
-    write_whole(path, content.getvalue())
-
-
-def load_proofs(path: Path) -> tuple[list[Proof], np.ndarray]:
-    """The proofs and the claimed radii of a file that `save_proofs` wrote."""
-    arrays = read_arrays(path)
-    try:
-        certified = arrays.get("certified", np.empty((0, 0)))
-        if certified.ndim != 1 or certified.dtype != np.float64 or not (certified >= 0).all():
-            raise ValueError("certified must hold one float64 radius for each point, none of them negative")
-        return from_arrays(arrays), certified
-    except ValueError as error:
-        raise ValueError(f"{path} holds no proofs that can be read: {error}.") from error
+def _leaf(values: np.ndarray, kind: str) -> dict[str, Any]:
+    """The parameters of a leaf; of one hidden layer by name, of several as one block that the model divides."""
+    if kind == "deep":
+        return {"block": values}
+    names = PARAMETERS if kind in ("cells", "ellipsoid") else OF_LINES
+    count, rest = divmod(len(values) - 1, len(names))
+    if rest or count < 1:
+        return {"block": values}  # of several layers, or of nothing
+    parts = values[1:].reshape(len(names), count)
+    return {"block": values, "tau": float(values[0]), **dict(zip(names, parts, strict=True))}

@@ -1,4 +1,4 @@
-"""The checker's word on quadratic scores: weak duality for the nearest point that a rival wins.
+"""Quadratic scores: weak duality for the nearest point that another class wins.
 
 The margin of two classes is g(x + δ) = g + ⟨b, δ⟩ - ½ δᵀQδ. For every λ ≥ 0 a perturbation with g(x + δ) ≤ 0 has
 ‖δ‖² ≥ ‖δ‖² + λ g(x + δ) = L(δ), and where I - ½λQ ⪰ m > 0 this is convex: L(δ) ≥ L(δ₀) - ‖∇L(δ₀)‖²/(4m) whatever δ₀ is. So λ, δ₀ and
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featureprism.checker.enclosed import Enclosed, U, down, enclosed, gamma, outward, up
-from featureprism.checker.scaled import is_array, refuse_unless
+from featureprism.checker.enclosed import Enclosed, U, down, enclosed, gamma, outward, unit, up
+from featureprism.checker.scaled import is_array, is_weights, refuse_unless
 
 HALVINGS = 120  # of the multiplier: 60 back to where it started, and all its digits
 DOUBLINGS = 60  # of its upper end, where nothing else ends it
@@ -49,9 +49,10 @@ class Spectrum(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """For every point a lower bound of the radius and a perturbation that surely flips, NaN where none was found."""
+    """For every point a lower bound of the radius, its multiplier, and a perturbation that surely flips, NaN where none was found."""
 
     radius: np.ndarray  # (n,)
+    multiplier: np.ndarray  # (n,)
     delta: np.ndarray  # (n, d)
 
 
@@ -66,9 +67,9 @@ class QuadraticScores:
     def __post_init__(self) -> None:
         refuse_unless(isinstance(self.V, np.ndarray) and self.V.ndim == 2, "weights V (k, d)")
         k, d = self.V.shape
-        refuse_unless(is_array(self.V, (k, d)) and k > 1, "finite float64 V (k, d), k ≥ 2")
-        refuse_unless(is_array(self.c, (k,)), f"c as a finite float64 array ({k},)")
-        refuse_unless(is_array(self.A, (k, d, d)), f"A as a finite float64 array ({k}, {d}, {d})")
+        refuse_unless(is_weights(self.V, (k, d)) and k > 1, "usual float64 V (k, d), k ≥ 2")
+        refuse_unless(is_weights(self.c, (k,)), f"c as a finite float64 array ({k},)")
+        refuse_unless(is_weights(self.A, (k, d, d)), f"A as a finite float64 array ({k}, {d}, {d})")
         refuse_unless(np.array_equal(self.A, self.A.transpose(0, 2, 1)), "symmetric matrices A")
 
     @property
@@ -98,28 +99,45 @@ class QuadraticScores:
         skew = enclosed(vectors.T) @ vectors - np.eye(len(values))
         return Spectrum(values, vectors, _frobenius(Q - rebuilt), _frobenius(skew))
 
-    def radius(self, x: np.ndarray, own: int, rival: int, norm: float) -> float:
-        """A float below min{‖δ‖ : f_own ≤ f_rival at x + δ}; ‖δ‖_∞ ≥ ‖δ‖₂/√d serves the other norm."""
-        refuse_unless(is_array(x, self.V.shape[1:]), f"x as a finite float64 array {self.V.shape[1:]}")
-        found = float(self.nearest(x[None], own, rival).radius[0])
+    def radius(self, x: np.ndarray, own: int, rival: int, norm: float, multiplier: object) -> float:
+        """A float below min{‖δ‖ : f_own ≤ f_rival at x + δ}, by the multiplier (1,); ‖δ‖_∞ ≥ ‖δ‖₂/√d serves the other norm."""
+        refuse_unless(is_weights(x, self.V.shape[1:]), f"x as a float64 array {self.V.shape[1:]} of usual numbers")
+        good = isinstance(multiplier, np.ndarray) and is_array(multiplier, (1,)) and bool(multiplier[0] >= 0)
+        refuse_unless(good and norm in (2, np.inf), "one multiplier that is not negative, and the norm 2 or inf")
+        assert isinstance(multiplier, np.ndarray)
+        margin = self.margin(own, rival)
+        with np.errstate(all="ignore"):
+            at_x, slope = self._around(margin, x[None])
+            delta = _steps(margin.values, slope.mid @ margin.vectors, multiplier) @ margin.vectors.T
+            found = float(_lengths(_dual(margin, at_x, slope, multiplier, delta))[0])
         return found if norm == 2 else float(down(found / up(np.sqrt(float(len(x))))))
+
+    @staticmethod
+    def _around(margin: Margin, x: np.ndarray) -> tuple[Enclosed, Enclosed]:
+        """(n,) The margin at points (n, d), and (n, d) its gradient there."""
+        qx = enclosed(x) @ margin.Q
+        return margin.offset + _rows(enclosed(x) * margin.v) - 0.5 * _rows(x * qx), margin.v - qx
 
     def nearest(self, x: np.ndarray, own: int, rival: int) -> Nearest:
         """The bounds and the witnesses of many points (n, d) of one class, against one rival."""
         margin = self.margin(own, rival)
         with np.errstate(all="ignore"):
-            qx = enclosed(x) @ margin.Q
-            at_x = margin.offset + _rows(enclosed(x) * margin.v) - 0.5 * _rows(x * qx)
-            slope = margin.v - qx
-            multiplier, delta = _solved(margin, at_x.mid, slope.mid)
-            square = _dual(margin, at_x, slope, multiplier, delta)
-            radius = np.where(square > 0, down(np.sqrt(np.maximum(square, 0.0))), 0.0)
-            return Nearest(np.nan_to_num(radius, nan=0.0, posinf=0.0), _flips(margin, at_x, slope, delta))
+            at_x, slope = self._around(margin, x)
+            multiplier, along = _solved(margin, at_x.mid, slope.mid)
+            delta = _steps(margin.values, slope.mid @ margin.vectors, multiplier) @ margin.vectors.T
+            radius = _lengths(_dual(margin, at_x, slope, multiplier, delta))
+            return Nearest(radius, multiplier, _flips(margin, at_x, slope, along))
+
+
+def _lengths(square: np.ndarray) -> np.ndarray:
+    """Floats below the roots; 0 of what is no positive number."""
+    radius = np.where(square > 0, down(np.sqrt(np.maximum(square, 0.0))), 0.0)
+    return np.nan_to_num(radius, nan=0.0, posinf=0.0)
 
 
 def _difference(a: Any, b: Any) -> Enclosed:
     value = np.asarray(a - b)
-    return Enclosed(value, outward(U * np.abs(value)))
+    return Enclosed(value, outward(unit() * np.abs(value)))
 
 
 def _rows(terms: Enclosed) -> Enclosed:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.checker.enclosed import Enclosed, enclosed, outward, up
+from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
 from featureprism.checker.layers import Layers, Neurons, Region
 
 RIDGE = 1e-10  # relative, of the first layer's Gram matrix before it is inverted: any would be sound
@@ -178,10 +178,11 @@ def _ball(region: Region, s0: float, s: np.ndarray) -> Enclosed:
 def _ball_of_values(
     model: Layers, x: np.ndarray, region: Region, s0: float, s: np.ndarray, used: np.ndarray
 ) -> Enclosed | None:
-    """The matrix of radius² - ‖R(z - z_c)‖², the ellipsoid's radius, a form of (1, z) that is not negative in the region.
+    """The matrix of ρ² - ‖R(z - z_c)‖², ρ the ellipsoid's radius, a form of (1, z) that is not negative in the region.
 
     The ellipsoid: Σ D_i (δ_i - c_i)² ≤ s₀ radius² - Σ s_i low_i high_i + Σ D_i c_i², D = s₀ + s, c = s (low + high)/(2D). With G =
-    W D⁻¹ Wᵀ every R has ‖R W δ‖² ≤ ‖R G Rᵀ‖ Σ D_i δ_i²; the norm of a symmetric matrix is at most its largest sum of a row.
+    W D⁻¹ Wᵀ every R has ‖R W δ‖² ≤ ‖R G Rᵀ‖ Σ D_i δ_i²; the norm of a symmetric matrix is at most its largest sum of a row, and R is
+    divided by its root. Then ‖R W δ‖² ≤ Σ D_i δ_i²: a form of (1, δ) with the ellipsoid itself is positive wherever this one is.
     """
     D = enclosed(s) + s0
     if not (D.low > 0).all():
@@ -209,6 +210,8 @@ def _ball_of_values(
         np.concatenate([-moved.mid[:, None], R], axis=1),
         np.concatenate([moved.rad[:, None], np.zeros_like(R)], axis=1),
     )
+    if longest > 0:
+        forms = forms * down(1 / up(np.sqrt(longest)))
     corner = np.zeros((1 + len(used), 1 + len(used)))
-    corner[0, 0] = up(up(square.high * longest))
+    corner[0, 0] = square.high
     return enclosed(corner) - transposed(forms) @ forms

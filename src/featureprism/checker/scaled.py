@@ -7,13 +7,27 @@ votes down leaves a network below y f: what keeps that positive keeps the label.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.enclosed import LIBRARY, Enclosed, U, down, enclosed, gamma, outward, power, up
+from featureprism.checker.enclosed import (
+    LIBRARY,
+    Enclosed,
+    down,
+    enclosed,
+    gamma,
+    outward,
+    power,
+    unit,
+    up,
+)
 
 LEAST_EXPONENT = -3000  # below every float: such a weight is 0, up to its rounding
+LARGEST = 1e100  # of weights, coordinates and radii: in between, and down to its inverse, no square leaves float64
+LARGEST_POWER = 64.0
+LARGEST_SCALE = 10_000
 
 
 def scaled_by(value: np.ndarray, exponent: np.ndarray | int) -> np.ndarray:
@@ -38,6 +52,16 @@ def is_array(value: object, shape: tuple[int, ...]) -> bool:
         and value.shape == shape
         and bool(np.isfinite(value).all())
     )
+
+
+def is_weights(value: object, shape: tuple[int, ...]) -> bool:
+    """Whether these are weights or coordinates of that shape: none is larger than LARGEST."""
+    return is_array(value, shape) and bool((np.abs(value) <= LARGEST).all())  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def refuse_strange_radius(radius: float) -> None:
+    """A ValueError unless squares of the radius, and their inverses, are floats."""
+    refuse_unless(1 / LARGEST <= radius <= LARGEST, f"a radius from {1 / LARGEST:g} to {LARGEST:g}, not {radius}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +119,9 @@ class Network:
         refuse_unless(isinstance(self.W, np.ndarray) and self.W.ndim == 2, "weights W (h, d)")
         shapes = {"W": self.W.shape, "a": self.W.shape[:1], "b": self.W.shape[:1]}
         for name, shape in shapes.items():
-            refuse_unless(is_array(getattr(self, name), shape), f"{name} as a finite float64 array {shape}")
-        refuse_unless(1 <= self.p < np.inf, f"a finite power p ≥ 1, not {self.p}")
+            wanted = f"{name} as a float64 array {shape} of numbers up to {LARGEST:g}"
+            refuse_unless(is_weights(getattr(self, name), shape), wanted)
+        refuse_unless(1 <= self.p <= LARGEST_POWER, f"a power p from 1 to {LARGEST_POWER:g}, not {self.p}")
 
     @cached_property
     def useful(self) -> np.ndarray:
@@ -137,25 +162,38 @@ class Network:
         """(h, h) ⟨w_i, w_j⟩."""
         if self.weights is not None:
             inverse = 1 / self.weights
-            return (enclosed(self.neurons) * Enclosed(inverse, outward(2 * U * inverse))) @ self.neurons.T
+            return (enclosed(self.neurons) * Enclosed(inverse, outward(2 * unit() * inverse))) @ self.neurons.T
         if self.useful.all():  # no copy of what all margins of a wide network share
             return self._all.gram
         return self._all.gram[np.ix_(self.useful, self.useful)]
 
     @cached_property
-    def weight(self) -> Enclosed:
-        """(h,) |a_j| 2^(p row_j), for normalised networks |a_j| 2^row_j ‖w_j‖^(1-p), up to one power of two for all."""
-        digits, exponent = np.frexp(np.abs(self.a[self.useful]))
-        exponent = exponent + (1.0 if self.normalised else float(self.p)) * self.row
-        exponent = exponent - exponent.max(initial=-np.inf)
-        whole = np.floor(exponent)
-        size = Enclosed(digits, U * digits)
-        if (whole < exponent).any():  # real powers alone: three roundings of exponents, then the C library
-            slip = 8 * U * (2048 + np.abs(self.p * self.row).max())
-            size = size * Enclosed(np.exp2(exponent - whole), 2 * (LIBRARY + slip))
-        if self.normalised:
+    def _exponents(self) -> tuple[np.ndarray, np.ndarray]:
+        """(h,) The whole and the fractional part of the exponents of |a_j| 2^(p row_j), for normalised networks of |a_j| 2^row_j."""
+        whole = np.frexp(np.abs(self.a[self.useful]))[1].astype(int)
+        q = 1.0 if self.normalised else float(self.p)
+        if q.is_integer():
+            return whole + int(q) * self.row, np.zeros(len(whole))
+        products = [Fraction(q) * int(row) for row in self.row]
+        floors = [product.__floor__() for product in products]
+        parts = [float(product - floor) for product, floor in zip(products, floors, strict=True)]
+        return whole + np.array(floors, dtype=int), np.array(parts)
+
+    @cached_property
+    def scale(self) -> int:
+        """The power of two by which votes are divided, so that none is much larger than 1."""
+        return int(self._exponents[0].max(initial=-LARGEST_SCALE))
+
+    def weight(self, scale: int) -> Enclosed:
+        """(h,) |a_j| 2^(p row_j - scale), for normalised networks |a_j| 2^(row_j - scale) ‖w_j‖^(1-p)."""
+        digits = np.frexp(np.abs(self.a[self.useful]))[0]
+        whole, part = self._exponents
+        size = Enclosed(digits, unit() * digits)
+        if part.any():  # real powers: one rounding of the exponent, then the C library
+            size = size * Enclosed(np.exp2(part), 2 * (LIBRARY + 8 * unit()))
+        if self.normalised and self.p > 1:
             size = size * _inverse_power(self.squares, self.p - 1)
-        shift = np.maximum(whole, LEAST_EXPONENT).astype(int)
+        shift = np.clip(whole - scale, LEAST_EXPONENT, -LEAST_EXPONENT)
         return Enclosed(np.ldexp(size.mid, shift), outward(np.ldexp(size.rad, shift)))
 
 
@@ -190,14 +228,31 @@ class Problem:
         return float(result if exact_or_below else down(result))
 
 
-def posed(network: Network, x: np.ndarray, y: float, radius: float) -> Problem:
-    """The scaled problem; `radius` is the one in question (any positive number would be sound)."""
-    refuse_unless(is_array(x, network.W.shape[1:]), f"x as a finite float64 array {network.W.shape[1:]}")
+def votes_below(network: Network, y: float) -> tuple[np.ndarray, int]:
+    """The largest votes that are surely below the weights, and their scale: what a proof may store."""
+    weight, supports = network.weight(network.scale), y * network.a[network.useful] > 0
+    return np.where(supports, np.maximum(weight.low, 0), -weight.high), network.scale
+
+
+def posed(
+    network: Network, x: np.ndarray, y: float, radius: float, votes: np.ndarray | None = None, scale: int = 0
+) -> Problem:
+    """The scaled problem; `radius` is the one in question (any positive number would be sound).
+
+    `votes` (h,), with their scale, must be below the weights of the useful neurons, for label -1 below their negatives.
+    """
+    refuse_unless(is_weights(x, network.W.shape[1:]), f"x as a float64 array {network.W.shape[1:]} of usual numbers")
     refuse_unless(y in (-1, 1), f"a label -1 or +1, not {y}")
-    refuse_unless(0 < radius < np.inf, f"a positive finite radius, not {radius}")
+    refuse_strange_radius(radius)
+    if votes is None:
+        votes, scale = votes_below(network, y)
+    count = int(network.useful.sum())
+    refuse_unless(count > 0 and is_array(votes, (count,)), f"votes as a finite float64 array ({count},)")
+    refuse_unless(type(scale) is int and abs(scale) <= LARGEST_SCALE, "a whole scale of usual size")
+    weight, supports = network.weight(scale), y * network.a[network.useful] > 0
+    below = np.where(supports, votes <= np.maximum(weight.low, 0), votes <= -weight.high)
+    refuse_unless(bool(below.all()), "votes below the weights")
     length = int(np.frexp(radius)[1])
     b = scaled_by(network.b[network.useful], -network.row - length)
     c = enclosed(network.neurons) @ scaled_by(x, -length) + b
-    own = y * network.a[network.useful] > 0
-    vote = np.where(own, np.maximum(network.weight.low, 0), -network.weight.high)
-    return Problem(network, c, vote, float(np.ldexp(radius, -length)), length)
+    return Problem(network, c, votes, float(np.ldexp(radius, -length)), length)

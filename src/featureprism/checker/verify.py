@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from featureprism.checker import certificate as one_layer
 from featureprism.checker import deep
-from featureprism.checker.certificate import granted
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
-from featureprism.checker.models import Model
+from featureprism.checker.models import Model, Scores, demanding
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
 
@@ -20,33 +20,46 @@ def verified_radii(
     proofs: Sequence[Proof],
     norm: float,
     progress: Callable[[float], None] = lambda _share: None,
+    margins: np.ndarray | None = None,
 ) -> np.ndarray:
-    """(n,) No perturbation below it makes another class win: the least of what is granted against every rival, 0 without a proof.
+    """(n,) No perturbation below it makes another class win: the least of what is verified against every other, 0 without a proof.
 
-    A certificate that is granted less than it claims counts with nothing.
+    A certificate of which less is verified than it claims counts with nothing. With margins (n,) the class wins by more than these.
     """
     against = np.zeros((len(x), model.num_classes))
     against[np.arange(len(x)), labels] = np.inf
-    in_pairs = sorted(
-        proofs, key=lambda proof: (proof.own, proof.rival)
-    )  # what a pair of classes needs is computed once
+    asked = np.zeros(len(x)) if margins is None else margins
+    in_pairs = sorted(proofs, key=lambda p: (p.own, p.rival))  # what a pair of classes needs is computed once
     for done, proof in enumerate(in_pairs):
         i, own, rival, claim = proof.point, proof.own, proof.rival, proof.certificate
         speaks = 0 <= i < len(x) and own == labels[i] and 0 <= rival < model.num_classes and rival != own
-        if speaks and claim.norm == norm and claim.radius > 0 and _grant(model, x[i], proof) >= claim.radius:
-            against[i, rival] = max(against[i, rival], claim.radius)
+        if speaks and claim.norm == norm and claim.radius > 0 and claim.radius > against[i, rival]:
+            strict = demanding(model, own, float(asked[i]))
+            if verified_radius(strict, x[i], proof) >= claim.radius:
+                against[i, rival] = claim.radius
         progress((done + 1) / len(proofs))
     return against.min(axis=1)
 
 
-def _grant(model: Model, x: np.ndarray, proof: Proof) -> float:
-    """What the checker grants a proof; 0 where it refuses."""
+def verified_radius(model: Model, x: np.ndarray, proof: Proof) -> float:
+    """The radius that is verified for one proof; 0 where it is refused."""
+    certificate = proof.certificate
     if isinstance(model, LinearScores | QuadraticScores):
+        if certificate.kind != "closed form":
+            return 0.0
         try:
-            return model.radius(x, proof.own, proof.rival, proof.certificate.norm)
-        except ValueError:
+            if isinstance(model, LinearScores):
+                return model.radius(x, proof.own, proof.rival, certificate.norm)
+            multiplier = certificate.tree.get("numbers")
+            return model.radius(x, proof.own, proof.rival, certificate.norm, multiplier)
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             return 0.0
     if isinstance(model, Layers):
-        return deep.granted(proof.certificate, model, x, proof.own, proof.rival)
+        return deep.verified(certificate, model, x, proof.own, proof.rival)
     network, sign = model.margin(proof.own, proof.rival)
-    return granted(proof.certificate, network, x, sign)
+    return one_layer.verified(certificate, network, x, sign)
+
+
+def is_one_layer(model: Model) -> bool:
+    """Whether proofs about it have votes."""
+    return isinstance(model, Scores) or hasattr(model, "network")

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from featureprism.audit.explanation import Explanation, explain
-from featureprism.files import read_arrays
+from featureprism.checker.arrays import read_arrays
 from featureprism.points import read_points
 from featureprism.report import progress_bar
 from featureprism.report.claims import show

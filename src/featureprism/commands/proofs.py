@@ -2,66 +2,79 @@
 
 import argparse
 import sys
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from featureprism.checker.models import Model, read_weights
-from featureprism.checker.proofs import load_proofs
-from featureprism.checker.verify import verified_radii
+from featureprism.checker.models import Model, named_arrays, read_weights
+from featureprism.checker.proofs import read_proofs
+from featureprism.checker.stated import Stated, checked, file_content
 from featureprism.files import as_json
 from featureprism.labels import class_positions
 from featureprism.points import read_points
 
 REFUSED = 3
-EVERYWHERE = (-np.inf, np.inf)
 EVERY = 10  # percent between two lines of progress
 
 
 def check(args: argparse.Namespace) -> int:
-    """Verify every certified radius; 3 if one is not established by its proofs."""
-    proofs, claimed = load_proofs(args.proofs)
-    model, classes = _model(args.model)
+    """Answer the stated question; 3 if the proofs do not establish what they claim, or are about something else."""
+    bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
+    stated = Stated(args.norm, args.eps, bounds)
+    model, classes, reader = _model(args.model)
     x, y = read_points(args.data)
-    if len(x) != len(claimed):
-        raise ValueError(f"{args.proofs} speaks of {len(claimed)} points, {args.data} has {len(x)}.")
-    labels = class_positions(y, classes, model.num_classes)
-    norms = {proof.certificate.norm for proof in proofs} or {2.0}
-    if len(norms) > 1:
-        raise ValueError(f"{args.proofs} mixes norms: {sorted(norms)}.")
-    domains = {proof.certificate.domain for proof in proofs} - {EVERYWHERE}
-    if len(domains) > 1:
-        raise ValueError(f"{args.proofs} mixes domains: {sorted(domains)}.")
-    inside = "".join(f" inside [{lo:g}, {hi:g}]" for lo, hi in domains)
-    verified = verified_radii(model, x, labels, proofs, norms.pop(), _Lines())
-    refused = np.flatnonzero(verified < claimed)
-    facts = {
-        "points": len(x),
-        "certified": int((claimed > 0).sum()),
-        "verified": int(((claimed > 0) & (verified >= claimed)).sum()),
-        "refused": refused.tolist(),
-        "median": float(np.sort(verified)[(len(verified) - 1) // 2]),  # as brackets have it
-        "domain": next(iter(domains), None),
-    }
+    try:
+        content = file_content(args.proofs)
+        file = read_proofs(content, str(args.proofs))
+        names = classes if file.statement.classes is None else np.array(file.statement.classes)
+        labels = class_positions(y, names, model.num_classes)
+        exact = _exactly(content, model, x, y) if args.exact else None
+        result = checked(file, model, x, labels, stated, exact, _Lines())
+    except ValueError as error:
+        if args.json:
+            print(as_json({"refused": str(error)}, indent=1))
+        else:
+            print(f"refused: {error}")
+        return REFUSED
     if args.json:
+        facts = result.facts() | {"read_by": reader, "checker": "exact" if args.exact else "float64"}
         print(as_json(facts, indent=1))
-    else:
-        print(
-            f"{facts['verified']} of {facts['certified']} certified radii{inside} verified; median {facts['median']:.5g}"
-        )
-        if len(refused):
-            print(f"refused: points {', '.join(map(str, refused[:20]))}{' ...' if len(refused) > 20 else ''}")
-    return REFUSED if len(refused) else 0
+        return 0 if result else REFUSED
+    print(result)
+    s = result.statement
+    of = f" of {s.model.source}" if s.model.source else ""
+    print(f"model {s.model.sha256[:16]}{of}, {reader}; points {s.points_sha256[:16]}; {s.arithmetic} numbers")
+    return 0 if result else REFUSED
 
 
-def _model(path: Path) -> tuple[Model, np.ndarray | None]:
+def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     """The weights of an .npz file; an .onnx file is read as `radius` reads it, which needs all of featureprism."""
     if path.suffix.lower() != ".onnx":
-        return read_weights(path)
-    from featureprism.verify import checkable, opened
+        return *read_weights(path), "read by the checker"
+    from featureprism.verify import opened
+    from featureprism.verify.api import canonical_of
 
     model = opened(path)
-    return checkable(model.net), model.classes
+    return canonical_of(model.net), model.classes, f"read from {path.name} by {model.origin.reader}, whom you trust for that"
+
+
+def _exactly(content: bytes, model: Model, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
+    """The exact checker, on the same proofs, weights and points."""
+    try:
+        from featureprism.checker import exact  # pyright: ignore[reportAttributeAccessIssue]
+    except ImportError as error:
+        raise ValueError("The exact checker is not part of this installation.") from error
+
+    form, arrays = named_arrays(model)
+    kind = {"network normalised": "prelu", "network": "polynomial", "scores": "polynomial"}
+    activation = np.array(kind.get(form, form.removeprefix("layers ")))
+    weights, points = BytesIO(), BytesIO()
+    np.savez(weights, activation=activation, **arrays)  # pyright: ignore[reportArgumentType]
+    np.savez(points, x=x, y=y)
+    return lambda: exact.verify(content, weights.getvalue(), points.getvalue(), progress=_Lines())
 
 
 class _Lines:

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.context import is_data
-from featureprism.files import read_arrays
+from featureprism.checker.arrays import read_arrays
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from featureprism.files import read_arrays, real_number, real_numbers, write_whole
+from featureprism.checker.arrays import read_arrays, real_number, real_numbers
+from featureprism.files import write_whole
 from featureprism.heads.network import HeadNet
 from featureprism.networks import LinearScores, QuadraticScores
 

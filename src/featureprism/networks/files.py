@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.files import read_arrays, real_number, real_numbers
+from featureprism.checker.arrays import read_arrays, real_number, real_numbers
 from featureprism.networks.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.networks.two_layer import TwoLayerNet
 from featureprism.records import LARGEST, check_points

@@ -3,7 +3,7 @@
 import base64
 import csv
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.checker.certificate import Certificate
-from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
+from featureprism.checker.certificate import EVERYWHERE, Certificate
+from featureprism.checker.lines import Bounds
+from featureprism.checker.proofs import Proof, proof_arrays, tree_proofs
 from featureprism.context import Context
 from featureprism.files import packed, prepare_folder, unpacked, write_whole
 from featureprism.lab import Rows, fields_of
@@ -90,7 +91,10 @@ def bracket_points(
         rows = Rows.gather(store.rows_of(units))
     if failed:
         raise ValueError(f"{len(failed)} of {len(units)} batches failed: {failed[0]}")
-    bracket = _bracket(rows, own, model.classes)
+    bounds = EVERYWHERE if request.domain is None else request.domain
+    effort = Effort(request.norm, domain=request.domain, at=request.at)
+    bracket = _bracket(rows, own, model.classes, request.norm, bounds)
+    bracket = replace(bracket, statement=statement_of(model, x, own, effort))
     _write(out, rows, bracket)
     save_model(out / "model.npz", model)
     return bracket
@@ -130,22 +134,24 @@ def _measured(
 def _as_text(proofs: list[Proof]) -> str:
     """Proofs as text that a row can hold."""
     content = BytesIO()
-    np.savez_compressed(content, **as_arrays(proofs))  # pyright: ignore[reportArgumentType]
+    np.savez_compressed(content, **proof_arrays(proofs))  # pyright: ignore[reportArgumentType]
     return base64.b64encode(content.getvalue()).decode()
 
 
-def _from_text(text: str) -> list[Proof]:
+def _from_text(text: str, norm: float, bounds: Bounds, num_points: int) -> list[tuple[int, int, Certificate]]:
     with np.load(BytesIO(base64.b64decode(text)), allow_pickle=False) as arrays:
-        return from_arrays(dict(arrays))
+        return tree_proofs(dict(arrays), norm, bounds, num_points)
 
 
-def _bracket(rows: Rows, own: Tensor, classes: np.ndarray | None) -> RadiusBracket:
+def _bracket(
+    rows: Rows, own: Tensor, classes: np.ndarray | None, norm: float, bounds: Bounds
+) -> RadiusBracket:
     """The rows of all batches as one bracket."""
     points = rows.of("bracket")
     certificates: list[dict[int, Certificate]] = [{} for _ in points]
     for row in rows.of("proofs"):
-        for proof in _from_text(row["content"]):
-            certificates[row["first"] + proof.point][proof.rival] = proof.certificate
+        for i, target, certificate in _from_text(row["content"], norm, bounds, BATCH):
+            certificates[row["first"] + i][target] = certificate
     certified, attacked = (torch.from_numpy(points.column(side)) for side in ("certified", "attacked"))
     predicted, rival = (torch.tensor([row[name] for row in points]) for name in ("predicted", "rival"))
     witness = torch.from_numpy(np.stack([unpacked(row["witness"]) for row in points]))
@@ -182,4 +188,4 @@ def _write(out: Path, rows: Rows, bracket: RadiusBracket) -> None:
     np.savez(witnesses, delta=bracket.witness.numpy())
     write_whole(out / "brackets.csv", table.getvalue())
     write_whole(out / "witnesses.npz", witnesses.getvalue())
-    save_proofs(out / "proofs.npz", bracket.proofs(), bracket.certified.numpy())
+    bracket.save(out / "proofs.npz")

@@ -1,16 +1,21 @@
-"""Proofs; a lower bound on the radius, and the bracket of both."""
+"""How far is a model from breaking? Queries, budgets, proofs, and the one loop that brackets radii."""
 
 from featureprism.checker.certificate import Certificate
-from featureprism.verify.bracket import INTERRUPTED, margin_radius
-from featureprism.verify.front import bracket_classifier, check, checkable, opened, robust_radius
+from featureprism.verify.api import bracket_classifier, check, check_point, opened, robust_radius, statement_of
+from featureprism.verify.driver import INTERRUPTED
+from featureprism.verify.model import Model
+from featureprism.verify.query import Budget, Query
 
 __all__ = [
     "INTERRUPTED",
+    "Budget",
     "Certificate",
+    "Model",
+    "Query",
     "bracket_classifier",
     "check",
-    "checkable",
-    "margin_radius",
+    "check_point",
     "opened",
     "robust_radius",
+    "statement_of",
 ]

@@ -13,12 +13,18 @@ from torch import Tensor, nn
 from featureprism.attacks import Start
 from featureprism.attacks.gradient import in_double
 from featureprism.brackets import RadiusBracket
-from featureprism.files import read_arrays
-from featureprism.networks import load_net
+from featureprism.checker import models as canonical
+from featureprism.checker.arrays import read_arrays
+from featureprism.checker.models import model_sha256, points_sha256
+from featureprism.checker.proofs import Proof, Statement, read_proofs
+from featureprism.checker.stated import Checked, Stated, checked, file_content
+from featureprism.checker.verify import verified_radii
+from featureprism.networks import BinaryReadout, load_net
 from featureprism.networks.reading import Classifier, as_points, read_model
 from featureprism.records import Progress, silent
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.model import ONE_OUTPUT, Model
+from featureprism.verify.one_layer.certify import THREADS, check_readout
 from featureprism.verify.query import Budget, Query
 
 SECONDS = 5.0  # CPU seconds for each point of a call, unless a budget is given
@@ -99,9 +105,23 @@ def robust_radius(
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
     label = read.indices(y, len(x))
-    return bracket_classifier(
+    bracket = bracket_classifier(
         read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
     )
+    return replace(bracket, statement=statement_of(read, x, label, query))
+
+
+def statement_of(
+    classifier: Classifier, x: Tensor, label: Tensor, query: Query, arithmetic: str = "real"
+) -> Statement:
+    """What the proofs of a bracket are about."""
+    sides = (-np.inf, np.inf) if query.bounds is None else query.bounds
+    lower, upper = (np.full(x.shape[1], float(side)) for side in sides)
+    canonical = Model.of(classifier.net).canonical
+    source = replace(classifier.origin, sha256="" if canonical is None else model_sha256(canonical))
+    classes = None if classifier.classes is None else classifier.classes.tolist()
+    points = points_sha256(x.detach().double().numpy(), label.numpy())
+    return Statement(lower, upper, query.norm, query.eps, classes, arithmetic, source, points)
 
 
 def bracket_classifier(
@@ -137,5 +157,96 @@ def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = Non
     return read_model(model, classes, probe=probe)
 
 
+def canonical_of(net: nn.Module) -> canonical.Model:
+    """The network as the checker reads it."""
+    model = Model.of(net).canonical
+    if model is None:
+        raise ValueError(
+            "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
+        )
+    return model
+
+
 def _named(classes: Sequence[Any] | None) -> np.ndarray | None:
     return None if classes is None else np.array(list(classes))
+
+
+def check_point(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) -> bool:
+    """Whether the checker, from the weights of the network alone, verifies what is claimed of one point.
+
+    `certificate`: what a bracket holds for the point, one for each rival, or a single one of a network with one output; `y`: -1 or +1
+    there, the position of the class for a network with many scores.
+    """
+    if isinstance(net, BinaryReadout):
+        every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
+        return bool(every) and all(check_readout(one, net, x, y) for one in every)
+    model = canonical_of(net)
+    own = int(y > 0) if isinstance(net, ONE_OUTPUT) or not isinstance(certificate, dict) else int(y)
+    of_rivals = certificate if isinstance(certificate, dict) else {1 - own: certificate}
+    proofs = [Proof(0, own, rival, one) for rival, one in of_rivals.items()]
+    norm = next((one.norm for one in of_rivals.values()), 2.0)
+    claimed = min((one.radius for one in of_rivals.values()), default=0.0)
+    points = x.detach().double().numpy()[None]
+    with THREADS.limit(limits=1, user_api="blas"):
+        return claimed > 0 and bool(verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed)
+
+
+def check(
+    proofs: RadiusBracket | Path | str,
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    norm: float = 2,
+    eps: float | None = None,
+    bounds: tuple[Any, Any] | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Checked:
+    """Verify proofs from the weights and the points alone, and answer the question that is stated here.
+
+    The checker imports nothing of the search that found the proofs. A file or bracket about another norm, about narrower bounds, about
+    another model or about other points is refused.
+
+    Parameters
+    ----------
+    proofs
+        A bracket of `robust_radius`, or the path of a proof file, as `bracket.save` or ``featureprism radius`` write it.
+    model, X, y, classes
+        As `robust_radius` takes them.
+    norm
+        2 or inf: the norm of perturbations.
+    eps
+        The radius in question; None: every radius that the file claims.
+    bounds
+        (lower, upper) of perturbed points, for all coordinates or for each; None: no bounds.
+
+    Returns
+    -------
+    Checked
+        The verified radius of every point and what it is about; true where nothing that is claimed was refused.
+
+    Raises
+    ------
+    ValueError
+        Where the file is malformed, or is not about what is stated here.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    >>> X, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()
+    >>> bracket = fp.robust_radius(net, X, y)
+    >>> print(fp.check(bracket, net, X, y, norm=2, eps=1.0))
+    at ℓ2 radius 1, 1 of 1 points is proven to keep its class
+    """
+    if isinstance(proofs, RadiusBracket):
+        content, name = proofs.content(), "the bracket"
+    else:
+        content, name = file_content(Path(proofs)), str(proofs)
+    read = opened(model, classes, probe=X)
+    x = as_points(X).numpy()
+    labels = read.indices(y, len(x)).numpy()
+    question = Stated(norm, eps, bounds)
+    with THREADS.limit(limits=1, user_api="blas"):
+        return checked(read_proofs(content, name), canonical_of(read.net), x, labels, question)

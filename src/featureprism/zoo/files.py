@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from featureprism.data.images import ImageSet
-from featureprism.files import as_json, prepare_folder, read_arrays, write_whole
+from featureprism.checker.arrays import read_arrays
+from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab import Rows
 from featureprism.networks.deep import channels_last
 from featureprism.records import Row

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.files import read_arrays, real_number, real_numbers
+from featureprism.checker.arrays import read_arrays, real_number, real_numbers
 from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.networks.files import activation_of, lacks, weights_of
 from featureprism.networks.quadratic import QuadraticScores

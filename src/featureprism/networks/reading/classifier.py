@@ -1,6 +1,6 @@
 """A model that was read: scores of points, and the labels they are for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
+from featureprism.checker.proofs import Source
 from featureprism.labels import class_positions
 
 
@@ -16,12 +17,14 @@ class Classifier:
     """`net` gives points (n, d) scores (n, k) in float64; the largest wins. Or one output, whose sign decides between two classes.
 
     `classes` are the labels in the order of the scores, None where the model does not know them. `reason` says why the network could
-    not be read as a chain of layers, so that only attacks can measure it; it is empty for a network that was read.
+    not be read as a chain of layers, so that only attacks can measure it; it is empty for a network that was read. `origin` says what
+    the network was read from, and by whom.
     """
 
     net: nn.Module
     classes: np.ndarray | None = None
     reason: str = ""
+    origin: Source = field(default_factory=Source)
 
     def __post_init__(self) -> None:
         if self.num_classes < 2:

@@ -1,6 +1,9 @@
 """One reader for people's own models: torch modules, scikit-learn estimators, ONNX and .npz files, and this library's networks."""
 
 import contextlib
+import hashlib
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from featureprism.checker.arrays import read_arrays
+from featureprism.checker.proofs import Source
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.reading.agreement import check_estimator, check_graph, check_module
 from featureprism.networks.reading.archives import read_archive
@@ -45,7 +50,7 @@ def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Classif
     known = None if found.classes is None else found.classes.tolist()
     if known is not None and known not in (named.tolist(), list(range(len(known)))):
         raise ValueError(f"The model's classes are {known[:20]}, not {named.tolist()[:20]}.")
-    return Classifier(found.net, named, found.reason)
+    return replace(found, classes=named)
 
 
 class _Probe:
@@ -79,7 +84,7 @@ def _read(model: Any, probe: _Probe) -> Classifier:
         return _module(model, probe)
     if hasattr(model, "fit") or hasattr(model, "to_torch"):
         chain, classes = read_estimator(model)
-        found = Classifier(chain.network(), classes)
+        found = Classifier(chain.network(), classes, origin=_origin(f"scikit-learn {type(model).__name__}"))
         check_estimator(found, model, probe.rows(found.net), probe.given)
         return found
     raise ValueError(f"{type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
@@ -89,7 +94,7 @@ def _file(path: Path, probe: _Probe) -> Classifier:
     if path.suffix.lower() == ".npz":
         net, classes = read_archive(path)
         probe.rows(net)
-        return Classifier(net, classes)
+        return Classifier(net, classes, origin=_origin_of_archive(path))
     if path.suffix.lower() != ".onnx":
         raise ValueError(
             f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
@@ -97,10 +102,13 @@ def _file(path: Path, probe: _Probe) -> Classifier:
     graph = read_onnx(path)
     dim = None if probe.x is None else probe.x.shape[1]
     try:
-        found = Classifier(graph.chain.network(dim), graph.classes)
+        origin = _origin(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
+        found = Classifier(graph.chain.network(dim), graph.classes, origin=origin)
     except Unreadable as error:
         raise ValueError(f"{path} cannot be read as a network: {error}.") from error
-    check_graph(found, graph, probe.rows(found.net))
+    if doubt := check_graph(found, graph, probe.rows(found.net)):
+        reader = f"{found.origin.reader}, {doubt}"
+        return replace(found, origin=replace(found.origin, reader=reader))
     return found
 
 
@@ -108,9 +116,10 @@ def _module(module: nn.Module, probe: _Probe) -> Classifier:
     """Our own as they are; others traced, and only called where that fails."""
     if isinstance(module, TwoLogits):
         return _module(module.net, probe)
+    origin = _origin(f"torch module {type(module).__name__}", _state_sha256(module))
     if net := read_ours(module):
         probe.rows(net)
-        return Classifier(net)
+        return Classifier(net, origin=origin)
     module, own = copied(module), numbers_of(module)
     try:
         chain = read_graph(trace(module.double()))
@@ -119,7 +128,35 @@ def _module(module: nn.Module, probe: _Probe) -> Classifier:
         return _called(module, probe, str(error), own)
     x = probe.rows(net)
     check_module(net, chain.tail, called(module, x, probe.shape or (x.shape[1],), own), x)
-    return Classifier(net)
+    return Classifier(net, origin=origin)
+
+
+def _origin(source: str, sha256: str | None = None) -> Source:
+    return Source(source=source, source_sha256=sha256, reader=f"featureprism {_version()}")
+
+
+def _version() -> str:
+    try:
+        return version("featureprism")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _origin_of_archive(path: Path) -> Source:
+    """What the file says of itself, or the file."""
+    found = read_arrays(path)
+    words = {name: str(found[name]) for name in ("source", "source_sha256", "reader") if name in found}
+    return replace(_origin(path.name, hashlib.sha256(path.read_bytes()).hexdigest()), **words)
+
+
+def _state_sha256(module: nn.Module) -> str:
+    """Of all weights and buffers: name, type, shape and bytes, in the order of the names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        if isinstance(tensor, Tensor):
+            digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _called(module: nn.Module, probe: _Probe, reason: str, own: torch.dtype) -> Classifier:

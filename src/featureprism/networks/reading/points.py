@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from featureprism.files import real_numbers
+from featureprism.checker.arrays import real_numbers
 from featureprism.records import check_points
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from featureprism.checker import linear, quadratic
 from featureprism.checker.certificate import Certificate
+from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.geometry import unit_rows
 from featureprism.networks import BayesClassifier
 from featureprism.networks.protocols import HasExactRadius
@@ -23,7 +24,7 @@ from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Limits, Query
 
 CLOSED_FORM = "closed form"
-SLACK = 1e-9  # relative: witnesses go this much farther, so that rounding does not take them back
+FARTHER = 1e-9  # relative: how much farther witnesses go, so that rounding does not take them back
 
 
 class LinearScoresRadius(Method):
@@ -42,7 +43,8 @@ class LinearScoresRadius(Method):
         label, x = pairs.label[pairs.point[rows]], pairs.points(rows)
         v = V[label] - V[pairs.target[rows]]
         for j, point, o, r in zip(rows.tolist(), x, label, pairs.target[rows], strict=True):
-            radius = checked.radius(point.numpy(), int(o), int(r), norm)
+            with with_room():
+                radius = checked.radius(point.numpy(), int(o), int(r), norm) * (1 - SLACK)
             pairs.keep(j, Certificate(radius, CLOSED_FORM, norm))
         if pairs.query.bounds is not None:
             return
@@ -50,7 +52,7 @@ class LinearScoresRadius(Method):
         # sums of floats of these sizes may be off by this; a witness goes farther
         rounding = 4 * (x.shape[1] + 4) * torch.finfo(torch.float64).eps * terms.abs().sum(dim=1)
         dual = torch.linalg.vector_norm(v, ord=2 if norm == 2 else 1, dim=1)
-        length = (terms.sum(dim=1) + rounding) / dual * (1 + SLACK)
+        length = (terms.sum(dim=1) + rounding) / dual * (1 + FARTHER)
         step = -v / dual.unsqueeze(1) if norm == 2 else -torch.sign(v)
         flips = dual > 0
         pairs.keep_flips(rows[flips], length[flips], (length.unsqueeze(1) * step)[flips])
@@ -68,30 +70,31 @@ class QuadraticScoresRadius(Method):
         checked, norm = pairs.model.canonical, pairs.query.norm
         assert isinstance(checked, quadratic.QuadraticScores)
         label = pairs.label[pairs.point[rows]]
-        radius, delta = _nearest(checked, pairs.points(rows), label, pairs.target[rows])
-        claims = radius if norm == 2 else radius / pairs.x.shape[1] ** 0.5
-        for j, claim in zip(rows.tolist(), (claims * (1 - SLACK)).tolist(), strict=True):
-            pairs.keep(j, Certificate(claim, CLOSED_FORM, norm))
+        radius, multiplier, delta = _nearest(checked, pairs.points(rows), label, pairs.target[rows])
+        claims = radius * (1 - SLACK) / (1.0 if norm == 2 else pairs.x.shape[1] ** 0.5)
+        for j, claim, lam in zip(rows.tolist(), claims.tolist(), multiplier.tolist(), strict=True):
+            pairs.keep(j, Certificate(claim, CLOSED_FORM, norm, tree={"numbers": np.array([lam])}))
         if norm == 2 and pairs.query.bounds is None:
-            length = torch.linalg.vector_norm(delta, dim=1) * (1 + SLACK)
+            length = torch.linalg.vector_norm(delta, dim=1) * (1 + FARTHER)
             known = ~torch.isnan(length)
             pairs.keep_flips(rows[known], length[known], delta[known])
 
 
 def _nearest(
     model: quadratic.QuadraticScores, x: Tensor, label: Tensor, target: Tensor
-) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
-    """For every pair a proven radius and the ℓ2 perturbation that flips it, NaN where there is none.
+) -> tuple[np.ndarray, np.ndarray, Float[Tensor, "m d"]]:
+    """For every pair a proven radius, its multiplier, and the ℓ2 perturbation that flips it, NaN where there is none.
 
     Pairs of the same two classes share the eigenvectors of A_label - A_target.
     """
     points, pairs = x.numpy(), np.stack([label.numpy(), target.numpy()], axis=1)
-    radius, delta = np.zeros(len(points)), np.zeros_like(points)
+    radius, multiplier, delta = np.zeros(len(points)), np.zeros(len(points)), np.zeros_like(points)
     for a, b in sorted(np.unique(pairs, axis=0).tolist(), key=sorted):  # (a, b) beside (b, a)
         rows = np.flatnonzero((pairs == (a, b)).all(axis=1))
-        nearest = model.nearest(points[rows], a, b)
-        radius[rows], delta[rows] = nearest.radius, nearest.delta
-    return torch.from_numpy(radius), torch.from_numpy(delta)
+        with with_room():
+            nearest = model.nearest(points[rows], a, b)
+        radius[rows], multiplier[rows], delta[rows] = nearest.radius, nearest.multiplier, nearest.delta
+    return radius, multiplier, torch.from_numpy(delta)
 
 
 class KnownRadius(Method):
@@ -131,4 +134,4 @@ def _rounded_outward(net: Any, x: Tensor, low: Tensor, high: Tensor) -> tuple[Te
         (gram.diagonal() + around).max().sqrt(),
         (gram.diagonal() - around).min().clamp_min(0).sqrt(),
     )
-    return (low * (1 - SLACK) - slack).clamp_min(0) / most, (high * (1 + SLACK) + slack) / least
+    return (low * (1 - FARTHER) - slack).clamp_min(0) / most, (high * (1 + FARTHER) + slack) / least

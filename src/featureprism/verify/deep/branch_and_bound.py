@@ -8,11 +8,11 @@ from itertools import count
 import numpy as np
 
 from featureprism.checker.deep import Tree, leaf_proves, proves
+from featureprism.checker.enclosed import with_room
 from featureprism.verify.deep.leaves import TO_BLAME, Around, Leaf, tried_ellipsoids
 from featureprism.verify.deep.semidefinite import ENOUGH
 from featureprism.verify.query import Limits
 
-LINES = np.empty(0)  # the multipliers of a leaf that lines alone prove, and of one where no perturbation is
 BEGUN, GROWN = (
     0.125,
     0.5,
@@ -55,15 +55,16 @@ def quadratic_proof(
     began = time.thread_time()
     root: Tree = {}
     best = _settle(root, around, question, side, guessed=guessed)
-    if "multipliers" in root:
+    if "block" in root:
         return Tried(root, 0.0, best.side if best is not None else side)
     if best is None:
         return Tried(None, np.inf, side)
     short_by = max(-best.solved.likely / question.scale, 0.0)
     grown = _grown(root, best, question, limits, time.thread_time() - began, at_any_cost=at_any_cost)
     region = around.region
-    granted = grown and proves(root, around.model, around.x, question.own, question.rival, region)
-    return Tried(root if granted else None, short_by, best.side)
+    with with_room():
+        is_proven = grown and proves(root, around.model, around.x, question.own, question.rival, region)
+    return Tried(root if is_proven else None, short_by, best.side)
 
 
 def _grown(
@@ -91,7 +92,7 @@ def _grown(
             used += 1
             node, part = worst.node[name], worst.leaf.around.cut(neuron, sign)
             left_over = _settle(node, part, question, worst.leaf.side, -worst.likely)
-            if "multipliers" in node:
+            if "block" in node:
                 continue
             if left_over is None:
                 return False
@@ -108,21 +109,32 @@ def _settle(
     *,
     guessed: bool = False,
 ) -> Leaf | None:
-    """Put the multipliers of a leaf that the checker grants into the node; the best leaf that was tried, if any was."""
+    """Put the parameters of a leaf that the checker verifies into the node; the best leaf that was tried, if any was."""
     own, rival = question.own, question.rival
-    if around.is_empty or around.crown(own)[rival] > 0:
-        node["multipliers"] = LINES
+    if (around.is_empty or around.crown(own)[rival] > 0) and _is_proven(around, question, claim := {"block": around.bounds}):
+        node |= claim
         return None
     best = None
     for leaf in tried_ellipsoids(around, (own, rival), side, question.scale, before, guessed=guessed):
         if best is None or leaf.solved.likely > best.solved.likely:
             best = leaf
         if leaf.solved.bound > 0:
-            claim = {"multipliers": leaf.multipliers}
-            if leaf_proves(claim, around.model, around.x, own, rival, around.region, around.signs):
+            claim = {"block": np.concatenate([around.bounds, leaf.multipliers])}
+            if _is_proven(around, question, claim):
                 node |= claim
                 return leaf
     return best
+
+
+def _is_proven(around: Around, question: Question, leaf: Tree) -> bool:
+    """Whether the checker verifies a leaf, with room for another order of summation."""
+    with with_room():
+        try:
+            return leaf_proves(
+                leaf, around.model, around.x, question.own, question.rival, around.region, around.signs
+            )
+        except ValueError:
+            return False
 
 
 def _branches_needed(leaf: Leaf, whole: float, scale: float) -> float:

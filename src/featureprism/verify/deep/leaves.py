@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.enclosed import Enclosed, enclosed
+from featureprism.checker.enclosed import Enclosed, enclosed, with_room
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
 from featureprism.checker.relaxations import Relaxation, first_values, relaxation
 from featureprism.verify.deep.products import SIDES
@@ -41,7 +41,13 @@ class Around:
         return cls(model, x, Region.around(x, radius, norm, domain), {}, [])._known()
 
     def _known(self) -> "Around":
-        return replace(self, known=neuron_bounds(self.model, self._c, self.region, self.signs))
+        with with_room():
+            return replace(self, known=neuron_bounds(self.model, self._c, self.region, self.signs))
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """(2H,) Lower bounds of all neurons, then upper ones, as a proof stores them."""
+        return np.concatenate([layer.low for layer in self.known] + [layer.high for layer in self.known])
 
     @cached_property
     def _c(self):

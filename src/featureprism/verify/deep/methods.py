@@ -1,14 +1,16 @@
 """Proofs about several layers: the product of norms, and linear and semidefinite relaxations with branch and bound."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from featureprism.checker.certificate import Certificate
-from featureprism.checker.deep import granted
-from featureprism.verify.deep.prove import MOST_INPUTS, Asked, farthest_proofs, proofs_at
+from featureprism.verify.deep.prove import (
+    MOST_INPUTS,
+    Asked,
+    farthest_proofs,
+    norm_certificates,
+    proofs_at,
+)
 from featureprism.verify.method import Method
 from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs
@@ -24,10 +26,10 @@ class NormProduct(Method):
     def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
         model = pairs.model.layers
         assert model is not None
-        for j in rows.tolist():
-            i, claim = int(pairs.point[j]), Certificate(1.0, "norm product", pairs.query.norm)
-            radius = granted(claim, model, pairs.x[i].numpy(), int(pairs.label[i]), int(pairs.target[j]))
-            pairs.keep(j, replace(claim, radius=radius))
+        labels, targets = pairs.label[pairs.point[rows]].tolist(), pairs.target[rows].tolist()
+        certificates = norm_certificates(model, pairs.points(rows).numpy(), labels, targets, pairs.query.norm)
+        for j, certificate in zip(rows.tolist(), certificates, strict=True):
+            pairs.keep(j, certificate)
 
 
 class SemidefiniteRelaxation(Method):

@@ -1,11 +1,13 @@
 """Certificates of deep ReLU networks: at which radius linear relaxations, semidefinite ones and trees of them are tried."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from featureprism.checker.certificate import Certificate
+from featureprism.checker.certificate import EVERYWHERE, Certificate
+from featureprism.checker.deep import spectral_norm, verified
+from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.verify.deep.branch_and_bound import Question, quadratic_proof
 from featureprism.verify.deep.leaves import Around, side_of
@@ -14,10 +16,22 @@ from featureprism.verify.query import Limits
 
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
 TRIALS = 5  # radii at which a semidefinite proof is tried
-EVERYWHERE = (-np.inf, np.inf)
 OVERSHOT = 1.2  # times the step to where nothing is missing on a line through two trials
 RESOLUTION = 0.01  # relative, of radii: below it no further trial
 HALVINGS, DOUBLINGS = 6, 60  # of the radius that linear relaxations alone prove
+
+
+def norm_certificates(
+    model: Layers, points: np.ndarray, labels: list[int], targets: list[int], norm: float
+) -> list[Certificate]:
+    """The product of the layers' norms, for points (n, d) of some classes against others."""
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"), with_room():
+        norms = np.array([spectral_norm(W) for W in model.weights[:-1]])
+        claim = Certificate(1.0, "norm product", norm, tree={"numbers": norms})
+        return [
+            replace(claim, radius=verified(claim, model, x, o, r) * (1 - SLACK))
+            for x, o, r in zip(points, labels, targets, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +88,8 @@ class Proving:
         """A certificate by the linear or the semidefinite relaxation, or None and what share of the margin is missing."""
         try:
             around, bounds = self.region(radius)
-            if bounds[target] > 0:
-                return _certificate(self.asked, radius, "crown"), 0.0
+            if bounds[target] > 0 and (proof := _by_crown(self.asked, around, target)) is not None:
+                return proof, 0.0
             guessed = target not in self.sides
             side = side_of(around.region, self.gradients[target]) if guessed else self.sides[target]
             question = Question(self.asked.own, target, float(self.values[target]))
@@ -143,13 +157,20 @@ class Proving:
             if low >= (1 - resolution) * top:
                 break
             radius = 0.5 * (low + top)
-            bounds = self.linear_margins(radius)
-            if (bounds > 0).all():
-                others = [r for r in range(len(bounds)) if r != self.asked.own]
-                low, proofs = radius, {r: _certificate(self.asked, radius, "crown") for r in others}
+            here = self.linear_proofs(radius)
+            if here:
+                low, proofs = radius, here
             else:
                 top = radius
         return proofs
+
+    def linear_proofs(self, radius: float) -> dict[int, Certificate]:
+        """Certificates against all targets at one radius by the linear relaxation; none where one is missing."""
+        if not (self.linear_margins(radius) > 0).all():
+            return {}
+        around, _ = self.region(radius)
+        proofs = {r: _by_crown(self.asked, around, r) for r in self.targets(radius)}
+        return {r: proof for r, proof in proofs.items() if proof is not None} if None not in proofs.values() else {}
 
     def first_failure(self, radius: float) -> float:
         """A radius beyond `radius` at which the linear relaxation proves nothing, at most twice the last at which it does."""
@@ -166,8 +187,16 @@ def _zero(before: tuple[float, float], last: tuple[float, float]) -> float:
     return last[0] - OVERSHOT * last[1] / slope if slope > 0 else np.nan
 
 
-def _certificate(asked: Asked, radius: float, kind: str, tree: dict[str, Any] | None = None) -> Certificate:
-    return Certificate(radius, kind, asked.norm, 0.0, tree or {}, asked.domain or EVERYWHERE)
+def _certificate(asked: Asked, reach: float, kind: str, tree: dict[str, Any]) -> Certificate:
+    return Certificate(reach * (1 - SLACK), kind, asked.norm, reach, tree, asked.domain or EVERYWHERE)
+
+
+def _by_crown(asked: Asked, around: Around, target: int) -> Certificate | None:
+    """A certificate by the linear relaxation alone, as the checker verifies it."""
+    certificate = _certificate(asked, around.region.radius, "crown", {"block": around.bounds})
+    with with_room():
+        radius = verified(certificate, asked.model, asked.x, asked.own, target)
+    return certificate if radius >= certificate.radius else None
 
 
 def proofs_at(asked: Asked, radius: float, known: float, limits: Limits) -> dict[int, Certificate]:

@@ -1,27 +1,33 @@
-"""From a search to certificates, each claiming what the checker grants it."""
+"""From a search to certificates, each claiming what the checker verifies, with room for rounding."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from featureprism.checker.cells import PARAMETERS
-from featureprism.checker.certificate import EVERYWHERE, Certificate, granted
-from featureprism.checker.cheap import readout_radius
-from featureprism.checker.readouts import proven_readout
-from featureprism.checker.scaled import Problem, posed
-from featureprism.networks import BinaryReadout, TwoLayerNet
-from featureprism.verify.one_layer.branch_and_bound import Node
-from featureprism.verify.one_layer.form import PowerForm, power_form
+from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem
+from featureprism.verify.one_layer.branch_and_bound import Node
+from featureprism.checker.cells import Cell, cells_of
+from featureprism.checker.certificate import EVERYWHERE, Certificate, verified
+from featureprism.checker.cheap import readout_radius
+from featureprism.checker.ellipsoids import cells_in_ball, cells_in_box, middle_of
+from featureprism.checker.enclosed import SLACK, TINY, with_room
+from featureprism.checker.lines import Room, cells_of_lines
+from featureprism.checker.power_bounds import chord, end_curvature
+from featureprism.checker.readouts import proven_readout
+from featureprism.checker.scaled import Problem, posed, votes_below
+from featureprism.networks import BinaryReadout
 
 THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
 
 
 def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
-    """The plain form of a search tree, in the units of the scaled problem.
+    """The plain form of a search tree, in the units of the scaled problem, without what its leaves store of their cells.
 
     One unit of t_j there is unit_j here. A φ(t) = (A unit^p) φ(t/unit) and ½‖δ‖² = length² ½‖δ/length‖² say what
     becomes of the multipliers. A quadratic through both ends has centre 0. Rounding is harmless: all parameters are free.
@@ -55,10 +61,24 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
             waiting += [(part.below, plain["below"]), (part.above, plain["above"])]
         else:
             plain["tau"] = float(part.proof.tau * height / length**2)
-            for name in PARAMETERS:
+            for name in factors:
                 values = getattr(part.proof, name)[0].numpy()[kept]
                 plain[name] = np.where(np.isnan(values), 0.0, values) * factors[name]
+            line, p = plain.pop("slope"), form.p  # below φ: of this slope, or at the point where φ has it
+            plain["line"] = np.clip(line, 0, 1) if p == 1 else (np.maximum(line, 0) / p) ** (1 / (p - 1))
+            plain["low"] = plain["high"] = np.zeros(len(kept))
     return tree
+
+
+def store_cells(cells: Iterable[tuple[dict[str, Any], Cell]], problem: Problem) -> None:
+    """Put into every leaf the bounds of its cell, with room for rounding, and what depends on them: chords and how far they bend."""
+    p, own = problem.network.p, problem.own
+    for leaf, cell in cells:
+        room = SLACK * (cell.high - cell.low) + TINY
+        leaf["low"], leaf["high"] = low, high = cell.low - room, cell.high + room
+        leaf["line"] = np.where(own, leaf["line"], chord(low, high, p))
+        if "kappa" in leaf:
+            leaf["kappa"] = np.minimum(leaf["kappa"], (1 - SLACK) * end_curvature(low, high, p))
 
 
 def cells_certificate(
@@ -68,20 +88,67 @@ def cells_certificate(
     x: Tensor,
     y: float,
     claim: Certificate | None = None,
-    more: dict[str, Any] | None = None,
+    weights: np.ndarray | None = None,
 ) -> Certificate:
-    """The certificate of a tree, claiming exactly what the checker grants it; `claim` says of which kind, default ℓ2 cells.
+    """The certificate of a tree, claiming what the checker verifies, with room; `claim` says of which kind, default ℓ2 cells.
 
-    `more`: what that kind keeps beside the tree.
+    `weights` (d,): of an ellipsoid.
     """
     claim = replace(claim or Certificate(0.0, "cells"), radius=0.0, reach=reach)
-    try:
-        with np.errstate(all="ignore"):
-            tree = tree_of(node, form, posed(form.network, x.detach().double().numpy(), y, reach))
-    except (ValueError, ArithmeticError):  # numbers that no scale brings together
-        return claim
-    claim = replace(claim, radius=reach, tree=tree | (more or {}))
-    return replace(claim, radius=proven(claim, form, x, y))
+    return _completed(claim, form, x, y, lambda problem: tree_of(node, form, problem), weights)
+
+
+def crown_certificate(form: PowerForm, x: Tensor, y: float, reach: float, norm: float) -> Certificate:
+    """CROWN up to a radius, claiming what the checker verifies: below ReLU the better of 0 and t, below powers the tangent at the centre."""
+
+    def leaf(problem: Problem) -> dict[str, Any]:
+        c, zero = problem.c.mid, np.zeros(len(problem.vote))
+        line = np.where(c > 0, 1.0, 0.0) if form.p == 1 else np.maximum(c, 0.0)
+        return {"tau": 1.0, "line": line} | dict.fromkeys(("low", "high", "nu_floor", "nu_ceiling"), zero)
+
+    return _completed(Certificate(0.0, "crown", norm, reach), form, x, y, leaf)
+
+
+def lipschitz_certificate(form: PowerForm, x: Tensor, y: float, bound: float) -> Certificate:
+    """The Lipschitz bound of a ReLU network in ℓ2, claiming what the checker verifies; `bound` is about that."""
+    claim = Certificate(bound, "lipschitz")
+    with THREADS.limit(limits=1, user_api="blas"), with_room(), np.errstate(all="ignore"):
+        votes, scale = votes_below(form.network, y)
+        claim = replace(claim, tree={"votes": votes, "scale": scale})
+        found = verified(claim, form.network, x.detach().double().numpy(), y)
+    return replace(claim, radius=min(found, bound) * (1 - SLACK))
+
+
+def _completed(
+    claim: Certificate,
+    form: PowerForm,
+    x: Tensor,
+    y: float,
+    tree_in: Callable[[Problem], dict[str, Any]],
+    weights: np.ndarray | None = None,
+) -> Certificate:
+    """A certificate with votes and bounds of its cells, claiming what the checker verifies, with room for rounding."""
+    point, nothing = x.detach().double().numpy(), claim
+    with THREADS.limit(limits=1, user_api="blas"), with_room(), np.errstate(all="ignore"):
+        try:
+            votes, scale = votes_below(form.network, y)
+            problem = posed(form.network, point, y, claim.reach, votes, scale)
+            tree = tree_in(problem)
+            in_ball = claim.norm == 2 and claim.kind != "ellipsoid"
+            room = None if in_ball else Room.around(point, claim.reach, claim.domain, problem.length)
+            if weights is not None:
+                assert room is not None
+                middle = middle_of(weights, room, problem.radius, claim.norm)
+                tree["numbers"] = np.concatenate([weights, middle])
+                cells = cells_in_ball if claim.norm == 2 else cells_in_box
+                every = cells(tree, problem, room, weights, middle)[0]
+            else:
+                every = cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, room)
+            store_cells(every, problem)
+        except (ValueError, ArithmeticError):  # numbers that no scale brings together
+            return nothing
+        claim = replace(claim, tree=tree | {"votes": votes, "scale": scale})
+        return replace(claim, radius=verified(claim, form.network, point, y) * (1 - SLACK))
 
 
 def lines_claim(domain: tuple[float, float] | None) -> Certificate:
@@ -98,25 +165,31 @@ def box_problem(
 
 
 def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
-    """The Lipschitz bound of a read-out, as the checker grants it."""
+    """The Lipschitz bound of a read-out, as the checker verifies it, with room."""
+    with with_room():
+        return Certificate(_lipschitz_of_readout(net, x, y) * (1 - SLACK), "readout")
+
+
+def _lipschitz_of_readout(net: BinaryReadout, x: Tensor, y: float) -> float:
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         try:
             radius = readout_radius(W, labels, x.detach().double().numpy(), float(y), net.kind)
         except ValueError:
             radius = 0.0
-    return Certificate(float(radius) if np.isfinite(radius) else 0.0, "readout")
+    return float(radius) if np.isfinite(radius) else 0.0
 
 
 def boxes_certificate(
     trees: list[dict[str, Any]], net: BinaryReadout, reach: float, x: Tensor, y: float
 ) -> Certificate:
-    """The certificate of boxes of class scores, claiming exactly what the checker grants it."""
+    """The certificate of boxes of class scores, claiming what the checker verifies, with room."""
     claim = Certificate(reach, "boxes", 2, reach, {"trees": trees})
-    return replace(claim, radius=_granted_readout(claim, net, x, y))
+    with with_room():
+        return replace(claim, radius=_in_boxes(claim, net, x, y) * (1 - SLACK))
 
 
-def _granted_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> float:
+def _in_boxes(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> float:
     """The radius that boxes prove: 0 for malformed ones, and where a computation fails."""
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     point, trees = x.detach().double().numpy(), certificate.tree.get("trees")
@@ -127,21 +200,9 @@ def _granted_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y:
             return 0.0
 
 
-def check(certificate: Certificate, net: TwoLayerNet | BinaryReadout, x: Tensor, y: float) -> bool:
-    """Whether the checker, from the weights of the network alone, grants the certificate its radius; a malformed one is refused."""
-    if isinstance(net, BinaryReadout):
-        if certificate.norm != 2 or certificate.kind not in ("readout", "boxes"):
-            return False
-        if certificate.kind == "boxes":
-            return _granted_readout(certificate, net, x, y) >= certificate.radius
-        return readout_certificate(net, x, y).radius >= certificate.radius
-    form = power_form(net)
-    if form is None:
-        raise ValueError("Certificates exist for ReLU, pReLU and polynomial networks only.")
-    return proven(certificate, form, x, y) >= certificate.radius
-
-
-def proven(certificate: Certificate, form: PowerForm, x: Tensor, y: float) -> float:
-    """The radius the checker grants: 0 for malformed certificates, and where a computation fails."""
-    with THREADS.limit(limits=1, user_api="blas"):
-        return granted(certificate, form.network, x.detach().double().numpy(), float(y))
+def check_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> bool:
+    """Whether the checker, from the weights of the network alone, verifies the radius; a malformed certificate is refused."""
+    if certificate.norm != 2 or certificate.kind not in ("readout", "boxes"):
+        return False
+    found = _lipschitz_of_readout if certificate.kind == "readout" else partial(_in_boxes, certificate)
+    return 0 < certificate.radius <= found(net, x, y)

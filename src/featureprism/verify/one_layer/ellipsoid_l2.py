@@ -52,8 +52,7 @@ def ball_certificates(
             return
         row = problem.rows(torch.tensor([k]))
         tree, weights = _tree(row, witness[0][k], witness[1][k], float(goal[k]), limits)
-        more = {"weights": weights.numpy().copy()}
-        yield cells_certificate(tree, form, float(row.reach), x, y, claim, more)
+        yield cells_certificate(tree, form, float(row.reach), x, y, claim, weights.numpy().copy())
 
 
 def _tree(

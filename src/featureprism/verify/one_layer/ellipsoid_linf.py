@@ -96,9 +96,7 @@ def _written(
     if tree.bound < float(stretched.reach):
         return claim
     form, x, y = about
-    return cells_certificate(
-        tree, form, float(problem.reach), x, y, claim, {"weights": weights.numpy().copy()}
-    )
+    return cells_certificate(tree, form, float(problem.reach), x, y, claim, weights.numpy().copy())
 
 
 def _middle_and_half(problem: BoxProblem) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:

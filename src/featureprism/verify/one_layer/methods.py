@@ -1,7 +1,6 @@
 """Proofs about one hidden layer of powers of ReLU: Lipschitz constant, linear relaxation, ellipsoids, branch and bound."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +13,13 @@ from featureprism.verify.method import Method
 from featureprism.verify.model import Model
 from featureprism.verify.one_layer.branch_and_bound import Node, prove, prove_box
 from featureprism.verify.one_layer.cells import Problem, relaxed_minimum
-from featureprism.verify.one_layer.certify import box_problem, cells_certificate, lines_claim, proven
+from featureprism.verify.one_layer.certify import (
+    box_problem,
+    cells_certificate,
+    crown_certificate,
+    lines_claim,
+    lipschitz_certificate,
+)
 from featureprism.verify.one_layer.ellipsoid_l2 import ball_certificates
 from featureprism.verify.one_layer.ellipsoid_linf import box_certificates
 from featureprism.verify.one_layer.form import PowerForm
@@ -22,7 +27,6 @@ from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 SHRINK = 0.999  # share of a flip at which slopes are read: on the flip itself neurons that it switched off are silent
-SHARES = (1 - 1e-9, 1 - 1e-6, 0.999, 0.9, 0.5)  # of a cheap bound, until the checker verifies one
 FARTHEST = 1e6  # where no flip says how far to look
 LEAVES = 4  # of a tree, those with the least bounds, near which shorter flips are looked for
 
@@ -67,12 +71,10 @@ class CheapBounds(Method):
         crown = crown_radius(form, t, votes, norm, reach)
         smooth = lipschitz_radius(form, t, votes) if norm == 2 else torch.zeros_like(crown)
         for k, (j, pair, point) in enumerate(_of_pairs(pairs, rows)):
-            kind, bound = ("lipschitz", smooth[k]) if smooth[k] > crown[k] else ("crown", crown[k])
-            for share in SHARES if bound > 0 else ():
-                claim = Certificate(share * float(bound), kind, norm)
-                if (radius := proven(claim, pair, point, pair.sign)) > 0:
-                    pairs.keep(j, replace(claim, radius=min(radius, claim.radius)))
-                    break
+            if smooth[k] > crown[k]:
+                pairs.keep(j, lipschitz_certificate(pair, point, pair.sign, float(smooth[k])))
+            elif crown[k] > 0:
+                pairs.keep(j, crown_certificate(pair, point, pair.sign, float(crown[k]), norm))
 
 
 class Ellipsoids(Method):
