@@ -26,7 +26,7 @@ from featureprism.networks.reading import Classifier
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
 from featureprism.theory import double_edged, feature_averaging, gmm_flow
 from featureprism.verify import bracket_classifier
-from featureprism.verify.pairs import Effort
+from featureprism.verify.query import Budget, Query
 
 POINTS = 60  # whose radii are bracketed
 SEARCHED = 400  # points that a universal direction is looked for on
@@ -170,8 +170,8 @@ def _bracket(of: Subject, num_points: int, progress: Progress) -> RadiusBracket:
         assert of.neurons is not None
         model = Classifier(margin_net(of.neurons))
     rows = torch.linspace(0, len(of.x) - 1, min(num_points, len(of.x))).round().long()
-    effort = Effort(seconds_per_point=math.inf, max_cells=1)
-    return bracket_classifier(model, of.x[rows], of.y[rows], effort, progress=progress)
+    budget = Budget(branches=1)
+    return bracket_classifier(model, of.x[rows], of.y[rows], Query(), budget, progress=progress)
 
 
 def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | None:

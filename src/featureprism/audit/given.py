@@ -1,6 +1,5 @@
 """The head that someone brings, asked like ours."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,7 @@ from featureprism.networks import ScoreNet, TwoLayerNet
 from featureprism.networks.reading import Classifier
 from featureprism.networks.reading.ours import input_dim
 from featureprism.records import Progress, RadiusBracket, silent
-from featureprism.verify.front import bracket_classifier, opened
-from featureprism.verify.pairs import Effort
+from featureprism.verify import Budget, Query, bracket_classifier, opened
 
 
 class GivenHead:
@@ -39,13 +37,13 @@ class GivenHead:
         return 2 * found - 1 if self.num_classes == 2 else found
 
     def robust_radius(
-        self, X: np.ndarray, y: np.ndarray, max_cells: int = 1, progress: Progress = silent
+        self, X: np.ndarray, y: np.ndarray, budget: Budget | None = None, progress: Progress = silent
     ) -> RadiusBracket:
         """The bracket of every point."""
         own = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]
-        effort = Effort(seconds_per_point=math.inf, max_cells=max_cells)
         x = torch.as_tensor(X).double()
-        return bracket_classifier(Classifier(self.net), x, torch.as_tensor(own), effort, progress=progress)
+        label, budget = torch.as_tensor(own), budget or Budget(branches=1)
+        return bracket_classifier(Classifier(self.net), x, label, Query(), budget, progress=progress)
 
     def margin(self) -> nn.Module | None:
         """One output whose sign is the label, for two classes of one hidden layer; else None."""

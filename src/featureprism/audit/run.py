@@ -215,7 +215,7 @@ def _your_head(problem: Problem, seed: int, progress: Progress) -> list[Row]:
     """
     head, task, plan = problem.head, problem.data.task, problem.plan
     points = drawn(task, plan.test_points, seed)
-    bracket = head.robust_radius(*points, max_cells=plan.max_cells, progress=part(progress, 0.0, 0.9))
+    bracket = head.robust_radius(*points, budget=Budget(branches=plan.max_branches), progress=part(progress, 0.0, 0.9))
     numbers = told(head, task, bracket)
     is_fresh = problem.seen == "none"
     row = {

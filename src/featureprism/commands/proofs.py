@@ -58,7 +58,11 @@ def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     from featureprism.verify.api import canonical_of
 
     model = opened(path)
-    return canonical_of(model.net), model.classes, f"read from {path.name} by {model.origin.reader}, whom you trust for that"
+    return (
+        canonical_of(model.net),
+        model.classes,
+        f"read from {path.name} by {model.origin.reader}, whom you trust for that",
+    )
 
 
 def _exactly(content: bytes, model: Model, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:

@@ -17,13 +17,10 @@ from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
 from featureprism.heads.nearest import nearest_neighbour_radius
-from featureprism.networks import LinearClassifier, LinearScores
 from featureprism.networks.activations import relu_power
 from featureprism.records import Progress, RadiusBracket, silent
 from featureprism.threads import one_thread
-from featureprism.verify import margin_radius
-from featureprism.verify.classes import class_radius
-from featureprism.verify.pairs import Effort
+from featureprism.verify import robust_radius
 
 ATTACK_STEPS = 3  # of PGD in adversarial training
 BATCH = 25  # points of a kernel machine that are attacked together, between two words of progress
@@ -120,14 +117,7 @@ class LinearHead:
 
     def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
         """|f(x)|/‖w‖; of more classes the least of (f_y - f_c)/‖w_y - w_c‖."""
-        if len(self.machine.classes_) > 2:
-            V, c = (torch.as_tensor(t).double() for t in (self.machine.coef_, self.machine.intercept_))
-            own = torch.as_tensor(np.searchsorted(self.machine.classes_, y))
-            return class_radius(LinearScores(V, c), torch.as_tensor(X).double(), own, Effort())
-        w, bias = torch.as_tensor(self.machine.coef_[0]).double(), float(self.machine.intercept_[0])
-        return margin_radius(
-            LinearClassifier(w, bias), torch.as_tensor(X).double(), torch.as_tensor(y).double()
-        )
+        return robust_radius(self.machine, X, y, progress=progress)
 
 
 class KernelNet(nn.Module):

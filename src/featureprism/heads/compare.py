@@ -56,7 +56,7 @@ class Plan:
     epochs: int
     kernel_points: int
     test_points: int
-    max_cells: int = 1
+    max_branches: int = 1
 
 
 class Candidate(NamedTuple):
@@ -176,7 +176,7 @@ def measured(
 ) -> Measured:
     """Train one head and measure it on test points; `held_*` are from validation points, to choose with."""
     head, seconds = fitted(candidate, task, part(progress, 0.0, 0.5))
-    bracket = bracketed(head, *drawn(task, plan.test_points, seed), plan.max_cells, part(progress, 0.5, 0.8))
+    bracket = bracketed(head, *drawn(task, plan.test_points, seed), plan.max_branches, part(progress, 0.5, 0.8))
     held_radius = held_proven = math.nan
     if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
@@ -205,10 +205,10 @@ def named(candidate: Any, head: Any, task: Task, seconds: float) -> Row:
 
 
 def bracketed(
-    head: Any, x: np.ndarray, y: np.ndarray, max_cells: int, progress: Progress = silent
+    head: Any, x: np.ndarray, y: np.ndarray, max_branches: int, progress: Progress = silent
 ) -> RadiusBracket:
     """The bracket of a head; baselines have one effort."""
-    more = {"max_cells": max_cells} if is_ours(head) else {}
+    more = {"budget": Budget(branches=max_branches)} if is_ours(head) else {}
     return head.robust_radius(x, y, progress=progress, **more)
 
 

@@ -10,16 +10,15 @@ from torch import Tensor
 
 from featureprism.attacks import flip_rate, structured_starts, universal_direction
 from featureprism.geometry import unit_rows
-from featureprism.networks import BinaryReadout, Tanh
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape
 from featureprism.records import RadiusBracket, Row
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, Query, bracket_classifier
 
 REACH = 2.0  # how far an attack looks; centres have norm 1
 GAP = 0.02  # at which a bracket counts as closed
-CELLS = 8  # of a proof: seconds on one core for all points of a curve
+BRANCHES = 8  # of a proof: seconds on one core for all points of a curve
 BATCH = 16  # points between two answers
 RADII = 61  # of a curve, from 0 to LARGEST
 LARGEST = 0.9
@@ -32,12 +31,12 @@ def nearest(scene: Scene, index: int, place: tuple[float, float]) -> Row:
 
 
 @torch.no_grad()
-def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], max_cells: int = CELLS) -> list[Row]:
+def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], branches: int = BRANCHES) -> list[Row]:
     """The same for several places of one network. The label of a place is the decision there."""
     axes = plane(scene)
     x = places @ axes
     y = torch.where(net(x) > 0, 1.0, -1.0).double()
-    found = _bracket(net, scene, x, y, max_cells)
+    found = _bracket(net, scene, x, y, branches)
     assert found.witness is not None
     witness = found.witness @ axes.T
     beside = (found.witness.square().sum(dim=1) - witness.square().sum(dim=1)).clamp_min(0).sqrt()
@@ -57,19 +56,12 @@ def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], max_cells: 
     ]
 
 
-def _bracket(net: Net, scene: Scene, x: Tensor, y: Tensor, max_cells: int = CELLS) -> RadiusBracket:
-    """Cells are counted, not seconds, so that an answer is the same on every machine."""
+def _bracket(net: Net, scene: Scene, x: Tensor, y: Tensor, branches: int = BRANCHES) -> RadiusBracket:
+    """Branches are counted, not seconds, so that an answer is the same on every machine."""
     clusters = world(scene.anywhere()).clusters
     starts = structured_starts(net, clusters.mu, clusters.labels)
-    effort = {"gap": GAP, "seconds_per_point": math.inf, "max_cells": max_cells}
-    return margin_radius(net, x, y, starts=starts, upper=REACH, lipschitz=_product_of_norms(net), **effort)
-
-
-def _product_of_norms(net: Net) -> float | None:
-    """‖a‖‖W‖ of a network of tanh, whose slope is at most 1, rounded up: all that is proven of it; others have better proofs."""
-    if isinstance(net, BinaryReadout) or not isinstance(net.activation, Tanh):
-        return None
-    return (1 + 1e-9) * float(net.a.norm() * torch.linalg.matrix_norm(net.W, 2))
+    query, budget = Query(gap=GAP, max_radius=REACH), Budget(branches=branches)
+    return bracket_classifier(Classifier(net), x, (y > 0).long(), query, budget, starts=starts)
 
 
 def brackets(scene: Scene) -> Iterator[Row]:

@@ -2,9 +2,8 @@
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import product
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from featureprism.play.own import Own, story
 from featureprism.play.scene import Scene
 from featureprism.play.sparse import Sparse, purification
 from featureprism.records import Row
-from featureprism.verify.pairs import Effort
+from featureprism.verify import Budget
 
 PAGE = Path(__file__).parent / "page"
 MOST_FRAMES = 90  # of a recording
@@ -78,7 +77,7 @@ def recordings() -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "sparse.js", lambda: {"rows": list(purification(Sparse()))}
     yield (
         "own.js",
-        lambda: {"rows": list(story(digits(), replace(Effort(), seconds_per_point=inf, max_cells=4)))},
+        lambda: {"rows": list(story(digits(), Budget(branches=4)))},
     )
 
 
@@ -96,7 +95,7 @@ def recorded(scene: Scene) -> Row:
         "brackets": list(brackets(scene)),
         "places": [
             *nearest_of(net, scene, at_centre),
-            *nearest_of(net, scene, torch.cartesian_prod(across, up), max_cells=1),
+            *nearest_of(net, scene, torch.cartesian_prod(across, up), branches=1),
         ],
     }
 

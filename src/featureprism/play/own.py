@@ -12,12 +12,12 @@ from featureprism.audit.cards import cards_of
 from featureprism.networks.reading import Classifier, as_points, input_dim
 from featureprism.points import read_points
 from featureprism.records import RadiusBracket, Row
-from featureprism.verify import bracket_classifier, opened
-from featureprism.verify.pairs import Effort
+from featureprism.verify import Budget, Query, bracket_classifier, opened
 
 MOST_POINTS = 200  # that are bracketed
 BATCH = 8  # between two answers
-EFFORT = Effort(gap=0.02, seconds_per_point=0.5)
+QUERY = Query(gap=0.02)
+BUDGET = Budget(seconds=0.5 * BATCH)  # of each batch
 CARDS = 12
 
 
@@ -45,7 +45,7 @@ def read_own(model: Path, data: Path) -> Own:
     return Own(found, as_points(points), found.indices(labels, len(points)))
 
 
-def story(own: Own, effort: Effort = EFFORT) -> Iterator[Row]:
+def story(own: Own, budget: Budget = BUDGET) -> Iterator[Row]:
     """What was read, the cards, then brackets batch by batch."""
     yield {
         "kind": "opening",
@@ -58,7 +58,7 @@ def story(own: Own, effort: Effort = EFFORT) -> Iterator[Row]:
     yield {"kind": "cards", "cards": cards(own)}
     for first in range(0, min(len(own.x), MOST_POINTS), BATCH):
         part = slice(first, min(first + BATCH, MOST_POINTS))
-        found = bracket_classifier(own.model, own.x[part], own.own[part], effort, targets=own.x)
+        found = bracket_classifier(own.model, own.x[part], own.own[part], QUERY, budget)
         yield {"kind": "brackets", "rows": _rows(found, first, own.names)}
 
 

@@ -1,7 +1,14 @@
 """How far is a model from breaking? Queries, budgets, proofs, and the one loop that brackets radii."""
 
 from featureprism.checker.certificate import Certificate
-from featureprism.verify.api import bracket_classifier, check, check_point, opened, robust_radius, statement_of
+from featureprism.verify.api import (
+    bracket_classifier,
+    check,
+    check_point,
+    opened,
+    robust_radius,
+    statement_of,
+)
 from featureprism.verify.driver import INTERRUPTED
 from featureprism.verify.model import Model
 from featureprism.verify.query import Budget, Query

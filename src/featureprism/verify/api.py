@@ -188,7 +188,9 @@ def check_point(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: flo
     claimed = min((one.radius for one in of_rivals.values()), default=0.0)
     points = x.detach().double().numpy()[None]
     with THREADS.limit(limits=1, user_api="blas"):
-        return claimed > 0 and bool(verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed)
+        return claimed > 0 and bool(
+            verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed
+        )
 
 
 def check(

@@ -29,7 +29,9 @@ def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None) -> None:
         _attack_one_output(pairs, starts)
     else:
         if starts is not None:
-            raise ValueError("starts are for networks with one output; models with many scores choose their own.")
+            raise ValueError(
+                "starts are for networks with one output; models with many scores choose their own."
+            )
         _attack_targets(pairs)
         for rounds, tried in ((0, TRIED), (8, 1)) if pairs.query.norm == 2 else ((0, 1),):
             _draw_in(pairs, tried, rounds)

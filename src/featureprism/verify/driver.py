@@ -6,20 +6,19 @@ perturbations up to its shortest flip, so that a shorter flip makes every proof 
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.attacks import Start
-from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import check_domain
 from featureprism.records import Progress, silent
 from featureprism.threads import one_thread
+from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds.closed_form import KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.bounds.lipschitz import GivenLipschitz
 from featureprism.verify.deep.methods import NormProduct, SemidefiniteRelaxation
@@ -42,7 +41,9 @@ METHODS: tuple[Method, ...] = (  # in the order of their cost
     SemidefiniteRelaxation(),
 )
 BATCH = 32  # points that are attacked and proven together
-LEFT_OVER = 0.1  # of the seconds of a call: where more is left after all points had their share, open ones get it
+LEFT_OVER = (
+    0.1  # of the seconds of a call: where more is left after all points had their share, open ones get it
+)
 MISCLASSIFIED, INTERRUPTED, CLOSED = "misclassified", "interrupted", "closed"
 
 
@@ -205,9 +206,15 @@ class _Outcome:
         for row, i in enumerate(index.tolist()):
             of_point = range(row * verified.shape[1], (row + 1) * verified.shape[1])
             self.certificates[i] = {int(pairs.target[j]): pairs.certificates[j] for j in of_point}
-            kinds = {pairs.certificates[j].kind for j in of_point if pairs.certificates[j].radius <= least[row]}
-            self.method[i] = "deep" if "deep" in kinds else pairs.certificates[of_point[int(weakest[row])]].kind
-            self.stopped_because[i] = self._why(least[row] >= goal[row], attacked[row], self.method[i], limits, pairs.query)
+            kinds = {
+                pairs.certificates[j].kind for j in of_point if pairs.certificates[j].radius <= least[row]
+            }
+            self.method[i] = (
+                "deep" if "deep" in kinds else pairs.certificates[of_point[int(weakest[row])]].kind
+            )
+            self.stopped_because[i] = self._why(
+                least[row] >= goal[row], attacked[row], self.method[i], limits, pairs.query
+            )
 
     @staticmethod
     def _why(is_closed: Tensor, attacked: Tensor, method: str, limits: Limits, query: Query) -> str:

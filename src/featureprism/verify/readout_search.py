@@ -273,7 +273,9 @@ def prove(
     while limits.allow():
         worst = [min(nodes, key=_bound) for nodes in waiting]
         active = [
-            i for i, node in enumerate(worst) if _bound(node) < float(goal[i]) and len(waiting[i]) < min(limits.branches, MOST_BRANCHES)
+            i
+            for i, node in enumerate(worst)
+            if _bound(node) < float(goal[i]) and len(waiting[i]) < min(limits.branches, MOST_BRANCHES)
         ]
         if not active:
             break

@@ -47,7 +47,9 @@ class Readout(Method):
                 limits.note(share)
                 for i, trees in zip(open_ones, forests, strict=True):
                     plain = [plain_tree(tree) for tree in trees]
-                    pairs.keep(int(rows[i]), boxes_certificate(plain, net, float(reach[i]), x[i], float(y[i])))
+                    pairs.keep(
+                        int(rows[i]), boxes_certificate(plain, net, float(reach[i]), x[i], float(y[i]))
+                    )
 
 
 def _ways(

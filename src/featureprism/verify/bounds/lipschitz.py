@@ -1,6 +1,5 @@
 """A Lipschitz constant that the user knows."""
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 

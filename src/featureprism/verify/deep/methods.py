@@ -38,9 +38,7 @@ class SemidefiniteRelaxation(Method):
     def applies(self, model: Model, query: Query) -> bool:
         layers = model.layers
         return (
-            layers is not None
-            and layers.activation == "relu"
-            and layers.weights[0].shape[1] <= MOST_INPUTS
+            layers is not None and layers.activation == "relu" and layers.weights[0].shape[1] <= MOST_INPUTS
         )
 
     def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:

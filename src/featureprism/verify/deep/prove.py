@@ -170,7 +170,11 @@ class Proving:
             return {}
         around, _ = self.region(radius)
         proofs = {r: _by_crown(self.asked, around, r) for r in self.targets(radius)}
-        return {r: proof for r, proof in proofs.items() if proof is not None} if None not in proofs.values() else {}
+        return (
+            {r: proof for r, proof in proofs.items() if proof is not None}
+            if None not in proofs.values()
+            else {}
+        )
 
     def first_failure(self, radius: float) -> float:
         """A radius beyond `radius` at which the linear relaxation proves nothing, at most twice the last at which it does."""

@@ -9,9 +9,6 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from featureprism.verify.one_layer.form import PowerForm
-from featureprism.verify.one_layer.linear_cells import BoxProblem
-from featureprism.verify.one_layer.branch_and_bound import Node
 from featureprism.checker.cells import Cell, cells_of
 from featureprism.checker.certificate import EVERYWHERE, Certificate, verified
 from featureprism.checker.cheap import readout_radius
@@ -22,6 +19,9 @@ from featureprism.checker.power_bounds import chord, end_curvature
 from featureprism.checker.readouts import proven_readout
 from featureprism.checker.scaled import Problem, posed, votes_below
 from featureprism.networks import BinaryReadout
+from featureprism.verify.one_layer.branch_and_bound import Node
+from featureprism.verify.one_layer.form import PowerForm
+from featureprism.verify.one_layer.linear_cells import BoxProblem
 
 THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
 
@@ -143,7 +143,9 @@ def _completed(
                 cells = cells_in_ball if claim.norm == 2 else cells_in_box
                 every = cells(tree, problem, room, weights, middle)[0]
             else:
-                every = cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, room)
+                every = (
+                    cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, room)
+                )
             store_cells(every, problem)
         except (ValueError, ArithmeticError):  # numbers that no scale brings together
             return nothing

@@ -33,7 +33,9 @@ class PowerForm:
         if isinstance(self.scores, TwoClasses):
             return replace(self, weight=sign * self.weight, network=network, sign=sign)
         kept = np.zeros(len(network.a), dtype=bool)
-        kept[: len(self.W)] = True  # the checker's last neuron, always 1, is missing here where no class has an offset
+        kept[: len(self.W)] = (
+            True  # the checker's last neuron, always 1, is missing here where no class has an offset
+        )
         assert kept[network.useful].all()
         return replace(self, weight=torch.from_numpy(network.a[: len(self.W)]), network=network, sign=sign)
 

@@ -130,9 +130,7 @@ class BranchAndBound(Method):
 
 def _l2_problem(pairs: Pairs, rows: Tensor, reach: Tensor) -> Problem:
     form, votes = _form(pairs), _votes(pairs, rows)
-    return Problem(
-        form.gram, pairs.points(rows) @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p
-    )
+    return Problem(form.gram, pairs.points(rows) @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p)
 
 
 def _l2_trees(
