@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism.attacks.batches import batches, in_batches
 from featureprism.geometry import Box, LpBall
 
-ROWS = 32  # in one call of the network, filled up with zeros: sums of a row depend on the shape of the batch, not on the other rows
 FMN_STEPS = (100, 200)  # of the first restart and of the others
 FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine
 RADIUS_RATES = 0.05, 0.001  # relative change of the radius after a hit or a miss, at the first and the last step
@@ -33,6 +33,7 @@ LARGEST_STEP = 2.0  # of the refinement, times the radius: from one side of the 
 REFINE_ROUNDS = 16
 RESTARTS, PATIENCE = 8, 2  # at most, and how many in a row may find nothing
 GAIN = 0.002  # relative: less is no gain
+SMOOTH = 0.01  # relative gain of the first refinement below which a boundary counts as smooth
 HALVINGS = 10  # of the ray through a flip
 
 
@@ -49,15 +50,16 @@ class TargetMargins:
     def __call__(self, z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
         """f_own - f_target."""
         with torch.no_grad():
-            scores = torch.cat([self.scores(part) for part in _batches(z)])[: len(z)]
-        return self._difference(scores)
+            scores = in_batches(self.scores, z)
+        return (
+            scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))
+        ).squeeze(1)
 
     def gradient(self, z: Float[Tensor, "m d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
         """f_own - f_target and its gradient."""
-        full = -len(z) % ROWS
-        own, target = (torch.cat([c, c.new_zeros(full)]).split(ROWS) for c in (self.own, self.target))
+        own, target = batches(self.own), batches(self.target)
         values, gradients = [], []
-        for part, a, b in zip(_batches(z), own, target, strict=True):
+        for part, a, b in zip(batches(z), own, target, strict=True):
             with torch.enable_grad():
                 at = part.detach().requires_grad_()
                 scores = self.scores(at)
@@ -65,15 +67,6 @@ class TargetMargins:
                 gradients.append(torch.autograd.grad(margin.sum(), at)[0])
             values.append(margin.detach().squeeze(1))
         return torch.cat(values)[: len(z)], torch.cat(gradients)[: len(z)]
-
-    def _difference(self, scores: Tensor) -> Tensor:
-        return (
-            scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))
-        ).squeeze(1)
-
-
-def _batches(z: Tensor) -> tuple[Tensor, ...]:
-    return torch.cat([z, z.new_zeros(-len(z) % ROWS, z.shape[1])]).split(ROWS)
 
 
 class SignScores(nn.Module):
@@ -150,25 +143,27 @@ def minimum_norm(
         At most.
     """
     margins = TargetMargins(scores, own, target)
-    search = _Search(margins, x, point, norm, Box.around(x, domain), reach)
     margin, gradient = margins.gradient(x)
-    search.distance = torch.minimum(_first_order(margin, gradient, norm), reach)
+    distance = torch.minimum(_first_order(margin, gradient, norm), reach)
+    search = _Search(margins, x, point, norm, Box.around(x, domain), reach, distance)
     flips = Flips(torch.full_like(reach, inf), torch.zeros_like(x))
-    wrong = margin < 0
+    wrong = margin <= 0
     flips.length[wrong] = 0.0
-    num_points = int(point.max()) + 1 if len(point) else 0
-    missed = torch.zeros(num_points, dtype=torch.long)
+    missed = torch.zeros(search.num_points, dtype=torch.long)
     for restart in range(restarts):
-        before = search.shortest(flips, num_points)
+        before = search.shortest(flips)
         active = torch.nonzero(((missed < PATIENCE) & (before > enough))[point])[:, 0]
         if not len(active):
             break
         begin = search.starts(active, restart, starts)
         steps = FMN_STEPS[min(restart, len(FMN_STEPS) - 1)]
         rows, delta, signs = _fmn(search, *begin, steps, flips)
-        _refine(search, rows, delta, signs, flips, num_points, enough)
-        after = search.shortest(flips, num_points)
+        coarse = search.shortest(flips)
+        _refine(search, rows, delta, signs, flips, enough)
+        after = search.shortest(flips)
         missed = torch.where(after < (1 - GAIN) * before, 0, missed + 1)
+        if restart == 0:  # where the refinement has little to do the boundary is smooth, and one restart without a gain is enough
+            missed = torch.where(after > (1 - SMOOTH) * coarse, PATIENCE - 1, missed)
     return flips
 
 
@@ -188,7 +183,10 @@ class _Search:
     norm: float
     box: Box | None
     reach: Tensor
-    distance: Tensor | None = None  # to the boundary, by first order
+    distance: Tensor  # to the boundary, by first order
+
+    def __post_init__(self) -> None:
+        self.num_points = int(self.point.max()) + 1 if len(self.point) else 0
 
     def ball(self, rows: Tensor, eps: Tensor) -> LpBall:
         box = None if self.box is None else Box(self.box.low[rows], self.box.high[rows])
@@ -203,9 +201,9 @@ class _Search:
     def size(self, delta: Tensor) -> Tensor:
         return torch.linalg.vector_norm(delta, ord=self.norm, dim=1)
 
-    def shortest(self, flips: Flips, num_points: int) -> Tensor:
+    def shortest(self, flips: Flips) -> Tensor:
         """The shortest flip of each point."""
-        least = flips.length.new_full((num_points,), inf)
+        least = flips.length.new_full((self.num_points,), inf)
         return least.scatter_reduce(0, self.point, flips.length, "amin")
 
     def step(self, gradient: Tensor, signs: Tensor) -> Tensor:
@@ -223,7 +221,6 @@ class _Search:
             first = [torch.zeros_like(x)] * (1 if self.norm == 2 else 2)
             first += [] if given is None else list(given[:, rows])
         else:
-            assert self.distance is not None
             noise = [_uniform(row, int(t), restart) for row, t in zip(x, self.margins.target[rows], strict=True)]
             far = torch.stack(noise) * (FAR * 3.0 ** (restart % 2) * self.distance[rows]).unsqueeze(1)
             first = [far] * (1 if self.norm == 2 else 2)
@@ -271,13 +268,12 @@ def _refine(
     delta: Tensor,
     signs: Tensor,
     flips: Flips,
-    num_points: int,
     enough: float,
 ) -> None:
     """Descend the margins of all rows of a point at radii just below its shortest flip, until that is as short as it gets."""
-    shrink = flips.length.new_full((num_points,), SHRINK)
+    shrink = flips.length.new_full((search.num_points,), SHRINK)
     for _ in range(REFINE_ROUNDS):
-        before = search.shortest(flips, num_points)
+        before = search.shortest(flips)
         busy = torch.nonzero(((shrink < 1 - CLOSE) & (before > enough))[search.point[rows]])[:, 0]
         if not len(busy):
             return
@@ -288,7 +284,7 @@ def _refine(
         hit = torch.nonzero(margin < 0)[:, 0]
         shorter = _on_its_ray(search, rows[hit], delta[hit])
         flips.take(rows[hit], search.size(shorter), shorter)
-        gained = search.shortest(flips, num_points) < before
+        gained = search.shortest(flips) < before
         shrink = torch.where(gained, shrink, 1 - NEARER * (1 - shrink))
 
 

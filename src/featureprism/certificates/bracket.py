@@ -154,16 +154,17 @@ def default_starts(net: nn.Module, dim: int) -> tuple[Start, ...]:
     return (*structured_starts(net), *everywhere)
 
 
-def default_reach(net: nn.Module, x: Float[Tensor, "n d"], norm: float) -> float:
-    """Four times the longest point, and not much less than where the neurons have their kinks."""
-    longest = float(torch.linalg.vector_norm(x, ord=norm, dim=1).max())
+def default_reach(net: nn.Module, x: Float[Tensor, "n d"], norm: float) -> Float[Tensor, " n"]:
+    """Four times the length of each point, and not much less than where the neurons have their kinks."""
+    length = torch.linalg.vector_norm(x, ord=norm, dim=1)
     W, b = getattr(net, "W", None), getattr(net, "b", None)
     kinks = 1.0  # of networks that do not show theirs
     if isinstance(W, Tensor) and W.ndim == 2:
         norms = row_norms(W.detach().double())
         offsets = torch.zeros_like(norms) if b is None else b.detach().double().abs()
         kinks = float(torch.where(norms > 0, offsets / norms, torch.zeros_like(norms)).max())
-    return 4 * (max(longest, NEAR_KINKS * kinks) or 1.0)
+    length = length.clamp_min(NEAR_KINKS * kinks)
+    return 4 * torch.where(length > 0, length, 1.0)
 
 
 def _searched(
@@ -188,8 +189,10 @@ def _searched(
             f"The network gives NaN or infinite values on {wild} of {len(x)} points; scale its weights or the points down."
         )
     starts = default_starts(net, x.shape[1]) if starts is None else starts
-    reach = at or upper or default_reach(net, x, norm)
+    reach = upper or default_reach(net, x, norm)
     attacked = minimal_radius(net, x, y, starts=starts, upper=reach, norm=norm, domain=domain)
+    if at is not None:
+        attacked.radius[attacked.radius > at] = inf
     asked, gap = (attacked, gap) if at is None else _asked_at(attacked, at)
     before = asked.radius.clone()
     form = power_form(net) if isinstance(net, TwoLayerNet) else None

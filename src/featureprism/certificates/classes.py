@@ -1,7 +1,7 @@
 """Brackets of classifiers with many scores: every rival of every point, attacked and proven together.
 
-The radius of a point is the least over its rivals r of that of the margin f_y - f_r. Rivals need no attack of their own once they are
-proven to be farther than the shortest witness: all proofs of a point speak of perturbations up to that one.
+The radius of a point is the least over its rivals r of that of the margin f_y - f_r; all proofs of a point speak of perturbations up to
+its shortest witness.
 """
 
 import time
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from featureprism.certificates import pair_proofs as proofs
 from featureprism.certificates.bracket import INTERRUPTED
-from featureprism.certificates.pairs import Effort, Pairs, attack, first_order, flip_within
+from featureprism.certificates.pairs import Effort, Pairs, attack, attack_targets
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain
 from featureprism.networks import LinearScores, QuadraticScores
@@ -24,8 +24,7 @@ from featureprism.threads import one_thread
 
 BATCH = 32  # points that are attacked and proven together
 QUADRATIC_BATCH = 2048  # the same where each pair of classes needs its eigenvectors
-TRIED = 3  # rivals of each point that are attacked before anything is proven: those nearest by a first-order estimate
-KNOWN = 1000  # points that may serve as targets of rays
+TRIED = 3  # targets of each point whose ℓ2 flips are drawn in: the nearest ones
 
 
 @torch.no_grad()
@@ -36,16 +35,14 @@ def class_radius(
     own: Int[Tensor, " n"],
     effort: Effort,
     *,
-    targets: Float[Tensor, "t d"] | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : some other class scores at least as much as `own` at x + δ}; 0 where it does so already.
 
     `net` gives scores (n, k); with effort.domain = (lo, hi) every coordinate of x + δ stays between the two. One hidden layer of ReLU
     powers: attacks, CROWN and cells, every proof checked; several layers of ReLU: attacks, CROWN and quadratic proofs; of tanh:
-    attacks and the product of norms; linear and quadratic scores: closed forms; any other module: attacks. Rays go towards `targets`
-    (default: the points themselves) that the network takes for the rival. An interrupt keeps what is finished; the rest has the
-    method "interrupted".
+    attacks and the product of norms; linear and quadratic scores: closed forms; any other module: attacks. An interrupt keeps what
+    is finished; the rest has the method "interrupted".
     """
     x = x.double()
     if effort.domain is not None:
@@ -59,8 +56,6 @@ def class_radius(
     others = scores.scatter(1, own.unsqueeze(1), -inf)
     second = others.argmax(dim=1)
     right = ahead > others.amax(dim=1)
-    targets = (x if targets is None else targets.double())[:KNOWN]
-    known = targets, net(targets).argmax(dim=1)
     n = len(x)
     result = _Result.empty(x, second, ["misclassified" if not r else INTERRUPTED for r in right])
     result.attacked[~right] = 0.0
@@ -70,7 +65,7 @@ def class_radius(
         size = QUADRATIC_BATCH if isinstance(net, QuadraticScores) and effort.norm == 2 else BATCH
         for first in range(0, len(left), size):
             index = left[first : first + size]
-            result.put(index, _bracketed(net, x[index], own[index], effort, known))
+            result.put(index, _bracketed(net, x[index], own[index], effort))
             progress((n - len(left) + first + len(index)) / n)
     except KeyboardInterrupt:
         pass  # what is done stays; the rest says so
@@ -124,7 +119,7 @@ class _Result:
         )
 
 
-def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Tensor, Tensor]) -> Pairs:
+def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort) -> Pairs:
     """A batch of points that are classified correctly."""
     pairs = Pairs.of(net, x, own, effort.norm)
     if isinstance(net, LinearScores):
@@ -134,14 +129,7 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         pairs.length = torch.full_like(pairs.length, inf)  # those witnesses may lie outside
     if isinstance(net, QuadraticScores) and effort.norm == 2 and effort.domain is None:
         return proofs.secular_forms(pairs)
-    estimate = first_order(pairs, effort.norm).reshape(len(x), -1)
-    rank = estimate.argsort(dim=1).argsort(dim=1).flatten()
-    nearest = torch.nonzero(rank < TRIED)[:, 0]
-    if effort.at is not None:
-        flip_within(pairs, nearest, effort, known)
-    else:
-        attack(pairs, nearest, effort, known, rounds=0)
-        attack(pairs, pairs.shortest()[1], effort, known, rounds=8)
+    _attacked(pairs, effort)
     if isinstance(net, QuadraticScores):  # ‖δ‖_∞ ≥ ‖δ‖₂/√d, and within a domain everything is farther
         proofs.secular_forms(pairs, attacked=True)
         return pairs
@@ -150,19 +138,21 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort, known: tuple[Te
         if not isinstance(net, LinearScores):
             proofs.norm_products(pairs, effort.norm)
             proofs.layers(pairs, effort)
-        if effort.at is not None:
-            attack(pairs, proofs.still_open(pairs, effort), effort, known, rounds=8)
         return pairs
     deadline = time.perf_counter() + effort.seconds_per_point * len(x)
     proofs.crown(pairs, form, effort)
-    before, _ = pairs.shortest()
     proofs.cells(pairs, form, effort, deadline)
-    left = proofs.still_open(pairs, effort)
-    if effort.at is not None:
-        attack(pairs, left, effort, known, rounds=8)
-        return pairs
-    # a proof that fails may do so because there is a shorter witness
-    attack(pairs, left[rank[left] >= TRIED], effort, known, rounds=0)
-    if bool((pairs.shortest()[0] < before).any()):
-        proofs.cells(pairs, form, effort, deadline)
     return pairs
+
+
+def _attacked(pairs: Pairs, effort: Effort) -> None:
+    """Flips of the pairs: all targets by the minimum-norm attack, the nearest ones drawn in; with `at` those within that radius alone."""
+    attack_targets(pairs, effort)
+    for rounds, tried in ((0, TRIED if effort.norm == 2 else 1), *(((8, 1),) if effort.norm == 2 else ())):
+        shortest, _ = pairs.shortest()
+        length = pairs.length.reshape(len(pairs.x), -1)
+        nearest = (length.argsort(dim=1, stable=True).argsort(dim=1) < tried).flatten()
+        unfinished = (shortest > (effort.at or 0.0))[pairs.point]
+        attack(pairs, torch.nonzero(nearest & unfinished)[:, 0], effort, rounds=rounds)
+    if effort.at is not None:
+        pairs.length[pairs.length > effort.at] = inf

@@ -117,10 +117,9 @@ def bracket_classifier(
     *,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
-    targets: Float[Tensor, "t d"] | None = None,
     progress: Progress = silent,
 ) -> RadiusBracket:
-    """The same for a model that was read, points as rows, and labels as positions among its classes; `targets`: see `class_radius`."""
+    """The same for a model that was read, points as rows, and labels as positions among its classes."""
     began = time.perf_counter()
     if isinstance(model.net, ONE_OUTPUT) or lipschitz is not None:
         options = {"starts": starts, "upper": effort.upper, "lipschitz": lipschitz}
@@ -135,7 +134,7 @@ def bracket_classifier(
         return _of_two_classes(bracket, own, model.classes)
     if starts is not None:
         raise ValueError("starts are for networks with one output; models with many scores choose their own.")
-    bracket = class_radius(model.net, x, own, effort, targets=targets, progress=progress)
+    bracket = class_radius(model.net, x, own, effort, progress=progress)
     progress(1.0)
     return replace(bracket, classes=model.classes, seconds=(time.perf_counter() - began) / len(x))
 

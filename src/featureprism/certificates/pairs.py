@@ -9,9 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Along, Start, minimal_radius
-from featureprism.attacks.boundary import shortened
-from featureprism.attacks.gradient import descend, margin_gradient
-from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins, towards_rivals
+from featureprism.attacks.minimum_norm import minimum_norm
+from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins
 from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import (
     BEYOND,
@@ -22,9 +21,7 @@ from featureprism.certificates.bracket import (
 )
 from featureprism.certificates.closing import HAIR
 from featureprism.checker.certificate import Certificate
-from featureprism.geometry import Box, LpBall
 
-STEPS = 40  # of descent at a radius in question
 
 
 @dataclass(frozen=True)
@@ -100,59 +97,50 @@ class Pairs:
         return torch.tensor([c.radius for c in self.certificates], dtype=torch.float64)
 
 
-def first_order(pairs: Pairs, norm: float) -> Float[Tensor, " m"]:
-    """margin/‖∇margin‖ of every pair, in the dual norm."""
-    every = torch.arange(len(pairs.point))
-    margin, gradient = margin_gradient(
-        pairs.margins(every), pairs.x[pairs.point], torch.ones(len(every)).double()
+def attack_targets(pairs: Pairs, effort: Effort) -> None:
+    """The minimum-norm attack on every pair; with `at` a point is finished with its first flip within that radius."""
+    x, own = pairs.x[pairs.point], pairs.own[pairs.point]
+    flips = minimum_norm(
+        pairs.net,
+        x,
+        own,
+        pairs.rival,
+        pairs.point,
+        norm=effort.norm,
+        domain=effort.domain,
+        reach=_reach(pairs, x, effort),
+        enough=effort.at or 0.0,
     )
-    return margin / torch.linalg.vector_norm(gradient, ord=2 if norm == 2 else 1, dim=1).clamp_min(1e-300)
+    pairs.length, pairs.delta = flips.length, flips.delta
 
 
-def flip_within(pairs: Pairs, rows: Tensor, effort: Effort, known: tuple[Tensor, Tensor]) -> None:
-    """Projected descent at the radius in question; what flips is shortened to the boundary."""
-    net, x = pairs.margins(rows), pairs.x[pairs.point[rows]]
-    assert effort.at is not None
-    ball = LpBall(effort.norm, effort.at, Box.around(x, effort.domain))
-    ones = torch.ones(len(x)).double()
-    delta, margin, _ = descend(net, x, ones, ball, [towards_rivals(x, pairs.rival[rows], *known)], STEPS)
-    flipped = torch.nonzero(margin <= 0)[:, 0]
-    if len(flipped):
-        few = pairs.margins(rows[flipped])
-        delta[flipped] = shortened(few, x[flipped], ones[flipped], delta[flipped])
-    length = torch.linalg.vector_norm(delta, ord=effort.norm, dim=1)
-    pairs.delta[rows], pairs.length[rows] = (
-        delta,
-        torch.where(margin <= 0, length, torch.full_like(length, inf)),
-    )
+def _reach(pairs: Pairs, x: Tensor, effort: Effort) -> Float[Tensor, " m"]:
+    if effort.upper is None:
+        return default_reach(pairs.net, x, effort.norm)
+    return x.new_full((len(x),), effort.upper)
 
 
 def attack(
     pairs: Pairs,
     rows: Tensor,
     effort: Effort,
-    known: tuple[Tensor, Tensor],
     rounds: int,
 ) -> None:
     """Look for shorter flips of some pairs; those of the pair itself are starts too."""
     if not len(rows):
         return
     net, x = pairs.margins(rows), pairs.x[pairs.point[rows]]
-    own_starts: list[Start] = [
-        towards_rivals(x, pairs.rival[rows], *known),
-        AlongEach(pairs.delta[rows].unsqueeze(0)),
-    ]
+    own_starts: list[Start] = [AlongEach(pairs.delta[rows].unsqueeze(0))]
     if isinstance(net, NeuronMargins):
         own_starts.append(AlongEach(net.strong_directions()))
     if x.shape[1] in FAN:
         own_starts.append(Along(fan(x.shape[1])))
-    reach = effort.at or effort.upper or default_reach(pairs.net, x, effort.norm)
     found = minimal_radius(
         net,
         x,
         torch.ones(len(x)).double(),
         starts=own_starts,
-        upper=reach,
+        upper=_reach(pairs, x, effort),
         norm=effort.norm,
         rounds=rounds,
         domain=effort.domain,

@@ -58,7 +58,7 @@ def story(own: Own, effort: Effort = EFFORT) -> Iterator[Row]:
     yield {"kind": "cards", "cards": cards(own)}
     for first in range(0, min(len(own.x), MOST_POINTS), BATCH):
         part = slice(first, min(first + BATCH, MOST_POINTS))
-        found = bracket_classifier(own.model, own.x[part], own.own[part], effort, targets=own.x)
+        found = bracket_classifier(own.model, own.x[part], own.own[part], effort)
         yield {"kind": "brackets", "rows": _rows(found, first, own.names)}
 
 
