@@ -170,12 +170,14 @@ def row_norms(W: Float[Tensor, "*h d"]) -> Float[Tensor, "*h"]:
 def unit_rows(W: Float[Tensor, "*h d"]) -> Float[Tensor, "*h d"]:
     """w_j / ‖w_j‖ at any scale; a zero row stays zero."""
     length = torch.linalg.vector_norm(W, dim=-1, keepdim=True)
-    if length.numel() and bool((length.min() > SAFE) & (length.max() < 1 / SAFE)):
+    safe = (length > SAFE) & (length < 1 / SAFE)
+    if bool(safe.all()):
         return W / length
     largest = W.abs().amax(dim=-1, keepdim=True)
     scaled = W / torch.where(largest > 0, largest, torch.ones_like(largest))
-    length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
-    return scaled / torch.where(length > 0, length, torch.ones_like(length))
+    size = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+    slow = scaled / torch.where(size > 0, size, torch.ones_like(size))
+    return torch.where(safe, W / torch.where(safe, length, torch.ones_like(length)), slow)
 
 
 def span_basis(W: Float[Tensor, "h d"]) -> Float[Tensor, "d r"]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.attacks.gradient import margin_gradient
@@ -56,10 +56,10 @@ def shorter_of(
     return best, torch.where(flips, trial, best)
 
 
-def settled(before: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> bool:
-    """Whether no witness became shorter by more than a rounding error."""
+def settled(before: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> Bool[Tensor, " n"]:
+    """Which witnesses became no shorter by more than a rounding error."""
     lengths = torch.linalg.vector_norm(torch.stack([before, after]), dim=-1)
-    return bool((lengths[1] >= (1 - SETTLED) * lengths[0]).all())
+    return lengths[1] >= (1 - SETTLED) * lengths[0]
 
 
 def slide(
@@ -108,10 +108,13 @@ def convex_concave(
     if not isinstance(net, HasConvexParts):
         return delta
     best, current = delta, delta
+    done = torch.zeros(len(z), 1, dtype=torch.bool)
     for _ in range(steps):
-        before = best
-        best, current = shorter_of(net, z, y, best, _convex_step(net, z, y, current), box)
-        if settled(before, best):
+        shorter, trial = shorter_of(net, z, y, best, _convex_step(net, z, y, current), box)
+        before, best = best, torch.where(done, best, shorter)
+        current = torch.where(done, current, trial)
+        done = done | settled(before, best).unsqueeze(1)
+        if bool(done.all()):
             break
     return shortened(net, z, y, best, 0.99)
 

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from featureprism.attacks.batches import products
 from featureprism.attacks.starts import Start
 from featureprism.geometry import LpBall, span_basis
 from featureprism.networks.protocols import HasInputDirections, HasInputGradient
@@ -46,7 +47,7 @@ def to_span(net: Any, x: Float[Tensor, "n d"]) -> tuple[Any, Tensor, Tensor | No
     basis = span_basis(net.input_directions().double())
     if not basis.shape[1]:  # a network of zeros sees nothing; any one direction will do
         basis = torch.eye(x.shape[1], dtype=torch.float64)[:, :1]
-    return net.in_coordinates(basis), x.double() @ basis, basis
+    return net.in_coordinates(basis), products(x.double(), basis), basis
 
 
 def margin_gradient(net: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

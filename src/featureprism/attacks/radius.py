@@ -8,8 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.attacks.batches import products
 from featureprism.attacks.boundary import convex_concave, shortened, slide
-from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified
+from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified, zero_share
+from featureprism.attacks.minimum_norm import SignScores, minimum_norm
 from featureprism.attacks.starts import FAN, Start, far_in_rivals
 from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall
@@ -19,6 +21,7 @@ from featureprism.records import check_points
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
 RAY_HALVINGS = 14  # of the interval between two of these radii
 KEPT_RAYS = 12  # per point, the shortest ones go on to PGD
+GIVEN = 4  # of the shortest rays, starts of the minimum-norm attack
 RIVALS = 10  # of these, the ones that convex-concave steps get to try
 BEYOND_ROUNDING = (
     1e-9  # of a witness: turned ones lie so close to the boundary that rounding alone could take them back
@@ -66,7 +69,7 @@ def minimal_radius(
     y: Float[Tensor, " n"],
     *,
     starts: Sequence[Start],
-    upper: float,
+    upper: float | Float[Tensor, " n"],
     norm: float = 2,
     steps: int = 20,
     rounds: int = 8,
@@ -92,7 +95,7 @@ def minimal_radius(
     [0.707, 0.707, 0.707, 0.707]
     """
     check_points(x, y)
-    if not upper > 0:
+    if not bool((torch.as_tensor(upper) > 0).all()):
         raise ValueError(f"The largest radius to try must be positive, got {upper}.")
     # a box has no meaning in a span
     in_span = norm == 2 and domain is None
@@ -100,11 +103,14 @@ def minimal_radius(
     signs, ball = y.double(), LpBall(norm, upper, Box.around(z, domain))
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]
     lengths, rays = _first_flips(small, z, signs, local, ball)
-    radius, delta, share = _bisected(small, z, signs, lengths, rays, ball, rounds, steps)
+    if norm == 2 or not rounds:
+        radius, delta, share = _bisected(small, z, signs, lengths, rays, ball, rounds, steps)
+    else:
+        radius, delta, share = _fast_minimum_norm(small, z, signs, rays, ball, domain)
     delta = _drawn_in(small, z, signs, delta, rays, ball)
     found = torch.isfinite(radius)
     blind = _blind_share(small, z, signs, replace(ball, eps=1.1 * ball.norm(delta)), found)
-    full = delta if basis is None else delta @ basis.T
+    full = delta if basis is None else products(delta, basis.T)
     return _checked(net, x, y, full, found, share, blind, norm)
 
 
@@ -114,10 +120,10 @@ def _bisected(
     """Rounds of PGD between the radii that held and those that did not: the shortest norm, its flip, the share of zero gradients."""
     radius, shortest = lengths.min(dim=0)
     delta = rays[shortest, torch.arange(len(z))]
-    upper = float(ball.eps)
-    low, share = 0.5 * radius.clamp_max(upper), 0.0
+    upper = torch.as_tensor(ball.eps, dtype=z.dtype)
+    low, share = 0.5 * torch.minimum(radius, upper), 0.0
     for _ in range(rounds):
-        middle = replace(ball, eps=(low + radius.clamp_max(upper)) / 2)
+        middle = replace(ball, eps=(low + torch.minimum(radius, upper)) / 2)
         found, margin, zero = descend(net, z, y, middle, [_Given(rays), _Given(delta.unsqueeze(0))], steps)
         share = max(share, zero)
         shorter = shortened(net, z, y, found)
@@ -128,6 +134,28 @@ def _bisected(
         # a failure raises the floor; a success may open new room below it
         low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(middle.eps))
     return radius, delta, share
+
+
+def _fast_minimum_norm(
+    net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: tuple[float, float] | None
+) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], float]:
+    """The minimum-norm attack on a network with one output, from zero and from the shortest rays: norms, flips, the share of zero gradients."""
+    own = (y > 0).long()
+    flips = minimum_norm(
+        SignScores(net),
+        z,
+        own,
+        1 - own,
+        torch.arange(len(z)),
+        norm=ball.p,
+        domain=domain,
+        reach=torch.as_tensor(ball.eps, dtype=z.dtype).expand(len(z)),
+        starts=rays[:GIVEN],
+    )
+    _, gradient = margin_gradient(net, z, y)
+    found = torch.isfinite(flips.length)
+    delta = torch.where(found.unsqueeze(1), flips.delta, rays[0])
+    return flips.length, delta, zero_share(gradient)
 
 
 def _drawn_in(

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism.attacks.batches import in_batches, products
 from featureprism.geometry import LpBall, row_norms, unit_rows
 from featureprism.networks import ScoreNet
 from featureprism.networks.activations import Activation
@@ -27,7 +28,7 @@ class PairMargins(nn.Module):
     def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """f_own - f_rival, row by row."""
         of_row = self.pair.repeat(len(z) // len(self.pair), 1)
-        chosen = self.scores(z).gather(1, of_row)
+        chosen = in_batches(self.scores, z).gather(1, of_row)
         return chosen[:, 0] - chosen[:, 1]
 
 
@@ -63,28 +64,28 @@ class NeuronMargins(nn.Module):
 
     def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         """f_own - f_rival, row by row."""
-        return self._weighed(self.activation.value(z @ self.W.T + self.b), self.votes).sum(dim=1)
+        return self._weighed(self.activation.value(products(z, self.W.T) + self.b), self.votes).sum(dim=1)
 
     @torch.no_grad()
     def input_gradient(self, z: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """The margins and their gradients."""
-        t = z @ self.W.T + self.b
+        t = products(z, self.W.T) + self.b
         value = self._weighed(self.activation.value(t), self.votes).sum(dim=1)
-        return value, self._weighed(self.activation.derivative(t), self.votes) @ self.W
+        return value, products(self._weighed(self.activation.derivative(t), self.votes), self.W)
 
     @torch.no_grad()
     def convex_parts(
         self, z: Float[Tensor, "n d"], y: Float[Tensor, " n"]
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """P, ∇P, N, ∇N of the margin P - N, for y = 1, where the pair's own class is meant; convex for powers of ReLU."""
-        t = z @ self.W.T + self.b
+        t = products(z, self.W.T) + self.b
         value, slope = self.activation.value(t), self.activation.derivative(t)
         own, other = self.votes.clamp_min(0), (-self.votes).clamp_min(0)
         return (
             self._weighed(value, own).sum(dim=1),
-            self._weighed(slope, own) @ self.W,
+            products(self._weighed(slope, own), self.W),
             self._weighed(value, other).sum(dim=1),
-            self._weighed(slope, other) @ self.W,
+            products(self._weighed(slope, other), self.W),
         )
 
     def input_directions(self) -> Float[Tensor, "h d"]:
@@ -100,7 +101,7 @@ class NeuronMargins(nn.Module):
         strength = self.votes.abs() * row_norms(self.W)
         chosen = strength.topk(min(STRONGEST, len(self.W)), dim=1).indices  # (m, s)
         single = -torch.sign(self.votes.gather(1, chosen)).unsqueeze(2) * unit_rows(self.W)[chosen]
-        return torch.cat([-(self.votes @ self.W).unsqueeze(0), single.transpose(0, 1)])
+        return torch.cat([-products(self.votes, self.W).unsqueeze(0), single.transpose(0, 1)])
 
 
 @dataclass(frozen=True)
@@ -116,19 +117,6 @@ class AlongEach:
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "AlongEach":
         """The same starts for points given as basisᵀ x."""
         return AlongEach(self.directions @ basis)
-
-
-def towards_rivals(
-    x: Float[Tensor, "m d"],
-    rival: Int[Tensor, " m"],
-    known: Float[Tensor, "n d"],
-    predicted: Int[Tensor, " n"],
-) -> AlongEach:
-    """From each point straight to the nearest known point that the model takes for the rival (nowhere if there is none)."""
-    distance = torch.cdist(x, known).masked_fill(predicted != rival.unsqueeze(1), torch.inf)
-    nearest, which = distance.min(dim=1)
-    straight = torch.where(torch.isfinite(nearest).unsqueeze(1), known[which] - x, torch.zeros_like(x))
-    return AlongEach(straight.unsqueeze(0))
 
 
 def pair_margins(net: Any, own: Int[Tensor, " m"], rival: Int[Tensor, " m"]) -> PairMargins | NeuronMargins:

@@ -176,5 +176,5 @@ def far_in_rivals(
     rivals = int((net.labels > 0).sum()), int((net.labels < 0).sum())
     count = min(limit, *rivals)  # the same for both labels
     nearest = estimate.argsort(dim=1)[:, :count].T  # (s, n)
-    far = FAR * row_norms(z).max() + FAR / row_norms(V).clamp_min(1e-300).min()
-    return far * unit_rows(V)[nearest]
+    far = FAR * row_norms(z) + FAR / row_norms(V).clamp_min(1e-300).min()
+    return far.unsqueeze(1) * unit_rows(V)[nearest]

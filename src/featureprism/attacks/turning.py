@@ -45,7 +45,7 @@ def turned(net: Any, z: Tensor, y: Tensor, delta: Float[Tensor, "n d"]) -> Float
         trial = (best + turn * aside) / (1 + turn**2).sqrt() * (1 - SHORTER)
         margin = y * net((z + trial).reshape(-1, z.shape[1])).reshape(len(trial), -1)
         least, which = margin.min(dim=0)
-        flips = (least <= 0).unsqueeze(1)
+        flips = (least <= 0).unsqueeze(1) & (turn >= LEAST_TURN)
         best = torch.where(flips, trial[which, torch.arange(len(z))], best)
         best = torch.where(flips, shortened(net, z, y, best, 0.9, halvings=16), best)
         turn = torch.where(flips, turn, FALL * turn)

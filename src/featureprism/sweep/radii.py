@@ -107,7 +107,7 @@ def _measured(
     part = slice(batch.first, batch.first + batch.size)
     limits = {"domain": batch.domain, "at": batch.at}
     effort = Effort(batch.norm, batch.gap, batch.seconds_per_point, batch.max_cells, **limits)
-    bracket = bracket_classifier(model, x[part], own[part], effort, targets=x, progress=context.progress)
+    bracket = bracket_classifier(model, x[part], own[part], effort, progress=context.progress)
     if INTERRUPTED in bracket.method:
         raise KeyboardInterrupt
     assert bracket.witness is not None
