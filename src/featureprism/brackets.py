@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import KINDS, Proof, Statement, proof_bytes, read_proofs
@@ -20,50 +18,76 @@ from featureprism.files import write_whole
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")
+SHARES = ("zero_gradient_share", "blind_share", "seconds")
+ARRAYS = ("certified", "attacked", "witness", "label", "predicted", "rival", "margin")
 OF_CLASSES = ("label", "predicted", "rival")
 
 
 @dataclass(frozen=True, repr=False)
 class RadiusBracket:
-    """Proven ≤ true ≤ witnessed: per point, no δ below `certified` flips, the witness of norm `attacked` does.
+    """Proven ≤ true ≤ witnessed: no perturbation shorter than `certified` flips a point, the witness of norm `attacked` does.
 
-    `method` names what proved each point, `witness` holds the flipping perturbations, `certificates` what can be checked (from the
-    front door one for each rival of a point), `blind_share` on how many points plain PGD fails beyond the witness, `seconds` the
-    average time of a point. `label`, `predicted` and `rival`, the class that the witness leads to, are positions among `classes`.
-    `statement` says what the proofs are about: norm, bounds, the hashes of model and points; `margin` by how much each class wins at
-    least, where that was asked for. All may be missing.
+    Attributes
+    ----------
+    certified, attacked : array of shape (n,)
+        Proven and witnessed radius of every point; 0 for misclassified points, `attacked` inf where no flip is known.
+    method : tuple of str
+        What proved each point.
+    stopped_because : tuple of str
+        Why the proof of each point ended where it did; "closed" where nothing is left to prove.
+    witness : array of shape (n, d)
+        Perturbations that flip the points.
+    certificates : tuple of dict
+        For every point what can be checked, one certificate for each other class.
+    label, predicted, rival : array of shape (n,)
+        True class, predicted class, and the class that the witness leads to, as positions among `classes`.
+    classes : array
+        Names of the classes.
+    zero_gradient_share, blind_share : float
+        Share of points at which the gradient vanishes, and at which plain PGD fails beyond the witness.
+    seconds : float
+        Average time of a point.
+    statement : Statement
+        What the proofs are about: norm, bounds, the hashes of model and points.
+    margin : array of shape (n,)
+        By how much each class wins at least, where that was asked for.
 
-    >>> import torch
+    Examples
+    --------
     >>> import featureprism as fp
-    >>> bracket = fp.RadiusBracket(certified=torch.tensor([0.5, 0.2]), attacked=torch.tensor([0.502, 0.4]))
-    >>> [round(gap, 3) for gap in bracket.gap.tolist()]
+    >>> bracket = fp.RadiusBracket(certified=[0.5, 0.2], attacked=[0.502, 0.4])
+    >>> bracket.gap.round(3).tolist()
     [0.004, 0.5]
     >>> low, high = bracket.accuracy([0.3])
     >>> low.item(), high.item()
     (0.5, 1.0)
     """
 
-    certified: Float[Tensor, " n"]
-    attacked: Float[Tensor, " n"]
+    certified: Float[np.ndarray, " n"]
+    attacked: Float[np.ndarray, " n"]
     method: tuple[str, ...] = ()
-    witness: Float[Tensor, "n d"] | None = None
+    witness: Float[np.ndarray, "n d"] | None = None
     certificates: tuple[Any, ...] = ()
     zero_gradient_share: float = math.nan
     blind_share: float = math.nan
     seconds: float = math.nan
-    label: Int[Tensor, " n"] | None = None
-    predicted: Int[Tensor, " n"] | None = None
-    rival: Int[Tensor, " n"] | None = None
+    label: Int[np.ndarray, " n"] | None = None
+    predicted: Int[np.ndarray, " n"] | None = None
+    rival: Int[np.ndarray, " n"] | None = None
     classes: np.ndarray | None = None
     statement: Statement | None = None
-    margin: Float[Tensor, " n"] | None = None
+    margin: Float[np.ndarray, " n"] | None = None
+    stopped_because: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        for name in ARRAYS:
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, np.asarray(value))
         if self.certified.shape != self.attacked.shape:
             raise ValueError("Both sides of a bracket need one radius per point.")
-        if bool(torch.isnan(self.certified).any() or torch.isnan(self.attacked).any()):
+        if np.isnan(self.certified).any() or np.isnan(self.attacked).any():
             raise ValueError("A bracket cannot hold NaN: use certified 0, attacked inf for unknown.")
-        if not bool((self.certified <= self.attacked).all()):
+        if not (self.certified <= self.attacked).all():
             worst = float((self.certified - self.attacked).max())
             raise ValueError(f"A certificate exceeds an attack by {worst:.3g}: one of them is wrong.")
 
@@ -71,36 +95,71 @@ class RadiusBracket:
         return len(self.certified)
 
     @property
-    def gap(self) -> Float[Tensor, " n"]:
+    def gap(self) -> Float[np.ndarray, " n"]:
         """(attacked - certified)/attacked, 0 where both are equal."""
         closed = self.certified == self.attacked
-        return torch.where(closed, torch.zeros_like(self.attacked), 1 - self.certified / self.attacked)
+        ratio = np.divide(self.certified, self.attacked, out=np.ones_like(self.attacked), where=~closed)
+        return 1 - ratio
 
-    def accuracy(
-        self, radii: Float[Tensor, " m"] | Float[np.ndarray, " m"] | Sequence[float]
-    ) -> tuple[Float[Tensor, " m"], Float[Tensor, " m"]]:
+    @property
+    def half_radius(self) -> tuple[float, float]:
+        """The least radius at which half of the points are broken, proven and attacked: the lower medians of both sides."""
+        if not len(self):
+            return math.nan, math.nan
+        return lower_median(self.certified), lower_median(self.attacked)
+
+    def accuracy(self, radii: Any) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Robust accuracy at each radius, as (certified, attacked): the truth lies between."""
-        column = torch.as_tensor(radii, dtype=self.certified.dtype).reshape(-1, 1)
-        certified, attacked = self.certified.unsqueeze(0) > column, self.attacked.unsqueeze(0) > column
-        return certified.double().mean(dim=1), attacked.double().mean(dim=1)
+        column = np.asarray(radii, dtype=float).reshape(-1, 1)
+        certified, attacked = (self.certified > column), (self.attacked > column)
+        return certified.mean(axis=1), attacked.mean(axis=1)
+
+    @classmethod
+    def joined(cls, parts: "Sequence[RadiusBracket]") -> "RadiusBracket":
+        """The bracket of all points of several brackets of one model."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ARRAYS
+            if all(getattr(part, name) is not None for part in parts)
+        }
+        lists = {
+            name: tuple(entry for part in parts for entry in getattr(part, name))
+            for name in ("method", "certificates", "stopped_because")
+        }
+        sizes = np.array([len(part) for part in parts])
+        shares = {
+            name: float(np.average([getattr(part, name) for part in parts], weights=sizes)) for name in SHARES
+        }
+        fields: dict[str, Any] = {**arrays, **lists, **shares}
+        return cls(**fields, classes=parts[0].classes)
 
     def __repr__(self) -> str:
         """One line: medians, how many brackets are closed, clean accuracy, and the points nearest to breaking."""
         if not len(self):
             return "no points"
-        low, high = (float(side.median()) for side in (self.certified, self.attacked))
-        closed, right = float((self.gap <= CLOSED).double().mean()), self.attacked > 0
-        flipped = right & torch.isfinite(self.attacked)
-        order = torch.where(flipped, self.attacked, math.inf).argsort()[: min(WORST, int(flipped.sum()))]
-        worst = ", ".join(f"{i} ({float(self.attacked[i]):.3g})" for i in order.tolist())
-        half = f"between {low:.4g} (proven) and {high:.4g} (attacked)"
+        low, high = self.half_radius
+        right = self.attacked > 0
+        closed = (self.gap[right] <= CLOSED).mean() if right.any() else 0.0
+        flipped = right & np.isfinite(self.attacked)
+        order = np.where(flipped, self.attacked, math.inf).argsort(kind="stable")[
+            : min(WORST, int(flipped.sum()))
+        ]
+        worst = ", ".join(f"{i} ({self.attacked[i]:.3g})" for i in order.tolist())
+        half = f"between {low:.4g} ({self._proven_word()}) and {high:.4g} (attacked)"
         if math.isinf(high):
-            half = f"beyond {low:.4g} (proven), the attack flips {int(flipped.sum())}"
+            half = f"beyond {low:.4g} ({self._proven_word()}), the attack flips {int(flipped.sum())}"
         return (
             f"{len(self)} points: half break {half}; {closed:.0%} of the brackets "
-            f"closed to {CLOSED:.0%}; clean accuracy {float(right.double().mean()):.3f}"
+            f"closed to {CLOSED:.0%}; clean accuracy {right.mean():.3f}"
             + (f"; nearest to breaking: points {worst}" if worst else "")
         )
+
+    def _proven_word(self) -> str:
+        """What the lower end is: nothing is proven where no method of proof applies."""
+        proven = {*self.method} - {"misclassified", "interrupted", "flipped"}
+        return "not certified" if proven == {"not certified"} else "proven"
 
     def _repr_html_(self) -> str:
         """The line and the curve, for notebooks."""
@@ -115,12 +174,12 @@ class RadiusBracket:
         """index, label, predicted, rival, certified, attacked, method: one row for each point, classes by name."""
         table: dict[str, np.ndarray] = {"index": np.arange(len(self))}
         for name in OF_CLASSES:
-            values: Tensor | None = getattr(self, name)
-            if values is not None:
-                positions = values.numpy()
+            positions = getattr(self, name)
+            if positions is not None:
                 table[name] = positions if self.classes is None else self.classes[positions]
-        table |= {name: getattr(self, name).numpy() for name in COLUMNS}
-        return table | ({"method": np.array(self.method)} if self.method else {})
+        table |= {name: getattr(self, name) for name in COLUMNS}
+        words = {"method": self.method, "stopped_because": self.stopped_because}
+        return table | {name: np.array(values) for name, values in words.items() if values}
 
     def to_frame(self) -> Any:
         """The columns as a pandas DataFrame."""
@@ -155,17 +214,20 @@ class RadiusBracket:
         """The content of the proof file that `save` writes."""
         n = len(self)
         optional = {name: getattr(self, name) for name in ("witness", "predicted", "rival")}
-        others = {name: value.numpy() for name, value in optional.items() if value is not None}
+        others = {name: value for name, value in optional.items() if value is not None}
         shares = [self.zero_gradient_share, self.blind_share, self.seconds]
         others |= {"method": np.array(self.method, dtype=str), "shares": np.array(shares)}
-        others |= {"attacked": self.attacked.numpy(), "has_label": np.array(self.label is not None)}
+        others |= {
+            "attacked": self.attacked,
+            "stopped_because": np.array(self.stopped_because, dtype=str),
+            "has_label": np.array(self.label is not None),
+        }
         d = 0 if self.witness is None else self.witness.shape[1]
         statement = self.statement or Statement(np.full(d, -np.inf), np.full(d, np.inf), norm=self._norm())
         if self.classes is not None:
             statement = replace(statement, classes=self.classes.tolist())
-        label = np.zeros(n, dtype=np.int64) if self.label is None else self.label.numpy()
-        margin = None if self.margin is None else self.margin.numpy()
-        return proof_bytes(statement, self.certified.numpy(), label, self.proofs(), margin, others)
+        label = np.zeros(n, dtype=np.int64) if self.label is None else self.label
+        return proof_bytes(statement, self.certified, label, self.proofs(), self.margin, others)
 
     def _norm(self) -> float:
         """Of the proofs, where no statement says it."""
@@ -199,22 +261,24 @@ class RadiusBracket:
         zero, blind, seconds = found["shares"].tolist()
         has_label = bool(found.get("has_label", True))
         return cls(
-            torch.from_numpy(file.certified),
-            torch.from_numpy(found["attacked"]),
+            file.certified,
+            found["attacked"],
             tuple(found["method"].tolist()),
-            _tensor(found, "witness"),
+            found.get("witness"),
             tuple(certificates) if has_label else (),
             zero,
             blind,
             seconds,
-            label=torch.from_numpy(file.label) if has_label else None,
-            predicted=_tensor(found, "predicted"),
-            rival=_tensor(found, "rival"),
+            label=file.label if has_label else None,
+            predicted=found.get("predicted"),
+            rival=found.get("rival"),
             classes=None if file.statement.classes is None else np.array(file.statement.classes),
             statement=file.statement,
-            margin=torch.from_numpy(file.margin) if file.margin.any() else None,
+            margin=file.margin if file.margin.any() else None,
+            stopped_because=tuple(found["stopped_because"].tolist()) if "stopped_because" in found else (),
         )
 
 
-def _tensor(found: dict[str, np.ndarray], name: str) -> Tensor | None:
-    return torch.from_numpy(found[name]) if name in found else None
+def lower_median(values: Float[np.ndarray, " n"]) -> float:
+    """The least value that at least half of the values do not exceed."""
+    return float(np.sort(values)[(len(values) - 1) // 2])

@@ -23,7 +23,10 @@ from featureprism.geometry import Box, LpBall
 
 FMN_STEPS = (100, 200)  # of the first restart and of the others
 FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine
-RADIUS_RATES = 0.05, 0.001  # relative change of the radius after a hit or a miss, at the first and the last step
+RADIUS_RATES = (
+    0.05,
+    0.001,
+)  # relative change of the radius after a hit or a miss, at the first and the last step
 FAR = 20.0  # random starts: times the first-order distance to the boundary
 SHRINK = 0.97  # of the shortest flip: the first radius of the refinement
 NEARER = 0.6  # factor of 1 - SHRINK after a round without a flip
@@ -51,9 +54,9 @@ class TargetMargins:
         """f_own - f_target."""
         with torch.no_grad():
             scores = in_batches(self.scores, z)
-        return (
-            scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))
-        ).squeeze(1)
+        return (scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))).squeeze(
+            1
+        )
 
     def gradient(self, z: Float[Tensor, "m d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
         """f_own - f_target and its gradient."""
@@ -162,7 +165,9 @@ def minimum_norm(
         _refine(search, rows, delta, signs, flips, enough)
         after = search.shortest(flips)
         missed = torch.where(after < (1 - GAIN) * before, 0, missed + 1)
-        if restart == 0:  # where the refinement has little to do the boundary is smooth, and one restart without a gain is enough
+        if (
+            restart == 0
+        ):  # where the refinement has little to do the boundary is smooth, and one restart without a gain is enough
             missed = torch.where(after > (1 - SMOOTH) * coarse, PATIENCE - 1, missed)
     return flips
 
@@ -221,7 +226,9 @@ class _Search:
             first = [torch.zeros_like(x)] * (1 if self.norm == 2 else 2)
             first += [] if given is None else list(given[:, rows])
         else:
-            noise = [_uniform(row, int(t), restart) for row, t in zip(x, self.margins.target[rows], strict=True)]
+            noise = [
+                _uniform(row, int(t), restart) for row, t in zip(x, self.margins.target[rows], strict=True)
+            ]
             far = torch.stack(noise) * (FAR * 3.0 ** (restart % 2) * self.distance[rows]).unsqueeze(1)
             first = [far] * (1 if self.norm == 2 else 2)
         num = len(first)

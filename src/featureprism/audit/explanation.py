@@ -175,7 +175,7 @@ def _bracket(of: Subject, num_points: int, progress: Progress) -> RadiusBracket:
 
 
 def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | None:
-    reach = float(bracket.attacked.median())
+    reach = bracket.half_radius[1]
     if not 0 < reach < math.inf:
         return None
     few = slice(None, None, -(-len(of.x) // SEARCHED))
@@ -204,7 +204,7 @@ def _comparisons(
     of: Subject, found: Measures, bracket: RadiusBracket, direction: Tensor | None
 ) -> list[Comparison]:
     """Every prediction that speaks of such a network, with its measurement."""
-    low, high = (float(side.median()) for side in (bracket.certified, bracket.attacked))
+    low, high = bracket.half_radius
     scale = float(row_norms(of.mu).mean())
     far = (
         0.5 * float(torch.pdist(of.mu)[_strangers(of)].min())
@@ -313,7 +313,7 @@ def _said(
     picture: str, fits: tuple[Fit, ...], compared: tuple[Comparison, ...], bracket: RadiusBracket, of: Subject
 ) -> str:
     """One sentence."""
-    low, high = (float(side.median()) for side in (bracket.certified, bracket.attacked))
+    low, high = bracket.half_radius
     sides = f"{low:.3g}", f"{high:.3g}"
     both = f"at {sides[0]}, proven and attacked"
     between = f"between {sides[0]} (proven) and {sides[1]} (attacked)"

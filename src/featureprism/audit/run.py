@@ -33,6 +33,7 @@ from featureprism.sweep.executors import Local, Serial
 from featureprism.sweep.store import Store
 from featureprism.sweep.unit import Unit
 from featureprism.sweep.work import DONE
+from featureprism.verify import Budget
 
 GEOMETRY = "geometry"
 ATTACKS = (0.05, 0.1)  # radii of adversarial training, in units of the spread of all points
@@ -215,7 +216,9 @@ def _your_head(problem: Problem, seed: int, progress: Progress) -> list[Row]:
     """
     head, task, plan = problem.head, problem.data.task, problem.plan
     points = drawn(task, plan.test_points, seed)
-    bracket = head.robust_radius(*points, budget=Budget(branches=plan.max_branches), progress=part(progress, 0.0, 0.9))
+    bracket = head.robust_radius(
+        *points, budget=Budget(branches=plan.max_branches), progress=part(progress, 0.0, 0.9)
+    )
     numbers = told(head, task, bracket)
     is_fresh = problem.seen == "none"
     row = {
@@ -250,8 +253,8 @@ def _witnesses(
     index, _ = drawn(task, num, seed)
     x, y = drawn(data.task, num, seed)
     names = data.classes[(y > 0).astype(int) if len(data.classes) == 2 else y]
-    arrays = {"row": index[:, 0], "x": x, "y": names, "delta": bracket.witness.numpy()}
-    arrays |= {"certified": bracket.certified.numpy(), "attacked": bracket.attacked.numpy()}
+    arrays = {"row": index[:, 0], "x": x, "y": names, "delta": bracket.witness}
+    arrays |= {"certified": bracket.certified, "attacked": bracket.attacked}
     if (
         direction is not None
     ):  # fools half: two classes x - s·universal, s = ±1 for the second and the first; more x + universal

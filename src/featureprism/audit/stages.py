@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from featureprism.attacks import flip_rate, universal_direction, universal_shift
 from featureprism.audit.given import GivenHead
+from featureprism.brackets import lower_median
 from featureprism.heads.compare import Task
 from featureprism.heads.estimators import Head
 from featureprism.heads.scored import ScoredHead
@@ -207,20 +208,20 @@ def universal(
     return high, best
 
 
-def density(witness: Tensor | None) -> float:
+def density(witness: np.ndarray | None) -> float:
     """Median participation ratio of the perturbations, ‖δ‖₂⁴/(d ‖δ‖₄⁴): 1 when all coordinates share alike, 1/d for a single one."""
     if witness is None:
         return math.nan
-    moved = witness[witness.abs().amax(dim=1) > 0]
-    ratio = (moved**2).sum(dim=1) ** 2 / ((moved**4).sum(dim=1) * witness.shape[1])
-    return float(ratio.median()) if len(moved) else math.nan
+    moved = witness[np.abs(witness).max(axis=1) > 0]
+    ratio = (moved**2).sum(axis=1) ** 2 / ((moved**4).sum(axis=1) * witness.shape[1])
+    return lower_median(ratio) if len(moved) else math.nan
 
 
 def features(
     head: Any, task: Task, found: Subclasses, bracket: RadiusBracket, drawn: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Row, Tensor | None]:
     """What a head looks at; and the direction of the one perturbation that fools it on half of the points, where there is one."""
-    mu, median = centred_means(task, found), float(bracket.attacked.median())
+    mu, median = centred_means(task, found), bracket.half_radius[1]
     norm, direction = universal(head, *drawn, median)
     # ‖μ‖ √(1/k) of a feature-averaging head; the paper speaks of two classes
     two = len(np.unique(task.y)) == 2

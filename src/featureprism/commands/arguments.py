@@ -91,10 +91,10 @@ def _networks(add: Add) -> None:
     _add_model_and_data(own)
     _add_effort(own)
     own.add_argument(
-        "--at",
+        "--eps",
         type=float,
         metavar="EPS",
-        help="ask of every point only whether it holds at this radius (default: how far it holds)",
+        help="ask only whether every point keeps its class within this radius (default: how far it does)",
     )
 
     checking = add(
@@ -198,10 +198,12 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
 
 
 def _add_effort(command: argparse.ArgumentParser) -> None:
-    """--norm, --domain, --gap, --seconds and --out."""
-    command.add_argument("--norm", type=float, default=2, help="2 or inf (default: 2)")
+    """--norm, --bounds, --gap, --seconds, --branches and --out."""
     command.add_argument(
-        "--domain",
+        "--norm", default="2", choices=("2", "inf", "l2", "linf"), help="norm of perturbations (default: 2)"
+    )
+    command.add_argument(
+        "--bounds",
         type=float,
         nargs=2,
         metavar=("LO", "HI"),
@@ -214,7 +216,13 @@ def _add_effort(command: argparse.ArgumentParser) -> None:
         help="relative width at which a bracket counts as closed (default: 0.01)",
     )
     command.add_argument(
-        "--seconds", type=float, default=1.0, metavar="S", help="proof time per point (default: 1)"
+        "--seconds", type=float, metavar="S", help="CPU seconds of the whole call (default: 5 for each point)"
+    )
+    command.add_argument(
+        "--branches",
+        type=int,
+        metavar="N",
+        help="branches of each proof; repeats bit for bit, unlike seconds",
     )
     command.add_argument(
         "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"

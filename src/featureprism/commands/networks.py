@@ -2,10 +2,11 @@
 
 import argparse
 from dataclasses import asdict
-from math import isnan
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from torch import Tensor
 
@@ -19,29 +20,30 @@ from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.records import RadiusBracket
 from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.seeds import generator_for
-from featureprism.sweep import Request, bracket_points
 from featureprism.training import max_margin_network
-from featureprism.verify import opened
+from featureprism.verify import Budget, Query, opened
+from featureprism.verify.api import SECONDS
+from featureprism.verify.batches import bracket_in_batches
 from featureprism.verify.referee import judge_curve, read_curve
 
 
 def radius(args: argparse.Namespace) -> int:
     """Bracket the robust radius of every point of a file; a second call goes on where the first was stopped."""
-    bracket = _bracketed(args, at=args.at)
-    if args.at is None:
+    bracket = _bracketed(args, eps=args.eps)
+    if args.eps is None:
         save_curve(bracket, args.out)
-        closed, median = int((bracket.gap <= args.gap).sum()), float(bracket.gap.median())
+        closed, median = int((bracket.gap <= args.gap).sum()), float(np.median(bracket.gap))
         print(bracket)
         print(f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {median:.3g}")
     else:
-        holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.at, bracket.attacked <= args.at))
+        holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.eps, bracket.attacked <= args.eps))
         left = len(bracket) - holds - flipped
         print(
-            f"{holds} of {len(bracket)} points hold at {args.at:g} (proven), {flipped} do not, {left} are open"
+            f"{holds} of {len(bracket)} points hold at {args.eps:g} (proven), {flipped} do not, {left} are open"
         )
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
     print(f"attack self-test {passed}{_blindness(bracket)}")
-    drawn = " and curve.png" if args.at is None else ""
+    drawn = " and curve.png" if args.eps is None else ""
     print(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
     return 0
 
@@ -56,22 +58,24 @@ def _blindness(bracket: RadiusBracket) -> str:
     )
 
 
-def _bracketed(args: argparse.Namespace, at: float | None = None) -> RadiusBracket:
-    """The brackets of the model and the points that the arguments name; `at`: where only one radius is in question."""
-    domain = None if args.domain is None else (args.domain[0], args.domain[1])
-    request = Request(norm=args.norm, gap=args.gap, seconds_per_point=args.seconds, domain=domain, at=at)
+def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBracket:
+    """The brackets of the model and the points that the arguments name; `eps`: where only one radius is in question."""
+    bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
+    query = Query(args.norm, eps, bounds, gap=args.gap)
     model = opened(args.model)
     points, labels = read_points(args.data)
     if points.shape[1] != (dim := input_dim(model.net)):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
-        x, own = as_points(points), model.indices(labels, len(points))
-        if domain is not None:
-            check_domain(x, domain)
+        x, label = as_points(points), model.indices(labels, len(points))
+        if bounds is not None:
+            check_domain(x, bounds)
     except ValueError as error:
         raise ValueError(f"{args.data}: {error}") from error
+    seconds = args.seconds if args.branches is None or args.seconds is not None else inf
+    budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
     with progress_bar("brackets") as track:
-        return bracket_points(model, x, own, request, args.out, track=track)
+        return bracket_in_batches(model, x, label, query, budget, args.out, progress=track(0, 1))
 
 
 def referee(args: argparse.Namespace) -> int:

@@ -186,7 +186,7 @@ class KernelHead:
         radius, delta = (torch.cat([getattr(part, name) for part in parts]) for name in ("radius", "delta"))
         with torch.no_grad():
             low = torch.minimum(net.certified(signs * net(x)), radius)
-        return RadiusBracket(low, radius, ("kernel norm",) * len(x), delta)
+        return RadiusBracket(low.numpy(), radius.numpy(), ("kernel norm",) * len(x), delta.numpy())
 
 
 def _strongest(alpha: Tensor, sign: float) -> Tensor:
@@ -219,4 +219,4 @@ class NeighbourHead:
                 delta[i] = torch.as_tensor(witness)
                 high[i] = torch.linalg.vector_norm(delta[i])
             progress((i + 1) / len(X))
-        return RadiusBracket(low * (1 - 1e-9), high, ("exact",) * len(X), delta)
+        return RadiusBracket((low * (1 - 1e-9)).numpy(), high.numpy(), ("exact",) * len(X), delta.numpy())

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from featureprism.brackets import lower_median
 from featureprism.context import part
 from featureprism.records import Progress, RadiusBracket, Row, silent
 from featureprism.seeds import generator_for
+from featureprism.verify import Budget
 
 if TYPE_CHECKING:
     from featureprism.heads.estimators import PReLUHead
@@ -176,7 +178,9 @@ def measured(
 ) -> Measured:
     """Train one head and measure it on test points; `held_*` are from validation points, to choose with."""
     head, seconds = fitted(candidate, task, part(progress, 0.0, 0.5))
-    bracket = bracketed(head, *drawn(task, plan.test_points, seed), plan.max_branches, part(progress, 0.5, 0.8))
+    bracket = bracketed(
+        head, *drawn(task, plan.test_points, seed), plan.max_branches, part(progress, 0.5, 0.8)
+    )
     held_radius = held_proven = math.nan
     if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
@@ -222,9 +226,9 @@ def told(head: Any, task: Task, bracket: RadiusBracket) -> Row:
     """Accuracy and radii on test points."""
     return {
         "accuracy": float((head.predict(task.x_test) == task.y_test).mean()),
-        "attacked_radius": float(bracket.attacked.median()),
-        "certified_radius": float(bracket.certified.median()),
-        "median_gap": float(bracket.gap.median()),
+        "attacked_radius": bracket.half_radius[1],
+        "certified_radius": bracket.half_radius[0],
+        "median_gap": lower_median(bracket.gap),
         "blind_share": bracket.blind_share,
     }
 

@@ -51,15 +51,15 @@ def mixture_distance(head: GaussianHead, X: Any, y: Any, *, radius: float | None
     gaps = [kolmogorov(column) for column in ranks.T]
     drawn, labels = head.sample(DRAWN, 0)
     believed = head.robust_radius(drawn, labels)
-    known = float(head.robust_radius(x[:DRAWN], y[:DRAWN]).certified.median()) if radius is None else radius
+    known = head.robust_radius(x[:DRAWN], y[:DRAWN]).half_radius[0] if radius is None else radius
     return MixtureDistance(
         shape_gap=gaps[0],
         direction_gap=max(gaps[1:]),
         by_chance=math.sqrt(math.log(2 * len(gaps) / FAILURE) / (2 * len(x))),  # Massart 1990, and a union
         accuracy=float((head.predict(x) == np.asarray(y)).mean()),
-        mixture_accuracy=float((believed.attacked > 0).double().mean()),
+        mixture_accuracy=float((believed.attacked > 0).mean()),
         radius=known,
-        mixture_radius=float(believed.certified.median()),
+        mixture_radius=believed.half_radius[0],
     )
 
 

@@ -109,7 +109,7 @@ class BayesClassifier(_ScoreClassifier):
         slack_other = self.temperature * torch.isfinite(other).sum(dim=1).log()
         certified = pooled_radius(own, rival + slack_other)
         attacked = pooled_radius(own, rival - self.temperature * num_own.log())
-        return RadiusBracket((certified - ROUNDING).clamp_min(0), attacked + ROUNDING)
+        return RadiusBracket((certified - ROUNDING).clamp_min(0).numpy(), (attacked + ROUNDING).numpy())
 
 
 class PolynomialClassifier(_ScoreClassifier):

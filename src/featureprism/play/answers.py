@@ -10,6 +10,7 @@ from torch import Tensor
 
 from featureprism.attacks import flip_rate, structured_starts, universal_direction
 from featureprism.geometry import unit_rows
+from featureprism.networks.reading import Classifier
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape
@@ -38,9 +39,10 @@ def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], branches: i
     y = torch.where(net(x) > 0, 1.0, -1.0).double()
     found = _bracket(net, scene, x, y, branches)
     assert found.witness is not None
-    witness = found.witness @ axes.T
-    beside = (found.witness.square().sum(dim=1) - witness.square().sum(dim=1)).clamp_min(0).sqrt()
-    towards = unit_rows(found.witness) @ unit_rows(world(scene.anywhere()).clusters.mu).T
+    delta = torch.from_numpy(found.witness)
+    witness = delta @ axes.T
+    beside = (delta.square().sum(dim=1) - witness.square().sum(dim=1)).clamp_min(0).sqrt()
+    towards = unit_rows(delta) @ unit_rows(world(scene.anywhere()).clusters.mu).T
     return [
         {
             "place": [round(v, 4) for v in places[i].tolist()],

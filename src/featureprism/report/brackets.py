@@ -4,7 +4,7 @@ from io import StringIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import torch
+import numpy as np
 from matplotlib.figure import Figure
 
 from featureprism.brackets import RadiusBracket
@@ -15,9 +15,9 @@ POINTS = 200  # of the curve
 
 def curve(bracket: RadiusBracket) -> Figure:
     """Proven and attacked robust accuracy, up to a little beyond the largest radius."""
-    finite = bracket.attacked[torch.isfinite(bracket.attacked)]
+    finite = bracket.attacked[np.isfinite(bracket.attacked)]
     largest = 1.1 * float(finite.max()) if len(finite) and finite.max() > 0 else 1.0
-    radii = torch.linspace(0, largest, POINTS, dtype=torch.float64)
+    radii = np.linspace(0, largest, POINTS)
     low, high = bracket.accuracy(radii)
     with plt.rc_context(SETTINGS):
         figure, (axes,) = panels(1, width=4.6, height=3.0)

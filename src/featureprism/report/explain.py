@@ -128,7 +128,7 @@ def _section(title: str, words: str, content: str) -> str:
 
 
 def _radii(found: Explanation) -> str:
-    right = float((found.bracket.attacked > 0).double().mean())
+    right = float((found.bracket.attacked > 0).mean())
     return (
         "μ are the means of the sub-classes, of which there are k. Radii are medians over"
         f" {len(found.bracket.attacked)} points, {right:.0%} of them classified rightly, from what is proven to what an"

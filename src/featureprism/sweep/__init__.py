@@ -3,7 +3,6 @@
 from featureprism.sweep.cluster import Cluster
 from featureprism.sweep.engine import Budget, Rules, Summary, run_units
 from featureprism.sweep.executors import Executor, Local, Serial
-from featureprism.sweep.radii import Request, bracket_points
 from featureprism.sweep.reproduction import Failure, Result, reproduce
 from featureprism.sweep.spec import Between, Sweep, draws, grid, of_function, of_item
 from featureprism.sweep.spec_file import read_spec
@@ -20,7 +19,6 @@ __all__ = [
     "Failure",
     "Limits",
     "Local",
-    "Request",
     "Result",
     "Rules",
     "Serial",
@@ -28,7 +26,6 @@ __all__ = [
     "Summary",
     "Sweep",
     "Unit",
-    "bracket_points",
     "draws",
     "grid",
     "of_function",

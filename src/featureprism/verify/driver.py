@@ -7,14 +7,16 @@ perturbations up to its shortest flip, so that a shorter flip makes every proof 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.attacks import Start
 from featureprism.brackets import RadiusBracket
+from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain
 from featureprism.records import Progress, silent
 from featureprism.threads import one_thread
@@ -44,7 +46,7 @@ BATCH = 32  # points that are attacked and proven together
 LEFT_OVER = (
     0.1  # of the seconds of a call: where more is left after all points had their share, open ones get it
 )
-MISCLASSIFIED, INTERRUPTED, CLOSED = "misclassified", "interrupted", "closed"
+MISCLASSIFIED, INTERRUPTED, FLIPPED, CLOSED = "misclassified", "interrupted", "flipped", "closed"
 
 
 @torch.no_grad()
@@ -174,7 +176,8 @@ class _Outcome:
     target: Tensor
     method: list[str]
     stopped_because: list[str]
-    certificates: list[dict] = field(default_factory=list)
+    certificates: list[dict[int, Certificate]]
+    shares: list[tuple[int, float, float]] = field(default_factory=list)
 
     @classmethod
     def of(cls, x: Tensor, label: Tensor, second: Tensor, right: Tensor) -> "_Outcome":
@@ -203,6 +206,7 @@ class _Outcome:
         flipped = torch.isfinite(attacked)
         self.witness[index[flipped]] = pairs.delta[best[flipped]]
         self.target[index[flipped]] = pairs.target[best[flipped]]
+        self.shares.append((len(index), pairs.zero_gradient_share, pairs.blind_share))
         for row, i in enumerate(index.tolist()):
             of_point = range(row * verified.shape[1], (row + 1) * verified.shape[1])
             self.certificates[i] = {int(pairs.target[j]): pairs.certificates[j] for j in of_point}
@@ -212,6 +216,8 @@ class _Outcome:
             self.method[i] = (
                 "deep" if "deep" in kinds else pairs.certificates[of_point[int(weakest[row])]].kind
             )
+            if pairs.query.eps is not None and bool(flipped[row]):
+                self.method[i] = FLIPPED
             self.stopped_because[i] = self._why(
                 least[row] >= goal[row], attacked[row], self.method[i], limits, pairs.query
             )
@@ -232,15 +238,22 @@ class _Outcome:
 
     def bracket(self, seconds: float) -> RadiusBracket:
         """The same as a bracket."""
+        weights = [num for num, _, _ in self.shares]
+        zero, blind = (
+            float(np.average([share[k] for share in self.shares], weights=weights)) if weights else nan
+            for k in (1, 2)
+        )
         return RadiusBracket(
-            self.certified,
-            self.attacked,
+            self.certified.numpy(),
+            self.attacked.numpy(),
             tuple(self.method),
-            self.witness,
+            self.witness.numpy(),
             tuple(self.certificates),
-            seconds=seconds,
-            label=self.label,
-            predicted=self.predicted,
-            rival=self.target,
+            zero,
+            blind,
+            seconds,
+            self.label.numpy(),
+            self.predicted.numpy(),
+            self.target.numpy(),
             stopped_because=tuple(self.stopped_because),
         )

@@ -1,7 +1,7 @@
 """Pairs of a point and a target class: what attacks and proofs have shown of each so far."""
 
 from dataclasses import dataclass
-from math import inf
+from math import inf, nan
 
 import torch
 from jaxtyping import Float, Int
@@ -27,6 +27,8 @@ class Pairs:
     delta: Float[Tensor, "m d"]  # the shortest flip of each pair, or what came near; 0 where nothing is known
     length: Float[Tensor, " m"]  # the norm of a flip, inf where none is known
     certificates: list[Certificate]
+    zero_gradient_share: float = nan  # what the attack says of itself, where it was measured
+    blind_share: float = nan
 
     @classmethod
     def of(cls, model: Model, query: Query, x: Tensor, label: Tensor) -> "Pairs":

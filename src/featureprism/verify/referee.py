@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from featureprism.brackets import RadiusBracket
 
@@ -66,7 +65,7 @@ def judge_curve(
     and the share that is not witnessed within r. With `num_claimed`, the claims were measured on that many points, of which these
     are a random part: then the limits are those that SURE of all random parts respect.
     """
-    least, most = (side.numpy() for side in bracket.accuracy(torch.from_numpy(radii)))
+    least, most = bracket.accuracy(radii)
     if num_claimed is not None:
         least, most = _of_all(least, most, len(bracket), num_claimed)
     rulings = []

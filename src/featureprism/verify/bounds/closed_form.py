@@ -108,7 +108,7 @@ class KnownRadius(Method):
         x, sign = pairs.points(rows), 2.0 * pairs.label[pairs.point[rows]].double() - 1
         if isinstance(net, BayesClassifier):
             known = net.radius_bracket(x, sign)
-            low, high = known.certified, known.attacked
+            low, high = torch.from_numpy(known.certified), torch.from_numpy(known.attacked)
         else:
             low = high = net.exact_radius(x, sign)
         low, high = _rounded_outward(net, x, low, high)

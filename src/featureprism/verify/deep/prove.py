@@ -47,7 +47,7 @@ class Asked:
 
     def around(self, radius: float) -> Around:
         """The region of a radius."""
-        return Around.of(self.model, self.x, radius, self.norm, self.domain or EVERYWHERE)
+        return Around.of(self.model, self.x, radius, self.norm, self.domain or (-np.inf, np.inf))
 
     def margins(self) -> tuple[np.ndarray, np.ndarray]:
         """(k,) f_own - f_r at the point, and (k, d) their gradients."""

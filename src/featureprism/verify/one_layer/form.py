@@ -78,6 +78,6 @@ def scores_form(net: ScoreNet) -> PowerForm:
     """The neurons of all margins of a network with many scores; the weights are those of each pair."""
     W, V, b = net.with_bias_neuron()
     p = float(net.activation.p)
-    arrays = (np.ascontiguousarray(t.detach().numpy()) for t in (net.W, net.b, net.V, net.c))
-    scores = Scores(*arrays, p)
+    W0, b0, V0, c0 = (np.ascontiguousarray(t.detach().numpy()) for t in (net.W, net.b, net.V, net.c))
+    scores = Scores(W0, b0, V0, c0, p)
     return PowerForm(W, b, V.new_zeros(len(W)), p, scores.margin(0, 1)[0], scores, V)

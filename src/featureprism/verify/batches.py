@@ -1,0 +1,104 @@
+"""Brackets for many points of one model, kept batch by batch so that a stopped run goes on where it was."""
+
+import csv
+import hashlib
+from dataclasses import replace
+from io import BytesIO, StringIO
+from math import inf
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from featureprism import __version__
+from featureprism.brackets import RadiusBracket
+from featureprism.checker.models import model_sha256
+from featureprism.files import prepare_folder, write_whole
+from featureprism.networks.reading import Classifier, save_model
+from featureprism.records import Progress, silent
+from featureprism.verify.api import bracket_classifier, statement_of
+from featureprism.verify.driver import INTERRUPTED
+from featureprism.verify.model import Model
+from featureprism.verify.query import Budget, Query
+
+BATCH = 32  # points bracketed between two writes
+SHARDS = "batches"
+
+
+def bracket_in_batches(
+    classifier: Classifier,
+    x: Tensor,
+    label: Tensor,
+    query: Query,
+    budget: Budget,
+    out: Path,
+    *,
+    progress: Progress = silent,
+) -> RadiusBracket:
+    """Bracket every point and leave brackets.csv, witnesses.npz, proofs.npz and, where it has a plain form, model.npz in `out`.
+
+    Every batch is a proof file of its own in `out`/batches, named after model, points, query and budget: what is there already is not
+    done again. The seconds of the budget are shared by all points.
+    """
+    prepare_folder(out / SHARDS)
+    parts: list[RadiusBracket] = []
+    for first in range(0, len(x), BATCH):
+        part = slice(first, first + BATCH)
+        share = replace(budget, seconds=_share(budget.seconds, len(x[part]), len(x)))
+        path = out / SHARDS / f"{first:07d}-{_key(classifier, x[part], label[part], query, share)}.npz"
+        parts.append(_bracketed(classifier, x[part], label[part], query, share, path))
+        progress(min(1.0, (first + BATCH) / len(x)))
+    bracket = replace(RadiusBracket.joined(parts), statement=statement_of(classifier, x, label, query))
+    _write(out, bracket)
+    save_model(out / "model.npz", classifier)
+    return bracket
+
+
+def _share(seconds: float, num: int, total: int) -> float:
+    return inf if seconds == inf else seconds * num / total
+
+
+def _bracketed(
+    classifier: Classifier, x: Tensor, label: Tensor, query: Query, budget: Budget, path: Path
+) -> RadiusBracket:
+    if path.is_file():
+        try:
+            return replace(RadiusBracket.load(path), classes=classifier.classes)
+        except ValueError:
+            path.unlink()  # a damaged batch is computed again
+    bracket = bracket_classifier(classifier, x, label, query, budget)
+    if INTERRUPTED in bracket.method:
+        raise KeyboardInterrupt
+    replace(bracket, statement=statement_of(classifier, x, label, query)).save(path)
+    return bracket
+
+
+def _key(classifier: Classifier, x: Tensor, label: Tensor, query: Query, budget: Budget) -> str:
+    """A hash of all that decides a batch; a network that can only be called counts with its file or all of its tensors."""
+    canonical = Model.of(classifier.net).canonical
+    identity = model_sha256(canonical) if canonical is not None else _identity(classifier)
+    digest = hashlib.sha256(repr((__version__, identity, query, budget)).encode())
+    for tensor in (x, label):
+        digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _identity(classifier: Classifier) -> str:
+    if classifier.origin.source_sha256:
+        return classifier.origin.source_sha256
+    digest = hashlib.sha256(repr(classifier.net).encode())
+    for tensor in (*classifier.net.parameters(), *classifier.net.buffers()):
+        digest.update(tensor.detach().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _write(out: Path, bracket: RadiusBracket) -> None:
+    """For people and programs."""
+    table, witnesses, columns = StringIO(), BytesIO(), bracket.columns()
+    lines = zip(*(column.tolist() for column in columns.values()), strict=True)
+    csv.writer(table, lineterminator="\n").writerows([list(columns), *lines])
+    assert bracket.witness is not None
+    np.savez(witnesses, delta=bracket.witness)
+    write_whole(out / "brackets.csv", table.getvalue())
+    write_whole(out / "witnesses.npz", witnesses.getvalue())
+    bracket.save(out / "proofs.npz")
