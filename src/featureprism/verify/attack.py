@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from featureprism.attacks import Along, AtRandom, Start, minimal_radius, structured_starts
 from featureprism.attacks.boundary import flips_near
 from featureprism.attacks.gradient import to_span
-from featureprism.attacks.minimum_norm import minimum_norm
+from featureprism.attacks.minimum_norm import RESTARTS, minimum_norm
 from featureprism.attacks.rivals import AlongEach, NeuronMargins
 from featureprism.attacks.starts import FAN, fan
 from featureprism.geometry import row_norms
@@ -23,8 +23,8 @@ TRIED = 3  # targets of each point whose ℓ2 flips are drawn in: the nearest on
 SHORTER = 1 - 1e-6  # of a flip: what counts as shorter
 
 
-def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None) -> None:
-    """Flips of all pairs; with eps those within that radius alone."""
+def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None, *, quick: bool = False) -> None:
+    """Flips of all pairs that are open, with eps those within that radius alone; `quick`: without restarts."""
     if pairs.model.has_one_output:
         _attack_one_output(pairs, starts)
     else:
@@ -32,8 +32,8 @@ def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None) -> None:
             raise ValueError(
                 "starts are for networks with one output; models with many scores choose their own."
             )
-        _attack_targets(pairs)
-        for rounds, tried in ((0, TRIED), (8, 1)) if pairs.query.norm == 2 else ((0, 1),):
+        _attack_targets(pairs, 1 if quick else RESTARTS)
+        for rounds, tried in () if quick else ((0, TRIED), (8, 1)) if pairs.query.norm == 2 else ((0, 1),):
             _draw_in(pairs, tried, rounds)
     if pairs.query.eps is not None:
         pairs.length[pairs.length > pairs.query.eps] = inf
@@ -50,21 +50,26 @@ def _attack_one_output(pairs: Pairs, starts: Sequence[Start] | None) -> None:
     pairs.zero_gradient_share, pairs.blind_share = flips.zero_gradient_share, flips.blind_share
 
 
-def _attack_targets(pairs: Pairs) -> None:
-    """The minimum-norm attack on every pair; with eps a point is finished with its first flip within that radius."""
-    x = pairs.x[pairs.point]
+def _attack_targets(pairs: Pairs, restarts: int) -> None:
+    """The minimum-norm attack on every open pair; with eps a point is finished with its first flip within that radius."""
+    rows = pairs.open()
+    if not len(rows):
+        return
+    x, point = pairs.points(rows), torch.unique(pairs.point[rows], return_inverse=True)[1]
     flips = minimum_norm(
         pairs.model.net,
         x,
-        pairs.label[pairs.point],
-        pairs.target,
-        pairs.point,
+        pairs.label[pairs.point[rows]],
+        pairs.target[rows],
+        point,
         norm=pairs.query.norm,
         domain=pairs.query.bounds,
         reach=_reach(pairs, x),
         enough=pairs.query.eps or 0.0,
+        restarts=restarts,
     )
-    pairs.length, pairs.delta = flips.length, flips.delta
+    shorter = flips.length < pairs.length[rows]
+    pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = flips.length[shorter], flips.delta[shorter]
 
 
 def _draw_in(pairs: Pairs, tried: int, rounds: int) -> None:
@@ -73,6 +78,7 @@ def _draw_in(pairs: Pairs, tried: int, rounds: int) -> None:
     length = pairs.length.reshape(len(pairs.x), -1)
     nearest = (length.argsort(dim=1, stable=True).argsort(dim=1) < tried).flatten()
     rows = torch.nonzero(nearest & (shortest > (pairs.query.eps or 0.0))[pairs.point])[:, 0]
+    rows = rows[torch.isin(pairs.point[rows], pairs.point[pairs.open()])]
     if not len(rows):
         return
     net, x = pairs.margins(rows), pairs.points(rows)

@@ -23,7 +23,7 @@ from featureprism.threads import one_thread
 from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds.closed_form import KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.bounds.lipschitz import GivenLipschitz
-from featureprism.verify.deep.methods import NormProduct, SemidefiniteRelaxation
+from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, SemidefiniteRelaxation
 from featureprism.verify.method import Method
 from featureprism.verify.model import Model
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
@@ -38,6 +38,7 @@ METHODS: tuple[Method, ...] = (  # in the order of their cost
     Readout(),
     NormProduct(),
     CheapBounds(),
+    LinearRelaxation(),
     Ellipsoids(),
     BranchAndBound(),
     SemidefiniteRelaxation(),
@@ -119,6 +120,9 @@ def _close(pairs: Pairs, methods: Sequence[Method], limits: Limits, starts: Sequ
             method.prove(pairs, every, limits)
     if not len(pairs.open()) and bool(torch.isfinite(pairs.shortest()[0]).all()):
         return
+    if pairs.query.eps is not None and not pairs.model.has_one_output:
+        attack_pairs(pairs, starts, quick=True)
+        _prove(pairs, [method for method in methods if method.is_cheap], limits)
     attack_pairs(pairs, starts)
     _prove(pairs, methods, limits)
 

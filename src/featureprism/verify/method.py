@@ -14,6 +14,7 @@ class Method(ABC):
     """A way to prove radii; abstract. The driver asks methods in the order of their cost."""
 
     is_closed_form = False  # it leaves nothing to attack or to prove
+    is_cheap = False  # it is tried before the attack takes its time
 
     @abstractmethod
     def applies(self, model: Model, query: Query) -> bool:

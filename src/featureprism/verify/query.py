@@ -63,7 +63,7 @@ class Query:
             return torch.where(
                 torch.isfinite(attacked), (1 - self.gap) * attacked, torch.full_like(attacked, inf)
             )
-        return torch.where(attacked > self.eps, OVERSHOOT * self.eps, torch.zeros_like(attacked))
+        return torch.where(attacked > self.eps, self.eps, torch.zeros_like(attacked))
 
     def reach(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """How far proofs look: up to the shortest flip, and hardly beyond eps."""

@@ -1,24 +1,30 @@
 """Proofs about several layers: the product of norms, and linear and semidefinite relaxations with branch and bound."""
 
+from abc import abstractmethod
+
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from featureprism.checker.certificate import Certificate
 from featureprism.verify.deep.prove import (
     MOST_INPUTS,
     Asked,
     farthest_proofs,
+    linear_proofs,
     norm_certificates,
     proofs_at,
 )
 from featureprism.verify.method import Method
 from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs
-from featureprism.verify.query import Limits, Query
+from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 
 class NormProduct(Method):
     """margin/(‖v_y - v_r‖ Π‖W_l‖): activations have slopes between 0 and 1."""
+
+    is_cheap = True
 
     def applies(self, model: Model, query: Query) -> bool:
         return model.layers is not None
@@ -32,8 +38,8 @@ class NormProduct(Method):
             pairs.keep(j, certificate)
 
 
-class SemidefiniteRelaxation(Method):
-    """Layers of ReLU: linear relaxations (CROWN), a semidefinite relaxation, and branch and bound at the kinks of neurons."""
+class _ReluLayers(Method):
+    """What both relaxations of layers of ReLU share; abstract."""
 
     def applies(self, model: Model, query: Query) -> bool:
         layers = model.layers
@@ -45,7 +51,7 @@ class SemidefiniteRelaxation(Method):
         model, query = pairs.model.layers, pairs.query
         assert model is not None
         attacked, best = pairs.shortest()
-        goal = pairs.goal()
+        goal = OVERSHOOT * pairs.goal()
         open_points = torch.unique(pairs.point[rows]).tolist()
         for number, i in enumerate(open_points):
             of_point = torch.nonzero(pairs.point == i)[:, 0]
@@ -53,11 +59,37 @@ class SemidefiniteRelaxation(Method):
             first = int(pairs.target[best[i]])
             asked = Asked(model, pairs.x[i].numpy(), int(pairs.label[i]), first, query.norm, query.bounds)
             share = limits.share(len(open_points) - number)
-            if query.eps is None:
-                proofs = farthest_proofs(asked, float(attacked[i]), query.gap, share, known)
-            else:
-                proofs = proofs_at(asked, float(goal[i]), known, share)
+            radius = float(attacked[i] if query.eps is None else goal[i])
+            proofs = self.of_point(asked, radius, known, query, share)
             limits.note(share)
             for j in of_point.tolist():
                 if (certificate := proofs.get(int(pairs.target[j]))) is not None:
                     pairs.keep(j, certificate)
+
+    @abstractmethod
+    def of_point(
+        self, asked: Asked, radius: float, known: float, query: Query, limits: Limits
+    ) -> dict[int, Certificate]:
+        """Certificates of one point against its targets; `radius`: eps, or the shortest flip."""
+
+
+class LinearRelaxation(_ReluLayers):
+    """Lines below and above every neuron, from the last layer back to the input (CROWN, Zhang et al. 2018)."""
+
+    is_cheap = True
+
+    def of_point(
+        self, asked: Asked, radius: float, known: float, query: Query, limits: Limits
+    ) -> dict[int, Certificate]:
+        return linear_proofs(asked, radius, known, query)
+
+
+class SemidefiniteRelaxation(_ReluLayers):
+    """A semidefinite relaxation of all layers together, with branch and bound at the kinks of neurons."""
+
+    def of_point(
+        self, asked: Asked, radius: float, known: float, query: Query, limits: Limits
+    ) -> dict[int, Certificate]:
+        if query.eps is not None:
+            return proofs_at(asked, radius, limits)
+        return farthest_proofs(asked, radius, query.gap, limits, known)

@@ -12,7 +12,7 @@ from featureprism.checker.layers import Layers
 from featureprism.verify.deep.branch_and_bound import Question, quadratic_proof
 from featureprism.verify.deep.leaves import Around, side_of
 from featureprism.verify.one_layer.certify import THREADS
-from featureprism.verify.query import Limits
+from featureprism.verify.query import Limits, Query
 
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
 TRIALS = 5  # radii at which a semidefinite proof is tried
@@ -203,11 +203,23 @@ def _by_crown(asked: Asked, around: Around, target: int) -> Certificate | None:
     return certificate if radius >= certificate.radius else None
 
 
-def proofs_at(asked: Asked, radius: float, known: float, limits: Limits) -> dict[int, Certificate]:
-    """Certificates against all targets at this radius; where that fails, at a shorter one beyond `known` by linear relaxation."""
+def linear_proofs(asked: Asked, radius: float, known: float, query: Query) -> dict[int, Certificate]:
+    """Certificates by the linear relaxation: at eps or at the largest radius found below it; else up to the shortest flip.
+
+    Without a flip the radius is doubled until nothing is proven.
+    """
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        search = Proving(asked, limits)
-        return search.all_targets_at(radius) or search.by_linear_relaxation(known, radius, RESOLUTION)
+        search = Proving(asked, Limits(0))
+        if query.eps is not None:
+            return search.linear_proofs(radius) or search.by_linear_relaxation(known, radius, RESOLUTION)
+        top = radius if np.isfinite(radius) else search.first_failure(known)
+        return search.by_linear_relaxation(known, top, query.gap)
+
+
+def proofs_at(asked: Asked, radius: float, limits: Limits) -> dict[int, Certificate]:
+    """Certificates against all targets at this radius, or none."""
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        return Proving(asked, limits).all_targets_at(radius)
 
 
 def farthest_proofs(
@@ -216,13 +228,12 @@ def farthest_proofs(
     """Certificates at the largest radii found between `known` and the shortest flip.
 
     The target that is likely the nearest is proven as far as it can be, but no farther than what closes the bracket; then the others,
-    each up to there. Without a flip the radius is doubled until the linear relaxation proves nothing.
+    each up to there. Without a flip radii up to twice what the linear relaxation proves are tried.
     """
+    if limits.branches < 1:
+        limits.out_of_branches = True
+        return {}
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         search = Proving(asked, limits)
         top = attacked if np.isfinite(attacked) else search.first_failure(known)
-        linear = search.by_linear_relaxation(known, top, gap)
-        known = min((c.radius for c in linear.values()), default=known)
-        if limits.branches < 1:
-            return linear
-        return search.farthest_of_all(known, (1 - gap) * top * (1 + 1e-9)) or linear
+        return search.farthest_of_all(known, (1 - gap) * top * (1 + 1e-9))

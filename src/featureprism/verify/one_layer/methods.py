@@ -60,6 +60,8 @@ def _before_flips(pairs: Pairs, rows: Tensor, reach: Tensor) -> Float[Tensor, "r
 class CheapBounds(Method):
     """The better of a Lipschitz constant from the Gram matrix (p = 1, ℓ2) and the linear relaxation (CROWN, Zhang et al. 2018)."""
 
+    is_cheap = True
+
     def applies(self, model: Model, query: Query) -> bool:
         return model.one_layer is not None
 
