@@ -71,7 +71,12 @@ def bracket(trained: Trained, gap: float, seconds: float) -> RadiusBracket:
     """The bracket as a user asks for it."""
     starts = structured_starts(trained.net)
     return robust_radius(
-        trained.net, trained.test.x, trained.test.y, gap=gap, seconds_per_point=seconds, starts=starts
+        trained.net,
+        trained.test.x,
+        trained.test.y,
+        gap=gap,
+        budget=Budget(seconds=seconds * len(trained.test.x)),
+        starts=starts,
     )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from featureprism import RadiusBracket
 from featureprism.networks import ReLU, ScoreNet
 from featureprism.verify import opened
-from featureprism.verify.deep.prove import as_layers
+from featureprism.verify.deep.layers import as_layers
 
 HALVINGS = 8  # of the radius that a verifier at one radius proves
 PEER_POINTS = 6  # at most, of peers that cost seconds a point

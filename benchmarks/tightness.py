@@ -26,7 +26,7 @@ from benchmarks.tight_networks import (
 )
 from benchmarks.tight_peers import autoattack_says, foolbox_says, lirpa_says
 from benchmarks.timing import Ratio
-from featureprism import RadiusBracket, __version__, robust_radius
+from featureprism import Budget, RadiusBracket, __version__, robust_radius
 from featureprism.commands.common import DATA
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.threads import one_thread
@@ -48,9 +48,9 @@ class Row:
     tight: float
     fast: float
     norm: float = 2
-    max_cells: int = 60
-    at: float | None = None
-    domain: tuple[float, float] | None = None
+    branches: int = 60
+    eps: float | None = None
+    bounds: tuple[float, float] | None = None
     more: float = 1  # times as many points
     peers: bool = False
 
@@ -73,28 +73,28 @@ class Measured:
     @property
     def value(self) -> float:
         """The number that history keeps."""
-        return self.gap if self.row.at is None else self.verified
+        return self.gap if self.row.eps is None else self.verified
 
     @property
     def good(self) -> bool:
         """Whether both bounds hold."""
         row = self.row
         return self.seconds <= row.fast and (
-            self.gap <= row.tight if row.at is None else self.verified >= row.tight
+            self.gap <= row.tight if row.eps is None else self.verified >= row.tight
         )
 
 
 TWO = (100, 100)
 ROWS = (
     Row("MLP 784-100-10 on MNIST, ℓ2", mnist_mlp, 0.01, 0.25, peers=True),
-    Row("MLP 784-100-10 on MNIST, ℓ2 in [0, 1]", mnist_mlp, 0.01, 1.0, domain=(0.0, 1.0), peers=True),
+    Row("MLP 784-100-10 on MNIST, ℓ2 in [0, 1]", mnist_mlp, 0.01, 1.0, bounds=(0.0, 1.0), peers=True),
     Row("MLP 784-100-10 on MNIST, ℓ∞", mnist_mlp, 0.03, 1.0, inf, 300, peers=True),
     Row(
         "784-1024-10 on MNIST, holds at ℓ2 0.3",
         partial(mnist_layers, (1024,)),
         0.85,
         3.0,
-        at=0.3,
+        eps=0.3,
         more=10,
         peers=True,
     ),
@@ -105,8 +105,8 @@ ROWS = (
         partial(mnist_layers, TWO, standing=1.0),
         0.6,
         10.0,
-        at=1.0,
-        domain=(0.0, 1.0),
+        eps=1.0,
+        bounds=(0.0, 1.0),
         peers=True,
     ),
     Row(
@@ -114,8 +114,8 @@ ROWS = (
         partial(mnist_layers, TWO, eps=0.5),
         0.6,
         10.0,
-        at=1.0,
-        domain=(0.0, 1.0),
+        eps=1.0,
+        bounds=(0.0, 1.0),
         more=2.5,
     ),
     Row("784-100-100-100-10 on MNIST, ℓ2", partial(mnist_layers, (100, 100, 100)), 1.0, inf, more=0.15),
@@ -131,10 +131,10 @@ ROWS = (
 
 @one_thread()
 def _brackets(row: Row, cases: list[Case]) -> tuple[list[RadiusBracket], float]:
-    """The brackets of a row, limited in cells alone, and their CPU seconds a point."""
+    """The brackets of a row, limited in branches alone, and their CPU seconds a point."""
     began = time.process_time()
-    options: dict[str, Any] = {"seconds_per_point": inf, "max_cells": row.max_cells}
-    asked = {"norm": row.norm, "at": row.at, "domain": row.domain}
+    options: dict[str, Any] = {"budget": Budget(branches=row.branches)}
+    asked = {"norm": row.norm, "eps": row.eps, "bounds": row.bounds}
     brackets = [
         model.robust_radius(x, y, **options)
         if isinstance(model, PReLUHead | DecoupledHead)
@@ -147,22 +147,24 @@ def _brackets(row: Row, cases: list[Case]) -> tuple[list[RadiusBracket], float]:
 def measured(row: Row, cases: list[Case]) -> Measured:
     """One row of the table."""
     brackets, seconds = _brackets(row, cases)
-    attacked, certified = (torch.cat([getattr(b, n) for b in brackets]) for n in ("attacked", "certified"))
+    attacked, certified = (
+        np.concatenate([getattr(b, n) for b in brackets]) for n in ("attacked", "certified")
+    )
     peers: tuple[str, ...] = ()
     if row.peers:
         (model, x, _), bracket = cases[0], brackets[0]
         said = (
-            foolbox_says(model, x, bracket, row.norm, row.domain) if row.at is None else "",
-            autoattack_says(model, x, bracket, row.norm, row.at, row.domain),
-            lirpa_says(model, x, bracket, row.norm, row.at),
+            foolbox_says(model, x, bracket, row.norm, row.bounds) if row.eps is None else "",
+            autoattack_says(model, x, bracket, row.norm, row.eps, row.bounds),
+            lirpa_says(model, x, bracket, row.norm, row.eps),
         )
         peers = tuple(filter(None, said))
-    if row.at is not None:
-        stands = attacked > row.at
-        share = float((certified[stands] >= row.at).double().mean()) if bool(stands.any()) else nan
-        return Measured(row, len(attacked), nan, nan, share, float(stands.double().mean()), seconds, peers)
-    known = (attacked > 0) & torch.isfinite(attacked)
-    gap = (1 - certified[known] / attacked[known]).numpy()
+    if row.eps is not None:
+        stands = attacked > row.eps
+        share = float((certified[stands] >= row.eps).mean()) if stands.any() else nan
+        return Measured(row, len(attacked), nan, nan, share, float(stands.mean()), seconds, peers)
+    known = (attacked > 0) & np.isfinite(attacked)
+    gap = 1 - certified[known] / attacked[known]
     return Measured(row, len(gap), float(np.median(gap)), float(gap.max()), nan, nan, seconds, peers)
 
 
@@ -170,7 +172,7 @@ def attack_in_few_dimensions(dim: int, num_points: int) -> tuple[float, int]:
     """Share of points of random ReLU networks where a dense fan finds no flip shorter than 99.8 % of the witness, and how many."""
     exact = total = 0
     for net, x, y in random_networks(1.0, num_points, ((6, dim), (12, dim), (20, dim))):
-        bracket = robust_radius(net, x, y, seconds_per_point=0, max_cells=0)
+        bracket = robust_radius(net, x, y, budget=Budget(branches=0))
         fan = directions(dim, RAYS * (dim - 1))
         for point, label, radius in zip(x, y, bracket.attacked.tolist(), strict=True):
             if not isfinite(radius) or radius == 0:
@@ -185,13 +187,13 @@ def attack_in_few_dimensions(dim: int, num_points: int) -> tuple[float, int]:
 def told(found: Measured) -> Ratio:
     """A line of the benchmark's output."""
     row = found.row
-    if row.at is None:
+    if row.eps is None:
         what = f"median gap {found.gap:.2%} (at most {row.tight:.0%}), worst {found.worst:.1%}"
     else:
         what = (
             f"verified {found.verified:.0%} of the {found.standing:.0%} that stand (at least {row.tight:.0%})"
         )
-    limits = f"(at most {row.fast:g}), {found.points} points, {row.max_cells} cells"
+    limits = f"(at most {row.fast:g}), {found.points} points, {row.branches} branches"
     peers = "".join(f"; {one}" for one in found.peers)
     return Ratio(
         f"{'ok  ' if found.good else 'MISS'} {row.name}: {what}, {found.seconds:.2f} CPU s a point {limits}{peers}",
@@ -229,16 +231,16 @@ def _write(table: list[Measured], few: list[str]) -> None:
     before, rest = PAGE.read_text(encoding="utf-8").split(MARKS[0])
     after = rest.split(MARKS[1])[1]
     lines = [
-        "| network | points | cells | median gap | worst gap | verified of what stands | CPU s a point | peers |",
+        "| network | points | branches | median gap | worst gap | verified of what stands | CPU s a point | peers |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for m in table:
-        gaps = ("", "") if m.row.at is not None else (f"{m.gap:.2%}", f"{m.worst:.1%}")
-        share = "" if m.row.at is None else f"{m.verified:.0%} (stand: {m.standing:.0%})"
+        gaps = ("", "") if m.row.eps is not None else (f"{m.gap:.2%}", f"{m.worst:.1%}")
+        share = "" if m.row.eps is None else f"{m.verified:.0%} (stand: {m.standing:.0%})"
         cells = [
             m.row.name,
             f"{m.points}",
-            f"{m.row.max_cells}",
+            f"{m.row.branches}",
             *gaps,
             share,
             f"{m.seconds:.2f}",

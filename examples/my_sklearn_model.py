@@ -8,6 +8,7 @@ A pipeline as it is: for each point a distance below which nothing changes the a
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -23,7 +24,7 @@ models = {
     "MLP, 16 neurons": MLPClassifier((16,), solver="lbfgs", alpha=1.0, max_iter=2000, random_state=0),
 }
 brackets = {
-    name: fp.robust_radius(model.fit(X[:400], y[:400]), X[400:430], y[400:430], max_cells=20)
+    name: fp.robust_radius(model.fit(X[:400], y[:400]), X[400:430], y[400:430], budget=fp.Budget(branches=20))
     for name, model in models.items()
 }
 for name, bracket in brackets.items():
@@ -38,7 +39,7 @@ plt.show()
 # %%
 # Which features does the nearest flip move? The witness of the most fragile point says so.
 right = bracket.attacked > 0
-worst = int(bracket.attacked.where(right, bracket.attacked.max() + 1).argmin())
+worst = int(np.where(right, bracket.attacked, np.inf).argmin())
 assert bracket.witness is not None
-moved = bracket.witness[worst].abs().argsort(descending=True)[:3].tolist()
+moved = np.abs(bracket.witness[worst]).argsort()[::-1][:3].tolist()
 print([str(names[i]) for i in moved])

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from sklearn.datasets import load_digits
 
@@ -27,7 +28,7 @@ for _ in range(150):
     optimiser.step()
 model.eval()
 
-bracket = fp.robust_radius(model, x[1500:1520], labels[1500:1520], max_cells=20)
+bracket = fp.robust_radius(model, x[1500:1520], labels[1500:1520], budget=fp.Budget(branches=20))
 print(f"torch: {bracket}")
 
 # %%
@@ -39,8 +40,8 @@ with tempfile.TemporaryDirectory() as folder:
         program = torch.onnx.export(model, (x[:1],), verbose=False, dynamo=True)
     assert program is not None
     program.save(str(path))
-    from_file = fp.robust_radius(path, x[1500:1520], labels[1500:1520], max_cells=20)
-print(f"farthest apart: {(bracket.attacked - from_file.attacked).abs().max():.4f}")
+    from_file = fp.robust_radius(path, x[1500:1520], labels[1500:1520], budget=fp.Budget(branches=20))
+print(f"farthest apart: {np.abs(bracket.attacked - from_file.attacked).max():.4f}")
 
 # %%
 # Three digits, and beside each the nearest picture that the network takes for something else.
@@ -49,7 +50,7 @@ assert bracket.rival is not None
 figure, axes = plt.subplots(1, 6, figsize=(8, 1.7), layout="constrained")
 for i, (left, right) in enumerate(zip(axes[::2], axes[1::2], strict=True)):
     left.imshow(x[1500 + i].reshape(8, 8).numpy(), cmap="gray_r")
-    right.imshow((x[1500 + i] + bracket.witness[i]).reshape(8, 8).numpy(), cmap="gray_r")
+    right.imshow((x[1500 + i].numpy() + bracket.witness[i]).reshape(8, 8), cmap="gray_r")
     left.set_title(f"{int(labels[1500 + i])}")
     right.set_title(f"taken for {int(bracket.rival[i])}")
 for ax in axes:

@@ -8,7 +8,7 @@ The same data, the same network size, the same descent: ten labels instead of tw
 import math
 
 import matplotlib.pyplot as plt
-import torch
+import numpy as np
 
 import featureprism as fp
 from featureprism.networks import BinaryReadout, grouped_start, voting_start
@@ -24,11 +24,11 @@ two = first_layer_descent(two, train.x, train.y, step_size=3e-3, steps=200).last
 ten = grouped_start(k, 1, dim, 1e-5, generator=fp.generator_for("ten", 0))
 ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last
 
-radii = torch.linspace(0, 0.8, 100).double()
+radii = np.linspace(0, 0.8, 100)
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for name, net in (("two labels", two), ("ten labels", BinaryReadout(ten, clusters.labels))):
-    bracket = fp.robust_radius(net, test.x, test.y, gap=0.03, max_cells=30)
-    low, high = bracket.certified.median() / math.sqrt(dim), bracket.attacked.median() / math.sqrt(dim)
+    bracket = fp.robust_radius(net, test.x, test.y, gap=0.03, budget=fp.Budget(branches=30))
+    low, high = (radius / math.sqrt(dim) for radius in bracket.half_radius)
     print(f"{name}: 50 % radius between {low:.3f} and {high:.3f} √d")
     proven, attacked = bracket.accuracy(radii * math.sqrt(dim))
     (line,) = axes.plot(radii, attacked, label=f"{name}: from proven to attacked")

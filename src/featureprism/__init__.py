@@ -47,12 +47,12 @@ if TYPE_CHECKING:
         gradient_flow,
         max_margin_network,
     )
-    from featureprism.verify import check, robust_radius
+    from featureprism.verify import Budget, check, robust_radius
 
 _ROOMS = {
     "attacks": ("minimal_radius", "pgd", "structured_starts", "universal_direction"),
     "audit": ("explain",),
-    "verify": ("check", "robust_radius"),
+    "verify": ("Budget", "check", "robust_radius"),
     "data": (
         "GaussianClusters",
         "SparseCoding",
@@ -86,6 +86,7 @@ _ROOMS = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "Budget",
     "Claim",
     "Dataset",
     "DecoupledHead",

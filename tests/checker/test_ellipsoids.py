@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from featureprism.verify.classes import class_radius
 
 from featureprism.checker.certificate import granted
 from featureprism.checker.models import Scores
 from featureprism.checker.proofs import as_arrays, from_arrays
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import ReLU, ScoreNet
-from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
 
 DOMAIN = (-0.9, 1.1)

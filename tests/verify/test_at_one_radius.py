@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 from activation_patterns import classified, truths_held
+from featureprism.verify.classes import class_radius
 from torch import nn
 
 from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
 from featureprism.verify import check, robust_radius
-from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
 
 EPS = 0.3

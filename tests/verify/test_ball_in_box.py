@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from featureprism.verify.bracket import margin_radius
 
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet
-from featureprism.verify.bracket import margin_radius
 from featureprism.verify.one_layer.certify import check
 
 BOX = (0.0, 1.0)

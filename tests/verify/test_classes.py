@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from activation_patterns import classified, truths_held
+from featureprism.verify.classes import class_radius
 from small_models import long_witnesses
 
 from featureprism.networks import LinearScores, PowerReLU, ReLU, ScoreNet
 from featureprism.verify import robust_radius
-from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
 
 WIDTHS, CLASSES, DIMS = (1, 2, 3, 4, 5), (2, 3, 4), (1, 2, 3)

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from featureprism.verify.bracket import check_numbers
+from featureprism.verify.classes import class_radius
 from torch import nn
 
 import featureprism as fp
 from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
-from featureprism.verify.bracket import check_numbers
-from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
 
 CELLS = {"seconds_per_point": math.inf, "max_cells": 40}

@@ -3,12 +3,12 @@
 import math
 
 import torch
+from featureprism.verify.bracket import default_reach, default_starts, margin_radius
+from featureprism.verify.classes import class_radius
 
 from featureprism.attacks import minimal_radius
 from featureprism.attacks.boundary import flips_near
 from featureprism.networks import ReLU, ScoreNet, TwoLayerNet
-from featureprism.verify.bracket import default_reach, default_starts, margin_radius
-from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
 
 
