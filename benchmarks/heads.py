@@ -42,6 +42,6 @@ def ratios() -> Iterator[str]:
         seconds = (time.perf_counter() - fitted) * 1000 / POINTS
         yield line(f"{name}: seconds to fit {len(x)} × {x.shape[1]}", fitted - began, 30.0)
         yield line(f"{name}: seconds to bracket 1000 points", seconds, 120.0)
-        yield f"     {name}: accuracy {head.score(x_test, y_test):.4f}, median gap {float(bracket.gap.median()):.1%}"
+        yield f"     {name}: accuracy {head.score(x_test, y_test):.4f}, median gap {np.median(bracket.gap):.1%}"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     yield line("largest memory in GB", memory, 2.0)

@@ -37,9 +37,9 @@ def foolbox_says(
     fb: Any = import_module("foolbox")
     net = opened(model, probe=x).net
     points = torch.as_tensor(x).double()
-    right = bracket.attacked > 0
-    assert bracket.predicted is not None
-    points, labels, ours = points[right], bracket.predicted[right], bracket.attacked[right]
+    attacked, predicted = torch.from_numpy(bracket.attacked), torch.as_tensor(bracket.predicted)
+    right = attacked > 0
+    points, labels, ours = points[right], predicted[right], attacked[right]
     bound = FAR * float(points.abs().max())
     name, attack = (
         ("DDN", fb.attacks.DDNAttack(steps=300))
@@ -81,10 +81,10 @@ def autoattack_says(
     """How many points it flips at one radius and how many we do; the radius is a little above our median where none is asked."""
     if not find_spec("pyautoattack"):
         return "AutoAttack is not installed"
-    rows = torch.nonzero(bracket.attacked > 0)[:PEER_POINTS, 0]
+    rows = np.flatnonzero(bracket.attacked > 0)[:PEER_POINTS]
     points, ours = torch.as_tensor(x).double()[rows], bracket.attacked[rows]
     assert bracket.predicted is not None
-    labels = bracket.predicted[rows]
+    labels = torch.from_numpy(bracket.predicted[rows])
     eps = BEYOND * float(np.median(ours)) if at is None else at
     bound = FAR * float(points.abs().max())
     low, high = (-bound, bound) if domain is None else domain
@@ -112,7 +112,7 @@ def lirpa_says(model: Any, x: Any, bracket: RadiusBracket, norm: float, at: floa
     if net is None:
         return ""
     asked = bracket.attacked > (at or 0)
-    rows = torch.nonzero(asked & (torch.isfinite(bracket.attacked) | (at is not None)))[:PEER_POINTS, 0]
+    rows = np.flatnonzero(asked & (np.isfinite(bracket.attacked) | (at is not None)))[:PEER_POINTS]
     points = torch.as_tensor(x).float()[rows]
     assert bracket.predicted is not None
     began = time.process_time()
