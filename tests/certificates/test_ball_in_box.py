@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featureprism.certificates.bracket import margin_radius
-from featureprism.certificates.record import check
+from featureprism.certificates import check_point as check
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet
 
 BOX = (0.0, 1.0)

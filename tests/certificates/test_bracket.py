@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.certificates import check, margin_radius
+from featureprism.certificates import check_point as check, margin_radius
 from featureprism.certificates.canonical import power_form
-from featureprism.certificates.record import proven
+from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
 from featureprism.networks import (
     BayesClassifier,
@@ -125,7 +125,7 @@ def proven_by_cells():
     return certificate, form, x[i], float(y[i]), float(bracket.attacked[i])
 
 
-@pytest.mark.parametrize("field", ["tau", "slope", "centre", "kappa", "nu_floor", "nu_ceiling"])
+@pytest.mark.parametrize("field", ["tau", "line", "low", "high", "centre", "kappa", "nu_floor", "nu_ceiling"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
 def test_nonsense_in_a_certificate_proves_nothing_false(field, value, proven_by_cells):
     certificate, form, x, y, attacked = proven_by_cells
@@ -136,7 +136,7 @@ def test_nonsense_in_a_certificate_proves_nothing_false(field, value, proven_by_
         return {**node, field: value if field == "tau" else 0 * node[field] + value}
 
     forged = replace(certificate, tree=spoil(certificate.tree))
-    assert proven(forged, form, x, y) <= attacked
+    assert verified(forged, form.network, x.numpy(), y) <= attacked
 
 
 def test_misclassified_tanh_and_foreign_modules(generator):

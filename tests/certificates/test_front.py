@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import featureprism as fp
+from featureprism.certificates import check_point
 from featureprism.certificates.bracket import check_numbers
 from featureprism.certificates.classes import class_radius
 from featureprism.certificates.pairs import Effort
@@ -231,4 +232,4 @@ def test_two_layers_of_tanh_are_proven_by_norms_up_to_brute_force():
         truth = float(radii[flipped.nonzero()[0]])
         assert 0.95 * truth <= bracket.certified[i] <= truth
         assert bracket.attacked[i] == pytest.approx(truth, rel=0.01)
-        assert fp.check(bracket.certificates[i], net, x[i], float(y[i]))
+        assert check_point(bracket.certificates[i], net, x[i], float(y[i]))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.certificates import check, margin_radius
+from featureprism.certificates import check_point as check, margin_radius
 from featureprism.certificates.canonical import power_form
-from featureprism.certificates.record import proven
+from featureprism.checker.certificate import verified
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 
@@ -77,7 +77,7 @@ def test_box_norm_brackets_hold_the_truth_of_random_networks():
 def granted(certificate, net, x, y):
     form = power_form(net)
     assert form is not None
-    return proven(certificate, form, x, y)
+    return verified(certificate, form.network, x.numpy(), y)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_malformed_trees_are_refused(name, tree_case):
     assert not check(SPOILED[name](certificate), net, x, y)
 
 
-@pytest.mark.parametrize("field", ["tau", "slope", "nu_floor", "nu_ceiling"])
+@pytest.mark.parametrize("field", ["tau", "line", "low", "high", "nu_floor", "nu_ceiling"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0.0, 1e-300, 0.5, 7.0, 1e300])
 def test_nonsense_in_a_leaf_proves_nothing_false(field, value, tree_case):
     net, x, y, certificate, attacked = tree_case

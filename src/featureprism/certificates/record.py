@@ -75,7 +75,8 @@ def store_cells(cells: Iterable[tuple[dict[str, Any], Cell]], problem: Problem) 
     p, own = problem.network.p, problem.own
     for leaf, cell in cells:
         room = SLACK * (cell.high - cell.low) + TINY
-        leaf["low"], leaf["high"] = low, high = cell.low - room, cell.high + room
+        low, high = np.maximum(cell.low - room, cell.floor), np.minimum(cell.high + room, cell.ceiling)
+        leaf["low"], leaf["high"] = low, high
         leaf["line"] = np.where(own, leaf["line"], chord(low, high, p))
         if "kappa" in leaf:
             leaf["kappa"] = np.minimum(leaf["kappa"], (1 - SLACK) * end_curvature(low, high, p))
