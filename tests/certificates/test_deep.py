@@ -255,7 +255,10 @@ def test_tanh_layers_have_norm_products_that_can_be_checked(tmp_path):
         for rival, one in bracket.certificates[i].items():
             norms = one.tree["numbers"]
             assert norm_product(model, x[i].numpy(), int(y[i]), rival, 2, norms) >= one.radius
-            assert verified(replace(one, tree={"numbers": 0.99 * norms}), model, x[i].numpy(), int(y[i]), rival) == 0
+            assert (
+                verified(replace(one, tree={"numbers": 0.99 * norms}), model, x[i].numpy(), int(y[i]), rival)
+                == 0
+            )
             assert (
                 verified(replace(one, radius=2 * one.radius), model, x[i].numpy(), int(y[i]), rival)
                 < 2 * one.radius

@@ -340,7 +340,9 @@ def test_malformed_parameters_are_refused(name, cut_case):
     for bad in (
         good + math.nan,
         good + math.inf,
-        *([good - 1e9] if name not in ("centre", "low") else []),  # a tangent may lie at t < 0, bounds may be wide
+        *(
+            [good - 1e9] if name not in ("centre", "low") else []
+        ),  # a tangent may lie at t < 0, bounds may be wide
         good[:-1],
         good.astype(np.float32),
         good.astype(object),

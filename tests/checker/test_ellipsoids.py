@@ -67,7 +67,9 @@ def test_proofs_survive_a_file_and_are_granted(case):
     assert (granted >= bracket.certified.numpy()).all()
 
 
-@pytest.mark.parametrize("weights", [np.zeros(8), -np.ones(8), np.ones(7), np.full(8, np.nan), "11111111", None])
+@pytest.mark.parametrize(
+    "weights", [np.zeros(8), -np.ones(8), np.ones(7), np.full(8, np.nan), "11111111", None]
+)
 def test_weights_that_are_none_are_refused(case, weights):
     model, x, own, bracket = case
     proof = by_ellipsoid(bracket)[0]

@@ -113,7 +113,9 @@ def _settle(
 ) -> Leaf | None:
     """Put the parameters of a leaf that the checker verifies into the node; the best leaf that was tried, if any was."""
     own, rival = question.own, question.rival
-    if (around.is_empty or around.crown(own)[rival] > 0) and _is_proven(around, question, claim := {"block": around.bounds}):
+    if (around.is_empty or around.crown(own)[rival] > 0) and _is_proven(
+        around, question, claim := {"block": around.bounds}
+    ):
         node |= claim
         return None
     best = None

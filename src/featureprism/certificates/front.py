@@ -93,7 +93,9 @@ def robust_radius(
     return replace(bracket, statement=statement_of(read, x, own, effort))
 
 
-def statement_of(model: Classifier, x: Tensor, own: Tensor, effort: Effort, arithmetic: str = "real") -> Statement:
+def statement_of(
+    model: Classifier, x: Tensor, own: Tensor, effort: Effort, arithmetic: str = "real"
+) -> Statement:
     """What the proofs of a bracket are about."""
     sides = (-np.inf, np.inf) if effort.domain is None else effort.domain
     lower, upper = (np.full(x.shape[1], float(side)) for side in sides)
@@ -186,7 +188,9 @@ def check_point(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: flo
     claimed = min((one.radius for one in of_rivals.values()), default=0.0)
     points = x.detach().double().numpy()[None]
     with THREADS.limit(limits=1, user_api="blas"):
-        return claimed > 0 and bool(verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed)
+        return claimed > 0 and bool(
+            verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed
+        )
 
 
 def check(

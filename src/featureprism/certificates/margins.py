@@ -44,5 +44,3 @@ def proven_margins(
     except KeyboardInterrupt:
         return proofs, list(range(i, len(x)))
     return proofs, []
-
-

@@ -15,7 +15,14 @@ from featureprism.certificates.ball_in_box import ball_certificates
 from featureprism.certificates.canonical import PowerForm
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.closing import HAIR, SHORTER
-from featureprism.certificates.deep import MOST_INPUTS, Asked, as_layers, farthest_proofs, norm_certificates, proofs_at
+from featureprism.certificates.deep import (
+    MOST_INPUTS,
+    Asked,
+    as_layers,
+    farthest_proofs,
+    norm_certificates,
+    proofs_at,
+)
 from featureprism.certificates.ellipsoids import box_certificates
 from featureprism.certificates.helped import attack_from, towards_leaves
 from featureprism.certificates.pairs import Effort, Pairs
@@ -195,7 +202,9 @@ def closed_forms(pairs: Pairs, norm: float) -> None:
     pairs.delta = torch.where((dual > 0).unsqueeze(1), length.unsqueeze(1) * step, torch.zeros_like(step))
     with with_room():
         pairs.certificates = [
-            Certificate(checked.radius(point.numpy(), int(o), int(r), norm) * (1 - SLACK), "closed form", norm)
+            Certificate(
+                checked.radius(point.numpy(), int(o), int(r), norm) * (1 - SLACK), "closed form", norm
+            )
             for point, o, r in zip(x, own, pairs.rival, strict=True)
         ]
 

@@ -144,7 +144,9 @@ def _completed(
                 cells = cells_in_ball if claim.norm == 2 else cells_in_box
                 every = cells(tree, problem, room, weights, middle)[0]
             else:
-                every = cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, room)
+                every = (
+                    cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, room)
+                )
             store_cells(every, problem)
         except (ValueError, ArithmeticError):  # numbers that no scale brings together
             return nothing

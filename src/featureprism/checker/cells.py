@@ -23,7 +23,15 @@ from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up,
 from featureprism.checker.power_bounds import quadratic_above, quadratic_below
 from featureprism.checker.scaled import Problem, is_array, refuse_unless
 
-PARAMETERS = ("low", "high", "line", "centre", "kappa", "nu_floor", "nu_ceiling")  # of a leaf, one number for each neuron
+PARAMETERS = (
+    "low",
+    "high",
+    "line",
+    "centre",
+    "kappa",
+    "nu_floor",
+    "nu_ceiling",
+)  # of a leaf, one number for each neuron
 OF_LINES = ("low", "high", "line", "nu_floor", "nu_ceiling")  # of a leaf whose relaxation is linear
 SIGNED = ("low", "high", "line", "centre")  # parameters that may be negative
 MOST_CUTS, DEEPEST = 100_000, 5_000  # of a tree: a cut inside itself would never end
@@ -165,7 +173,9 @@ def leaf_radii(every: Iterator[tuple[Tree, Cell]], problem: Problem) -> Iterator
     """The radius that each leaf proves."""
     p = problem.network.p
     while some := list(islice(every, AT_ONCE)):
-        low, high, line, centre, kappa = (np.stack([leaf[name] for leaf, _ in some]) for name in PARAMETERS[:5])
+        low, high, line, centre, kappa = (
+            np.stack([leaf[name] for leaf, _ in some]) for name in PARAMETERS[:5]
+        )
         below = quadratic_below(np.where(problem.own, line, 0.0), low, high, p)
         above = quadratic_above(line, centre, kappa, low, high, p)
         for i, (leaf, cell) in enumerate(some):

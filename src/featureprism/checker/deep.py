@@ -114,7 +114,9 @@ def verified(certificate: Certificate, model: Layers, x: np.ndarray, own: int, r
             if certificate.kind == "norm product":
                 return norm_product(model, x, own, rival, certificate.norm, certificate.tree.get("numbers"))
             refuse_unless(model.activation == "relu", "layers of ReLU")
-            refuse_unless(certificate.kind in ("crown", "deep"), "one of the kinds crown, deep or norm product")
+            refuse_unless(
+                certificate.kind in ("crown", "deep"), "one of the kinds crown, deep or norm product"
+            )
             region = Region.around(x, certificate.reach, certificate.norm, certificate.domain)
             return region.radius if proves(certificate.tree, model, x, own, rival, region) else 0.0
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
@@ -131,7 +133,9 @@ def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float
     h, L = enclosed(x), float(norms_above(rows)[rival])
     for i, (W, b) in enumerate(zip(model.weights[:-1], model.biases[:-1], strict=True)):
         h = activated(enclosed(W) @ h + b, model.activation)
-        refuse_unless(_is_norm(model, i, float(norms[i])), "norms that are no smaller than those of the layers")
+        refuse_unless(
+            _is_norm(model, i, float(norms[i])), "norms that are no smaller than those of the layers"
+        )
         L = up(L * norms[i])
     if norm == np.inf:
         L = up(L * up(np.sqrt(float(len(x)))))

@@ -10,7 +10,9 @@ from featureprism.checker.lines import Bounds, room
 from featureprism.checker.scaled import is_weights, refuse_strange_radius, refuse_unless
 
 ROUNDS = 6  # in which the multiplier of a ball is drawn near its best value
-SPARE = 2.0**-40  # of a neuron's width: coefficients that are carried back through layers are rounded, so bounds must hold with room
+SPARE = (
+    2.0**-40
+)  # of a neuron's width: coefficients that are carried back through layers are rounded, so bounds must hold with room
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +239,9 @@ def neuron_bounds(model: Layers, c: Enclosed, region: Region, signs: dict[int, f
         width = SLACK * np.abs(high - low) + np.finfo(np.float64).tiny
         low, high = low - width, high + width
         known.append(
-            Neurons(np.where(sign > 0, np.maximum(low, 0), low), np.where(sign < 0, np.minimum(high, 0), high))
+            Neurons(
+                np.where(sign > 0, np.maximum(low, 0), low), np.where(sign < 0, np.minimum(high, 0), high)
+            )
         )
     return known
 

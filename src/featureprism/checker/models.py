@@ -30,7 +30,9 @@ class Scores:
     def __post_init__(self) -> None:
         refuse_unless(isinstance(self.V, np.ndarray) and self.V.ndim == 2, "weights V (h, k)")
         h, k = self.V.shape
-        refuse_unless(is_weights(self.V, (h, k)) and k > 1, "V as a float64 array (h, k) of usual numbers, k ≥ 2")
+        refuse_unless(
+            is_weights(self.V, (h, k)) and k > 1, "V as a float64 array (h, k) of usual numbers, k ≥ 2"
+        )
         refuse_unless(is_weights(self.c, (k,)), f"c as a float64 array ({k},) of usual numbers")
         refuse_unless(isinstance(self.W, np.ndarray) and len(self.W) == h, f"weights W of {h} neurons")
         refuse_unless(is_weights(self.b, (h,)), f"b as a float64 array ({h},) of usual numbers")
@@ -87,7 +89,9 @@ def demanding(model: Model, own: int, margin: float) -> Model:
         return model
     if isinstance(model, Layers):
         return replace(model, biases=(*model.biases[:-1], _lowered(model.biases[-1], own, margin)))
-    refuse_unless(not isinstance(model, TwoClasses), "a model with a score for each class where margins are asked for")
+    refuse_unless(
+        not isinstance(model, TwoClasses), "a model with a score for each class where margins are asked for"
+    )
     assert not isinstance(model, TwoClasses)
     return replace(model, c=_lowered(model.c, own, margin))
 
@@ -114,7 +118,9 @@ def named_arrays(model: Model) -> tuple[str, dict[str, np.ndarray]]:
             return form, {"W": n.W, "a": n.a, "b": n.b, "p": np.array(float(n.p))}
         case Layers():
             pairs = enumerate(zip(model.weights, model.biases, strict=True), start=1)
-            arrays = {f"{name}{i}": array for i, layer in pairs for name, array in zip("Wb", layer, strict=True)}
+            arrays = {
+                f"{name}{i}": array for i, layer in pairs for name, array in zip("Wb", layer, strict=True)
+            }
             return f"layers {model.activation}", arrays
 
 
@@ -173,7 +179,11 @@ def _form(found: dict[str, np.ndarray]) -> Model:
         V = real_numbers(found["V"], "V")
         refuse_unless(V.ndim == 2, "V (h, k)")
         return _scores(W, b, V, _numbers(found, "c", V.shape[1]), kind, found)
-    if {"owner", "votes", "classes"} <= found.keys():  # a saved head: the votes of neuron j are for class owner_j
+    if {
+        "owner",
+        "votes",
+        "classes",
+    } <= found.keys():  # a saved head: the votes of neuron j are for class owner_j
         classes = np.arange(found["classes"].size)
         V = real_numbers(found["votes"], "votes")[:, None] * (found["owner"][:, None] == classes)
         return Scores(W, b, V, np.zeros(len(classes)), _power(found))
@@ -193,7 +203,9 @@ def _scores(
 ) -> Model:
     if kind == "tanh":
         return Layers((W, np.ascontiguousarray(V.T)), (b, c), "tanh")
-    refuse_unless(kind in ("relu", "polynomial"), f"scores of relu, polynomial or tanh neurons, not of {kind}")
+    refuse_unless(
+        kind in ("relu", "polynomial"), f"scores of relu, polynomial or tanh neurons, not of {kind}"
+    )
     return Scores(W, b, V, c, _power(found, kind))
 
 

@@ -107,7 +107,9 @@ def resting_curvature(c: np.ndarray, high: np.ndarray, p: float) -> np.ndarray:
     at_high = _ratio(2 * power(high, p), gap * gap)
     if p >= 2:
         return at_high
-    summit = (Enclosed(p / (2 - p), 8 * unit() * p / (2 - p)) * -c).low  # p and 2 - p are floats: two roundings
+    summit = (
+        Enclosed(p / (2 - p), 8 * unit() * p / (2 - p)) * -c
+    ).low  # p and 2 - p are floats: two roundings
     peak = _ratio(enclosed(p) * p * power(np.maximum(summit, 0.0), p), 2 * (enclosed(summit) * summit))
     return np.where(high <= summit, at_high, peak)
 

@@ -91,7 +91,9 @@ class _Numbers:
 
     def add(self, *parts: Any) -> dict[str, int]:
         """Where a block stands."""
-        block = np.concatenate([np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in parts] or [np.empty(0)])
+        block = np.concatenate(
+            [np.atleast_1d(np.asarray(part, dtype=np.float64)) for part in parts] or [np.empty(0)]
+        )
         key = block.tobytes()
         if key not in self.places:
             self.places[key] = self.size, len(block)
@@ -115,7 +117,13 @@ def proof_arrays(proofs: Iterable[Proof]) -> dict[str, np.ndarray]:
             which = votes[key]
         has_tree = c.kind in WITH_REGION
         rows["proof"].append(
-            {"point": proof.point, "target": proof.rival, "kind": c.kind, "radius": c.radius, "reach": c.reach}
+            {
+                "point": proof.point,
+                "target": proof.rival,
+                "kind": c.kind,
+                "radius": c.radius,
+                "reach": c.reach,
+            }
             | {"root": _lay_out(c.tree, c.kind, rows["node"], numbers) if has_tree else NONE, "votes": which}
             | numbers.add(c.tree.get("numbers", np.empty(0)))
         )
@@ -159,8 +167,17 @@ def proof_bytes(
     s = statement
     model = {name: getattr(s.model, name) for name in ("sha256", "source", "source_sha256", "reader")}
     header = {"format": FORMAT, "version": VERSION, "norm": 2 if s.norm == 2 else "inf", "eps": s.eps}
-    header |= {"classes": s.classes, "arithmetic": s.arithmetic, "model": model, "points": {"sha256": s.points_sha256}}
-    points = {"certified": certified, "label": label, "margin": np.zeros(len(label)) if margin is None else margin}
+    header |= {
+        "classes": s.classes,
+        "arithmetic": s.arithmetic,
+        "model": model,
+        "points": {"sha256": s.points_sha256},
+    }
+    points = {
+        "certified": certified,
+        "label": label,
+        "margin": np.zeros(len(label)) if margin is None else margin,
+    }
     arrays = {name: np.ascontiguousarray(points[name], dtype=kind) for name, kind in POINTS.items()}
     arrays |= {name: np.ascontiguousarray(getattr(s, name), dtype="<f8") for name in ("lower", "upper")}
     content = BytesIO()
@@ -182,7 +199,9 @@ def _read(arrays: dict[str, np.ndarray]) -> ProofFile:
     statement = _statement(arrays)
     points = {name: _column(arrays, name, kind) for name, kind in POINTS.items()}
     n = len(points["certified"])
-    _refuse(any(len(column) != n for column in points.values()), "certified, label and margin differ in length")
+    _refuse(
+        any(len(column) != n for column in points.values()), "certified, label and margin differ in length"
+    )
     certified, label, margin = points.values()
     _refuse(not (certified >= 0).all(), "certified radii must be numbers that are not negative")
     _refuse(not ((margin >= 0) & (margin <= LARGEST)).all(), f"margins must be from 0 to {LARGEST:g}")
@@ -204,10 +223,19 @@ def _statement(arrays: dict[str, np.ndarray]) -> Statement:
     try:
         header = json.loads(str(words))
         found = header.get("format"), header.get("version")
-        _refuse(found != (FORMAT, VERSION), f"it is {found[0]!r:.40}, version {found[1]!r:.20}; version {VERSION} is read")
+        _refuse(
+            found != (FORMAT, VERSION),
+            f"it is {found[0]!r:.40}, version {found[1]!r:.20}; version {VERSION} is read",
+        )
         norm = {2: 2.0, "inf": np.inf}.get(header["norm"])
         eps, classes, model = header["eps"], header["classes"], header["model"]
-        hashes = [model["sha256"], header["points"]["sha256"], header["arithmetic"], model["source"], model["reader"]]
+        hashes = [
+            model["sha256"],
+            header["points"]["sha256"],
+            header["arithmetic"],
+            model["source"],
+            model["reader"],
+        ]
         good = norm is not None and all(isinstance(word, str) for word in hashes)
         good &= eps is None or (isinstance(eps, int | float) and 0 < eps < np.inf)
         good &= classes is None or (
@@ -221,7 +249,9 @@ def _statement(arrays: dict[str, np.ndarray]) -> Statement:
     _refuse(not good, "its header is not as the format has it")
     assert norm is not None
     lower, upper = (_column(arrays, name, "<f8") for name in ("lower", "upper"))
-    _refuse(lower.shape != upper.shape or not (lower <= upper).all(), "lower bounds must not be above upper ones")
+    _refuse(
+        lower.shape != upper.shape or not (lower <= upper).all(), "lower bounds must not be above upper ones"
+    )
     source = Source(model["sha256"], model["source"], model["source_sha256"], model["reader"])
     points = header["points"]["sha256"]
     return Statement(lower, upper, norm, eps, classes, header["arithmetic"], source, points)
@@ -232,7 +262,10 @@ def _column(arrays: dict[str, np.ndarray], name: str, kind: str) -> np.ndarray:
     _refuse(name not in arrays, f"it lacks {name}")
     array, wanted = arrays[name], np.dtype(kind)
     fits = array.dtype.kind == wanted.kind and (wanted.kind == "U" or array.dtype.itemsize == wanted.itemsize)
-    _refuse(array.ndim != 1 or not fits, f"{name} must have one axis and the type {kind}, got {array.dtype}, {array.ndim} axes")
+    _refuse(
+        array.ndim != 1 or not fits,
+        f"{name} must have one axis and the type {kind}, got {array.dtype}, {array.ndim} axes",
+    )
     return array if wanted.kind == "U" else array.astype(wanted.newbyteorder("="))
 
 
@@ -254,7 +287,10 @@ def tree_proofs(
     _refuse(not np.isfinite(numbers).all(), "numbers must be finite")
 
     def block(first: int, width: int) -> np.ndarray:
-        _refuse(not (0 <= first <= len(numbers) and 0 <= width <= len(numbers) - first), "a slice of numbers is out of range")
+        _refuse(
+            not (0 <= first <= len(numbers) and 0 <= width <= len(numbers) - first),
+            "a slice of numbers is out of range",
+        )
         return numbers[first : first + width]
 
     votes = [
@@ -284,7 +320,10 @@ def _tree(root: int, nodes: dict[str, np.ndarray], kind: str, block: Any) -> dic
     waiting, seen, total = [(root, tree, 0)], set(), len(nodes["cut"])
     while waiting:
         i, plain, depth = waiting.pop()
-        _refuse(not 0 <= i < total or i in seen, f"a tree leads to the node {i}, which is not there or was met before")
+        _refuse(
+            not 0 <= i < total or i in seen,
+            f"a tree leads to the node {i}, which is not there or was met before",
+        )
         _refuse(depth > DEEPEST or len(seen) > 2 * MOST_CUTS, "a tree is too large")
         seen.add(i)
         cut = int(nodes["cut"][i])

@@ -101,9 +101,13 @@ class QuadraticScores:
 
     def radius(self, x: np.ndarray, own: int, rival: int, norm: float, multiplier: object) -> float:
         """A float below min{‖δ‖ : f_own ≤ f_rival at x + δ}, by the multiplier (1,); ‖δ‖_∞ ≥ ‖δ‖₂/√d serves the other norm."""
-        refuse_unless(is_weights(x, self.V.shape[1:]), f"x as a float64 array {self.V.shape[1:]} of usual numbers")
+        refuse_unless(
+            is_weights(x, self.V.shape[1:]), f"x as a float64 array {self.V.shape[1:]} of usual numbers"
+        )
         good = isinstance(multiplier, np.ndarray) and is_array(multiplier, (1,)) and bool(multiplier[0] >= 0)
-        refuse_unless(good and norm in (2, np.inf), "one multiplier that is not negative, and the norm 2 or inf")
+        refuse_unless(
+            good and norm in (2, np.inf), "one multiplier that is not negative, and the norm 2 or inf"
+        )
         assert isinstance(multiplier, np.ndarray)
         margin = self.margin(own, rival)
         with np.errstate(all="ignore"):

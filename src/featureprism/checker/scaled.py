@@ -25,7 +25,9 @@ from featureprism.checker.enclosed import (
 )
 
 LEAST_EXPONENT = -3000  # below every float: such a weight is 0, up to its rounding
-LARGEST = 1e100  # of weights, coordinates and radii: in between, and down to its inverse, no square leaves float64
+LARGEST = (
+    1e100  # of weights, coordinates and radii: in between, and down to its inverse, no square leaves float64
+)
 LARGEST_POWER = 64.0
 LARGEST_SCALE = 10_000
 
@@ -61,7 +63,9 @@ def is_weights(value: object, shape: tuple[int, ...]) -> bool:
 
 def refuse_strange_radius(radius: float) -> None:
     """A ValueError unless squares of the radius, and their inverses, are floats."""
-    refuse_unless(1 / LARGEST <= radius <= LARGEST, f"a radius from {1 / LARGEST:g} to {LARGEST:g}, not {radius}")
+    refuse_unless(
+        1 / LARGEST <= radius <= LARGEST, f"a radius from {1 / LARGEST:g} to {LARGEST:g}, not {radius}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +166,9 @@ class Network:
         """(h, h) ⟨w_i, w_j⟩."""
         if self.weights is not None:
             inverse = 1 / self.weights
-            return (enclosed(self.neurons) * Enclosed(inverse, outward(2 * unit() * inverse))) @ self.neurons.T
+            return (
+                enclosed(self.neurons) * Enclosed(inverse, outward(2 * unit() * inverse))
+            ) @ self.neurons.T
         if self.useful.all():  # no copy of what all margins of a wide network share
             return self._all.gram
         return self._all.gram[np.ix_(self.useful, self.useful)]
@@ -241,7 +247,9 @@ def posed(
 
     `votes` (h,), with their scale, must be below the weights of the useful neurons, for label -1 below their negatives.
     """
-    refuse_unless(is_weights(x, network.W.shape[1:]), f"x as a float64 array {network.W.shape[1:]} of usual numbers")
+    refuse_unless(
+        is_weights(x, network.W.shape[1:]), f"x as a float64 array {network.W.shape[1:]} of usual numbers"
+    )
     refuse_unless(y in (-1, 1), f"a label -1 or +1, not {y}")
     refuse_strange_radius(radius)
     if votes is None:

@@ -146,21 +146,31 @@ def refuse_other(file: ProofFile, model: Model, x: np.ndarray, labels: np.ndarra
     if len(x) != len(file.certified):
         raise ValueError(f"The proofs speak of {len(file.certified)} points, {len(x)} are given.")
     if len(statement.lower) != dim:
-        raise ValueError(f"The proofs have bounds for {len(statement.lower)} coordinates, the points have {dim}.")
+        raise ValueError(
+            f"The proofs have bounds for {len(statement.lower)} coordinates, the points have {dim}."
+        )
     if statement.norm != stated.norm:
-        raise ValueError(f"The proofs are about {norm_name(statement.norm)}, not about {norm_name(stated.norm)}.")
+        raise ValueError(
+            f"The proofs are about {norm_name(statement.norm)}, not about {norm_name(stated.norm)}."
+        )
     lower, upper = stated.sides(dim)
     if not ((statement.lower <= lower) & (statement.upper >= upper)).all():
         asked = "no bounds" if stated.bounds is None else "these bounds"
-        raise ValueError(f"The proofs hold only{within(statement)}, which is narrower than {asked}; state --bounds.")
+        raise ValueError(
+            f"The proofs hold only{within(statement)}, which is narrower than {asked}; state --bounds."
+        )
     found = model_sha256(model)
     if statement.model.sha256 != found:
-        raise ValueError(f"The proofs are about another model: SHA-256 {statement.model.sha256[:16]}, not {found[:16]}.")
+        raise ValueError(
+            f"The proofs are about another model: SHA-256 {statement.model.sha256[:16]}, not {found[:16]}."
+        )
     if not np.array_equal(labels, file.label):
         raise ValueError("The proofs are about points with other labels.")
     found = points_sha256(x, labels)
     if statement.points_sha256 != found:
-        raise ValueError(f"The proofs are about other points: SHA-256 {statement.points_sha256[:16]}, not {found[:16]}.")
+        raise ValueError(
+            f"The proofs are about other points: SHA-256 {statement.points_sha256[:16]}, not {found[:16]}."
+        )
 
 
 def file_content(path: Path) -> bytes:

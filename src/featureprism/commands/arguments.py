@@ -102,9 +102,13 @@ def _networks(add: Add) -> None:
         "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
         "check radii/proofs.npz model.npz data.npz --norm 2 --eps 0.3",
     )
-    checking.add_argument("proofs", type=Path, metavar="PROOFS.npz", help="as radius and bracket.save write them")
+    checking.add_argument(
+        "proofs", type=Path, metavar="PROOFS.npz", help="as radius and bracket.save write them"
+    )
     _add_model_and_data(checking)
-    checking.add_argument("--norm", type=float, default=2, help="2 or inf: proofs about another norm are refused (default 2)")
+    checking.add_argument(
+        "--norm", type=float, default=2, help="2 or inf: proofs about another norm are refused (default 2)"
+    )
     checking.add_argument("--eps", type=float, help="the radius in question (default: whatever is claimed)")
     checking.add_argument(
         "--bounds",

@@ -57,7 +57,11 @@ def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     from featureprism.certificates import checkable, opened
 
     model = opened(path)
-    return checkable(model.net), model.classes, f"read from {path.name} by {model.origin.reader}, whom you trust for that"
+    return (
+        checkable(model.net),
+        model.classes,
+        f"read from {path.name} by {model.origin.reader}, whom you trust for that",
+    )
 
 
 def _exactly(content: bytes, model: Model, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:

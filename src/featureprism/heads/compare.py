@@ -180,7 +180,7 @@ def measured(
     held_radius = held_proven = math.nan
     if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
-        held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
+        held = bracketed(head, *few, 1, part(progress, 0.8, 1.0))
         held_radius, held_proven = float(held.attacked.median()), float(held.certified.median())
     row = {
         **named(candidate, head, task, seconds),
@@ -208,7 +208,7 @@ def bracketed(
     head: Any, x: np.ndarray, y: np.ndarray, max_cells: int, progress: Progress = silent
 ) -> RadiusBracket:
     """The bracket of a head; baselines have one effort."""
-    more = {"max_cells": max_cells} if is_ours(head) else {}
+    more = {"max_cells": max_cells, "seconds_per_point": math.inf} if is_ours(head) else {}
     return head.robust_radius(x, y, progress=progress, **more)
 
 

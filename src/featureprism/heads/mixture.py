@@ -16,6 +16,10 @@ from jaxtyping import Float, Int
 from featureprism.heads.gaussian import GaussianHead
 from featureprism.records import Row
 
+EFFORT = {
+    "max_cells": 1,
+    "seconds_per_point": math.inf,
+}  # a limit in cells repeats exactly, one in seconds does not
 DRAWN = 400  # points of the mixture whose radii are compared with those of the data
 FAILURE = 0.05  # probability that chance alone makes a gap as large as what is taken off
 
@@ -50,8 +54,12 @@ def mixture_distance(head: GaussianHead, X: Any, y: Any, *, radius: float | None
     ranks = _ranks(head, x, index)
     gaps = [kolmogorov(column) for column in ranks.T]
     drawn, labels = head.sample(DRAWN, 0)
-    believed = head.robust_radius(drawn, labels)
-    known = float(head.robust_radius(x[:DRAWN], y[:DRAWN]).certified.median()) if radius is None else radius
+    believed = head.robust_radius(drawn, labels, **EFFORT)
+    known = (
+        float(head.robust_radius(x[:DRAWN], y[:DRAWN], **EFFORT).certified.median())
+        if radius is None
+        else radius
+    )
     return MixtureDistance(
         shape_gap=gaps[0],
         direction_gap=max(gaps[1:]),

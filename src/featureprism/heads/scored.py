@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
+from featureprism.certificates import robust_radius
 from featureprism.heads.files import documentation
-from featureprism.heads.radius import head_radius
 from featureprism.heads.scaling import CHUNK, is_sparse
-from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.records import RadiusBracket
 
 
 class ScoredHead(ClassifierMixin, BaseEstimator):
@@ -59,15 +59,24 @@ class ScoredHead(ClassifierMixin, BaseEstimator):
         winners = self.scores(X).argmax(dim=1).numpy()
         return self.classes_[winners]
 
-    def robust_radius(self, X: Any, y: Any, *, progress: Progress = silent, **effort: Any) -> RadiusBracket:
-        """Per point the proven and the attacked ℓ2 distance to the next decision for another class.
+    def robust_radius(self, X: Any, y: Any, **options: Any) -> RadiusBracket:
+        """Per point the proven and the attacked distance to the next decision for another class, in the units of X.
 
-        Radii are in the units of X. `effort`: gap, seconds_per_point, max_cells of `certificates.margin_radius`.
+        Parameters
+        ----------
+        X, y
+            Points and their labels.
+        **options
+            Those of `featureprism.robust_radius`, with the same defaults.
+
+        Returns
+        -------
+        RadiusBracket
+            What `featureprism.robust_radius(head, X, y)` gives.
         """
-        x, indices = self._points(X), self.class_indices(y)
-        if len(indices) != len(x):
-            raise ValueError(f"Need one label per point: {len(x)} points, {len(indices)} labels.")
-        return head_radius(self.net_, x, indices, progress=progress, **effort)
+        points = self._points(X).numpy()
+        self.class_indices(y)
+        return robust_radius(self, points, y, **options)
 
     def class_indices(self, y: Any) -> Tensor:
         """Labels as positions in `classes_`; refuses labels that were not seen in fit."""

@@ -13,7 +13,12 @@ from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks.two_layer import TwoLayerNet
 
 NAMES = {ReLU: "relu", Tanh: "tanh", PolynomialReLU: "prelu", PowerReLU: "polynomial"}
-PARAMETERS = {LinearScores: ("V", "c"), QuadraticScores: ("A", "V", "c"), ScoreNet: ("W", "b", "V", "c"), TwoLayerNet: ("W", "a", "b")}
+PARAMETERS = {
+    LinearScores: ("V", "c"),
+    QuadraticScores: ("A", "V", "c"),
+    ScoreNet: ("W", "b", "V", "c"),
+    TwoLayerNet: ("W", "a", "b"),
+}
 
 
 def save_model(path: Path, model: Classifier) -> bool:
@@ -47,9 +52,7 @@ def _of_layers(net: LayeredScores) -> dict[str, np.ndarray]:
     }
 
 
-def _write(
-    path: Path, values: dict[str, np.ndarray], words: dict[str, object], model: Classifier
-) -> bool:
+def _write(path: Path, values: dict[str, np.ndarray], words: dict[str, object], model: Classifier) -> bool:
     """In float64 and C order, with the classes and what the network was read from."""
     words = words | ({} if model.classes is None else {"classes": np.array(model.classes.tolist())})
     words |= {name: getattr(model.origin, name) for name in ("source", "source_sha256", "reader")}
