@@ -17,8 +17,8 @@ import torch
 
 from featureprism import cli
 from featureprism.certificates import robust_radius
-from featureprism.data.images import fetch_images, load_images
 from featureprism.checker.arrays import read_arrays
+from featureprism.data.images import fetch_images, load_images
 from featureprism.heads import load_head
 from featureprism.heads.files import save_arrays
 from featureprism.heads.network import HeadNet

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from featureprism.attacks import AttackedRadius
 from featureprism.checker.certificate import EVERYWHERE
 from featureprism.checker.proofs import Proof, proof_arrays, tree_proofs
-from featureprism.attacks import AttackedRadius
 from featureprism.geometry import Box
 from featureprism.networks import (
     MLP,

@@ -8,7 +8,8 @@ import torch
 from activation_patterns import classified, truths_held
 from torch import nn
 
-from featureprism.certificates import check_point as check, robust_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import robust_radius
 from featureprism.certificates.classes import class_radius
 from featureprism.certificates.pairs import Effort
 from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from featureprism.attacks import pgd
-from featureprism.certificates import check_point as check, margin_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import margin_radius
 from featureprism.certificates.at_radius import proven_at
 from featureprism.geometry import LpBall
 from featureprism.networks import ReLU, SymmetricNet, Tanh, TwoLayerNet, pure_net, symmetric_start

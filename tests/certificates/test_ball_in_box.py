@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from featureprism.certificates.bracket import margin_radius
 from featureprism.certificates import check_point as check
+from featureprism.certificates.bracket import margin_radius
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet
 
 BOX = (0.0, 1.0)

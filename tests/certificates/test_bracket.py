@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.certificates import check_point as check, margin_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample

@@ -12,7 +12,7 @@ from torch import nn
 import featureprism as fp
 from featureprism.certificates import checkable, opened
 from featureprism.certificates.deep import Asked, as_layers, farthest_proofs, proofs_at
-from featureprism.checker.deep import norm_product, verified, spectral_norm
+from featureprism.checker.deep import norm_product, spectral_norm, verified
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
 from featureprism.checker.relaxations import first_values, relaxation

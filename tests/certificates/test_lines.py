@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.certificates import check_point as check, margin_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.checker.certificate import verified
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import featureprism as fp
-from featureprism.certificates import check_point as check, margin_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import margin_radius
 from featureprism.networks import MLP
 from featureprism.networks.deep import ImageMLP, image_network
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.certificates import check_point as check, margin_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import margin_radius
 from featureprism.checker.readouts import posed_scores, proven_readout
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.networks import BinaryReadout, GroupedNet, shared_features_net

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import exact_networks as exact
-from featureprism.certificates import Certificate, check_point as check, margin_radius
+from featureprism.certificates import Certificate, margin_radius
+from featureprism.certificates import check_point as check
 from featureprism.certificates.canonical import PowerForm, power_form
 from featureprism.certificates.cells import Problem
 from featureprism.certificates.record import cells_certificate, crown_certificate

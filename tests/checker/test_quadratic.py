@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.certificates import check_point as check, checkable, robust_radius
+from featureprism.certificates import check_point as check
+from featureprism.certificates import checkable, robust_radius
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
 from featureprism.checker.verify import verified_radii

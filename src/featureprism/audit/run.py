@@ -3,12 +3,12 @@
 import base64
 import hashlib
 import io
+import math
 import re
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-import math
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any

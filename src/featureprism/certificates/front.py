@@ -19,13 +19,12 @@ from featureprism.certificates.deep import as_layers
 from featureprism.certificates.pairs import Effort
 from featureprism.certificates.record import THREADS, check_readout
 from featureprism.checker import linear, quadratic
+from featureprism.checker.arrays import read_arrays
 from featureprism.checker.models import Model, Scores, TwoClasses, model_sha256, points_sha256
 from featureprism.checker.proofs import Proof, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
-from featureprism.checker.arrays import read_arrays
 from featureprism.networks import (
-    MLP,
     BayesClassifier,
     BinaryReadout,
     LinearScores,

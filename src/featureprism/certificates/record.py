@@ -100,7 +100,7 @@ def cells_certificate(
 
 
 def crown_certificate(form: PowerForm, x: Tensor, y: float, reach: float, norm: float) -> Certificate:
-    """CROWN up to a radius, claiming what the checker verifies: below ReLU the better of 0 and t, below powers the tangent at the centre."""
+    """CROWN up to a radius, claiming what is verified: below ReLU the better of 0 and t, below powers the tangent at the centre."""
 
     def leaf(problem: Problem) -> dict[str, Any]:
         c, zero = problem.c.mid, np.zeros(len(problem.vote))

@@ -140,7 +140,7 @@ def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float
     if norm == np.inf:
         L = up(L * up(np.sqrt(float(len(x)))))
     margin = (rows @ h + offset).low[rival]
-    return float(down(margin / L)) if 0 < margin and 0 < L < np.inf else 0.0
+    return float(down(margin / L)) if margin > 0 and 0 < L < np.inf else 0.0
 
 
 def _is_norm(model: Layers, i: int, norm: float) -> bool:

@@ -18,8 +18,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.context import is_data
 from featureprism.checker.arrays import read_arrays
+from featureprism.context import is_data
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"

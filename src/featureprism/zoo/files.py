@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import ImageSet
 from featureprism.experiment import Rows
-from featureprism.checker.arrays import read_arrays
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.networks.deep import channels_last
 from featureprism.records import Row
