@@ -16,6 +16,7 @@ import requests
 import torch
 
 from featureprism import cli
+from featureprism.verify import robust_radius
 from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import fetch_images, load_images
 from featureprism.heads import load_head
@@ -26,7 +27,6 @@ from featureprism.networks.reading import Classifier
 from featureprism.probes import kkt_audit
 from featureprism.records import check_points
 from featureprism.sweep import Request, Store, bracket_points
-from featureprism.verify import robust_radius
 
 NET = {"W": np.eye(3), "a": np.array([1.0, 1.0, -1.0]), "activation": np.array("relu")}
 POINTS = {"x": np.eye(3), "y": np.array([1.0, 1.0, -1.0])}
@@ -383,8 +383,7 @@ ABOUT = {
 
 @pytest.mark.parametrize("file", ["run.json", "claims.json"])
 @pytest.mark.parametrize(
-    "content",
-    [b"null", b"", b"{}", b"3", b'{"id": ', b"\xff\xfe", b"[1]", b"[{}]", b'[{"origin": "featureprism"}]'],
+    "content", [b"null", b"", b"{}", b"3", b'{"id": ', b"\xff\xfe", b"[1]", b"[{}]", b'[{"speaker": "ours"}]']
 )
 def test_a_damaged_result_is_named_and_the_page_stays(file, content, folder, capsys):
     item = folder / "runs" / "toy" / "item"

@@ -6,14 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from featureprism.verify.classes import class_radius
+from small_models import travelled
 
-from featureprism.checker.certificate import granted
+from featureprism.verify.classes import class_radius
+from featureprism.verify.pairs import Effort
+from featureprism.checker.certificate import verified
 from featureprism.checker.models import Scores
-from featureprism.checker.proofs import as_arrays, from_arrays
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import ReLU, ScoreNet
-from featureprism.verify.pairs import Effort
 
 DOMAIN = (-0.9, 1.1)
 
@@ -61,16 +61,19 @@ def test_nothing_in_the_proven_regions_flips(case):
 
 def test_proofs_survive_a_file_and_are_granted(case):
     model, x, own, bracket = case
-    again = from_arrays(as_arrays(bracket.proofs()))
+    norm, domain = norm_of(bracket), by_ellipsoid(bracket)[0].certificate.domain
+    again = travelled(bracket.proofs(), norm, domain)
     granted = verified_radii(model, x, own, again, norm_of(bracket))
     assert (granted >= bracket.certified.numpy()).all()
 
 
-@pytest.mark.parametrize("weights", [np.zeros(4), -np.ones(4), np.ones(3), np.full(4, np.nan), "1111", None])
+@pytest.mark.parametrize(
+    "weights", [np.zeros(8), -np.ones(8), np.ones(7), np.full(8, np.nan), "11111111", None]
+)
 def test_weights_that_are_none_are_refused(case, weights):
     model, x, own, bracket = case
     proof = by_ellipsoid(bracket)[0]
-    broken = replace(proof.certificate, tree=proof.certificate.tree | {"weights": weights})
+    broken = replace(proof.certificate, tree=proof.certificate.tree | {"numbers": weights})
     assert verified_radii(model, x, own, [replace(proof, certificate=broken)], norm_of(bracket)).max() == 0
 
 
@@ -82,12 +85,13 @@ def test_other_weights_and_larger_claims_prove_nothing_false(case):
     for proof in by_ellipsoid(bracket):
         c, attacked = proof.certificate, float(bracket.attacked[proof.point])
         for stretch in (1.0, 1.05, 1.5):
-            weights = c.tree["weights"] * rng.exponential(size=4)
+            weights = c.tree["numbers"][:4] * rng.exponential(size=4)
             weights = weights if c.norm == math.inf else np.maximum(weights, 1.0)
+            numbers = np.concatenate([weights, c.tree["numbers"][4:] + 0.1 * rng.normal(size=4)])
             claim = replace(
-                c, radius=stretch * c.radius, reach=stretch * c.reach, tree=c.tree | {"weights": weights}
+                c, radius=stretch * c.radius, reach=stretch * c.reach, tree=c.tree | {"numbers": numbers}
             )
-            given = granted(claim, network_of[proof.own, proof.rival], x[proof.point], 1.0)
+            given = verified(claim, network_of[proof.own, proof.rival], x[proof.point], 1.0)
             if proof.rival == int(bracket.rival[proof.point]):
                 assert given <= attacked
             assert given in (0.0, claim.reach) or c.norm == 2
@@ -97,7 +101,8 @@ def test_other_weights_and_larger_claims_prove_nothing_false(case):
 def test_weights_below_one_are_refused_in_a_ball(case):
     model, x, _, bracket = case
     proof = by_ellipsoid(bracket)[0]
-    weights = np.append(proof.certificate.tree["weights"][1:], 0.999)
-    broken = replace(proof.certificate, tree=proof.certificate.tree | {"weights": weights})
+    numbers = proof.certificate.tree["numbers"].copy()
+    numbers[3] = 0.999
+    broken = replace(proof.certificate, tree=proof.certificate.tree | {"numbers": numbers})
     if proof.certificate.norm == 2:
-        assert granted(broken, model.margin(proof.own, proof.rival)[0], x[proof.point], 1.0) == 0
+        assert verified(broken, model.margin(proof.own, proof.rival)[0], x[proof.point], 1.0) == 0

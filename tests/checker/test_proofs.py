@@ -1,17 +1,29 @@
 """Proofs as files: written, read, verified with numpy alone, and refused when anything about them is changed."""
 
+import hashlib
+import json
 import math
+import struct
 import subprocess
 import sys
 from io import StringIO
 
 import numpy as np
 import pytest
-import torch
 
 import featureprism as fp
-from featureprism.checker.models import read_weights
-from featureprism.checker.proofs import as_arrays, from_arrays, load_proofs, save_proofs
+from featureprism.checker.certificate import Certificate
+from featureprism.checker.linear import LinearScores
+from featureprism.checker.models import model_sha256, points_sha256, read_weights
+from featureprism.checker.proofs import (
+    Proof,
+    Source,
+    Statement,
+    proof_arrays,
+    proof_bytes,
+    read_proofs,
+    tree_proofs,
+)
 from featureprism.checker.verify import verified_radii
 from featureprism.cli import main
 
@@ -37,8 +49,19 @@ def folder(tmp_path_factory):
     return folder
 
 
-def checked(folder, proofs="radii/proofs.npz"):
-    return main(["check", str(folder / proofs), str(folder / "model.npz"), str(folder / "data.npz")])
+def checked(folder, proofs="radii/proofs.npz", *more):
+    return main(["check", str(folder / proofs), str(folder / "model.npz"), str(folder / "data.npz"), *more])
+
+
+def arrays_of(folder):
+    with np.load(folder / "radii" / "proofs.npz") as found:
+        return dict(found)
+
+
+def points_of(folder):
+    with np.load(folder / "data.npz") as data:
+        x, y = data["x"], data["y"]
+    return x, np.array([["red", "green", "blue"].index(v) for v in y])
 
 
 def test_radius_writes_proofs_that_check_accepts(folder, capsys):
@@ -49,7 +72,7 @@ def test_radius_writes_proofs_that_check_accepts(folder, capsys):
     half = sorted(float(line.split(",")[4]) for line in (first, *others))[
         1
     ]  # of four points, as brackets print it
-    assert f"4 of 4 certified radii verified; median {half:.5g}\n" in told
+    assert f"4 of 4 points have a proven ℓ2 radius, median {half:.5g}\n" in told
     assert header == "index,label,predicted,rival,certified,attacked,method,seconds"
     assert first.split(",")[1] in ("red", "green", "blue")
 
@@ -70,25 +93,84 @@ def test_check_needs_no_torch(folder):
     paths = [str(folder / name) for name in ("radii/proofs.npz", "model.npz", "data.npz")]
     done = subprocess.run([sys.executable, "-c", code, "check", *paths], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "verified" in done.stdout
+    assert "4 of 4 points" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["radius", "certified"])
+@pytest.mark.parametrize("name", ["proof_radius", "certified"])
 def test_a_larger_claim_is_refused(name, folder, capsys):
-    with np.load(folder / "radii" / "proofs.npz") as found:
-        arrays = dict(found)
+    arrays = arrays_of(folder)
     arrays[name] = arrays[name] * 1.001
     np.savez(folder / "forged.npz", **arrays)
     assert checked(folder, "forged.npz") == 3
     assert "refused" in capsys.readouterr().out
 
 
+def test_the_receiver_states_the_claim(folder, capsys):
+    radii = np.sort(arrays_of(folder)["certified"])
+    eps = repr(float(radii[1:3].mean()))
+    assert checked(folder, "radii/proofs.npz", "--norm", "2", "--eps", eps) == 0
+    assert "2 of 4 points are proven to keep their class" in capsys.readouterr().out
+    for weaker, why in ((("--norm", "inf"), "about ℓ2, not about ℓ∞"), (("--norm", "3"), "norm must be")):
+        assert checked(folder, "radii/proofs.npz", *weaker) != 0
+        said = capsys.readouterr()
+        assert why in said.out + said.err
+    assert checked(folder, "radii/proofs.npz", "--bounds", "-9", "9") == 0  # no bounds prove more than bounds
+    assert checked(folder, "radii/proofs.npz", "--json", "--eps", eps) == 0
+    facts = json.loads(capsys.readouterr().out.split("\n", 2)[2])
+    x, labels = points_of(folder)
+    assert facts["norm"] == 2
+    assert facts["proven"] == 2
+    assert facts["model_sha256"] == model_sha256(read_weights(folder / "model.npz")[0])
+    assert facts["points_sha256"] == points_sha256(x, labels)
+
+
+def test_narrower_bounds_are_refused(folder, capsys):
+    arguments = ["radius", *(str(folder / name) for name in ("model.npz", "data.npz"))]
+    assert main([*arguments, "--norm", "inf", "--domain", "-3", "3", "--out", str(folder / "boxed")]) == 0
+    for stated, code in (
+        ((), 3),
+        (("--bounds", "-4", "3"), 3),
+        (("--bounds", "-3", "3"), 0),
+        (("--bounds", "-2.9", "3"), 0),
+    ):
+        assert checked(folder, "boxed/proofs.npz", "--norm", "inf", *stated) == code
+    assert "narrower" in capsys.readouterr().out
+
+
+def test_other_models_points_and_labels_are_refused(folder, capsys):
+    with np.load(folder / "model.npz") as found:
+        np.savez(folder / "other.npz", **(dict(found) | {"c": found["c"] + 1e-9}))
+    with np.load(folder / "data.npz") as found:
+        np.savez(folder / "moved.npz", x=found["x"] + 1e-12, y=found["y"])
+        np.savez(folder / "renamed.npz", x=found["x"], y=np.where(found["y"] == "red", "green", "red"))
+    proofs = str(folder / "radii" / "proofs.npz")
+    for model, data in (("other.npz", "data.npz"), ("model.npz", "moved.npz"), ("model.npz", "renamed.npz")):
+        assert main(["check", proofs, str(folder / model), str(folder / data)]) == 3
+        assert "refused: The proofs are about" in capsys.readouterr().out
+
+
+def test_python_and_files_answer_alike(folder, tmp_path):
+    model, (x, labels) = folder / "model.npz", points_of(folder)
+    y = np.array(["red", "green", "blue"])[labels]
+    bracket = fp.robust_radius(model, x, y, max_cells=20, seconds_per_point=math.inf)
+    bracket.save(tmp_path / "b.npz")
+    again = fp.RadiusBracket.load(tmp_path / "b.npz")
+    assert again.classes is not None
+    assert again.classes.tolist() == ["red", "green", "blue"]
+    for proofs in (bracket, again, tmp_path / "b.npz", str(tmp_path / "b.npz")):
+        answer = fp.check(proofs, model, x, y, norm=2, eps=0.01)
+        assert answer
+        np.testing.assert_array_less(bracket.certified.numpy() * (1 - 1e-15), answer.verified)
+    with pytest.raises(ValueError, match="not about ℓ∞"):
+        fp.check(bracket, model, x, y, norm=math.inf)
+    main(["check", str(tmp_path / "b.npz"), str(model), str(folder / "data.npz")])
+
+
 def test_proofs_of_other_rivals_or_points_do_not_count(folder):
-    proofs, certified = load_proofs(folder / "radii" / "proofs.npz")
+    file = read_proofs((folder / "radii" / "proofs.npz").read_bytes())
+    proofs, certified = file.proofs, file.certified
     model, _ = read_weights(folder / "model.npz")
-    with np.load(folder / "data.npz") as data:
-        x, y = data["x"], data["y"]
-    labels = np.array([["red", "green", "blue"].index(v) for v in y])
+    x, labels = points_of(folder)
     assert (verified_radii(model, x, labels, proofs, 2) >= certified).all()
     without_one = [p for p in proofs if (p.point, p.rival) != (0, proofs[0].rival)]
     assert verified_radii(model, x, labels, without_one, 2)[0] == 0
@@ -96,50 +178,91 @@ def test_proofs_of_other_rivals_or_points_do_not_count(folder):
     assert not verified_radii(model, x, labels, proofs, math.inf).any()
 
 
+def with_header(a, **changes):
+    a["header"] = np.array(json.dumps(json.loads(str(a["header"])) | changes))
+
+
 MUTATIONS = {
     "missing column": lambda a: a.pop("node_cut"),
-    "short column": lambda a: a.update(rival=a["rival"][:-1]),
+    "missing header": lambda a: a.pop("header"),
+    "a header that is no JSON": lambda a: a.update(header=np.array("{")),
+    "a header that is a list": lambda a: a.update(header=np.array("[1]")),
+    "another version": lambda a: with_header(a, version=3),
+    "another norm": lambda a: with_header(a, norm=1),
+    "no model": lambda a: with_header(a, model=None),
+    "short column": lambda a: a.update(proof_target=a["proof_target"][:-1]),
     "words for numbers": lambda a: a.update(node_below=a["node_below"].astype(str)),
     "a node that is not there": lambda a: a.update(node_above=a["node_above"] + 10**6),
     "a tree inside itself": lambda a: a.update(node_below=np.zeros_like(a["node_below"])),
-    "another format": lambda a: a.update(format=np.array(99)),
     "negative offsets": lambda a: a.update(node_first=a["node_first"] - 10**6),
+    "offsets beyond": lambda a: a.update(node_first=a["node_first"] + 2**62),
+    "widths beyond": lambda a: a.update(proof_width=a["proof_width"] + 2**62),
+    "a radius of 1e300": lambda a: a.update(proof_radius=a["proof_radius"] * 1e300),
+    "a reach of 1e300": lambda a: a.update(
+        proof_reach=a["proof_reach"] * 1e300, proof_radius=a["proof_radius"] * 1e300
+    ),
+    "a certified radius of 1e300": lambda a: a.update(certified=a["certified"] * 0 + 1e300),
+    "certified NaN": lambda a: a.update(certified=a["certified"] * np.nan),
+    "negative radii": lambda a: a.update(proof_radius=-a["proof_radius"]),
+    "numbers with NaN": lambda a: a.update(numbers=a["numbers"] * np.nan),
+    "numbers in float32": lambda a: a.update(numbers=a["numbers"].astype(np.float32)),
+    "numbers as a table": lambda a: a.update(numbers=a["numbers"][:, None]),
+    "votes that are not there": lambda a: a.update(proof_votes=a["proof_votes"] + 1000),
+    "votes beyond the weights": lambda a: a.update(votes_scale=a["votes_scale"] - 1),
+    "a strange scale": lambda a: a.update(votes_scale=a["votes_scale"] + 2**40),
+    "an unknown kind": lambda a: a.update(proof_kind=np.full(len(a["proof_kind"]), "trust me")),
+    "no trees": lambda a: a.update(proof_root=0 * a["proof_root"] - 1),
+    "points beyond the last": lambda a: a.update(proof_point=a["proof_point"] + 99),
+    "labels beyond the last": lambda a: a.update(label=a["label"] + 99),
+    "a margin that no one showed": lambda a: a.update(margin=a["margin"] + 5.0),
+    "bounds upside down": lambda a: a.update(lower=a["upper"] + 0, upper=a["lower"] + 0),
+    "bounds of another space": lambda a: a.update(lower=a["lower"][1:], upper=a["upper"][1:]),
+    "a pickle": lambda a: a.update(numbers=np.array([{}], dtype=object)),
 }
 
 
 @pytest.mark.parametrize("what", MUTATIONS)
 def test_malformed_files_are_refused_in_one_sentence(what, folder, capsys):
-    with np.load(folder / "radii" / "proofs.npz") as found:
-        arrays = dict(found)
+    arrays = arrays_of(folder)
     MUTATIONS[what](arrays)
     np.savez(folder / "bad.npz", **arrays)
-    code = checked(folder, "bad.npz")
+    assert checked(folder, "bad.npz") == 3
     said = capsys.readouterr()
-    assert code in (2, 3)
+    assert "refused" in said.out
     assert "Traceback" not in said.err
 
 
-def test_random_mutations_are_never_granted_more_than_the_witness_allows(folder):
-    """Whatever is changed in a proof: what is still granted is true, so it stays below the attacked radius."""
-    proofs, _ = load_proofs(folder / "radii" / "proofs.npz")
-    attacked = np.genfromtxt(
-        folder / "radii" / "brackets.csv", delimiter=",", names=True, dtype=None, encoding="utf-8"
-    )["attacked"]
-    model, classes = read_weights(folder / "model.npz")
-    with np.load(folder / "data.npz") as data:
-        x, y = data["x"], data["y"]
-    labels = np.array([classes.tolist().index(v) for v in y])
-    arrays, rng = as_arrays(proofs), np.random.default_rng(0)
-    names = [n for n, a in arrays.items() if a.dtype.kind == "f" and np.isfinite(a).all() and a.size]
+@pytest.mark.parametrize(
+    "content", [b"", b"PK", b"PK\x03\x04" + bytes(60), b"\x93NUMPY", b"hello", b"\x80\x04"]
+)
+def test_what_is_no_file_of_proofs_is_refused(content, folder, capsys):
+    (folder / "none.npz").write_bytes(content)
+    assert checked(folder, "none.npz") == 3
+    whole = (folder / "radii" / "proofs.npz").read_bytes()
+    (folder / "none.npz").write_bytes(whole[: len(whole) // 2])
+    assert checked(folder, "none.npz") == 3
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_random_mutations_are_never_verified_beyond_the_witness(folder):
+    """Whatever is changed in a proof: what is still verified is true, so it stays below the attacked radius."""
+    file = read_proofs((folder / "radii" / "proofs.npz").read_bytes())
+    attacked, model = file.others["attacked"], read_weights(folder / "model.npz")[0]
+    (x, labels), rng = points_of(folder), np.random.default_rng(0)
+    arrays = proof_arrays(file.proofs)
+    names = [n for n, a in arrays.items() if a.dtype.kind == "f" and a.size]
     for _ in range(12):
         changed = {n: a.copy() for n, a in arrays.items()}
         name = rng.choice(names)
         place = rng.integers(len(changed[name]))
-        changed[name][place] = changed[name][place] * rng.choice([0, 0.5, 1.01, 2, 10]) + rng.choice(
-            [0, 1e-3, 1]
-        )
-        granted = verified_radii(model, x, labels, from_arrays(changed), 2)
-        assert (granted <= attacked).all(), name
+        factor, step = rng.choice([0, 0.5, 1.01, 2, 10]), rng.choice([0, 1e-3, 1])
+        changed[name][place] = changed[name][place] * factor + step
+        try:
+            found = tree_proofs(changed, 2, (-np.inf, np.inf), len(x))
+        except ValueError:
+            continue
+        proofs = [Proof(i, int(labels[i]), target, certificate) for i, target, certificate in found]
+        assert (verified_radii(model, x, labels, proofs, 2) <= attacked).all(), name
 
 
 def test_linear_models_are_checked_by_their_closed_form(tmp_path):
@@ -147,13 +270,32 @@ def test_linear_models_are_checked_by_their_closed_form(tmp_path):
     V, c, x = rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=(7, 5))
     np.savez(tmp_path / "model.npz", V=V, c=c, activation="linear")
     own = (x @ V.T + c).argmax(axis=1)
-    from featureprism.networks import LinearScores
-
-    net = LinearScores(torch.from_numpy(V), torch.from_numpy(c))
-    bracket = fp.robust_radius(net, x, own)
-    save_proofs(tmp_path / "proofs.npz", bracket.proofs(), bracket.certified.numpy())
+    fp.robust_radius(tmp_path / "model.npz", x, own).save(tmp_path / "proofs.npz")
     np.savez(tmp_path / "data.npz", x=x, y=own)
     assert main(["check", *(str(tmp_path / n) for n in ("proofs.npz", "model.npz", "data.npz"))]) == 0
+
+
+def test_the_example_by_hand_of_the_format(tmp_path):
+    """The numbers of docs/proof_format.md: g = 20, ‖v‖₂ = 5, ‖v‖₁ = 7."""
+    model = LinearScores(np.array([[2.0, 1.0], [-1.0, -3.0]]), np.array([0.0, 5.0]))
+    x, label = np.array([[3.0, 4.0]]), np.array([0])
+    two = ((2, True, 3.9999999999999), (2, False, 4.0000001))
+    for norm, truth, radius in (*two, (math.inf, True, 2.85714), (math.inf, False, 2.8572)):
+        free = np.full(2, np.inf)
+        source = Source(sha256=model_sha256(model))
+        statement = Statement(-free, free, norm, model=source, points_sha256=points_sha256(x, label))
+        proofs = [Proof(0, 0, 1, Certificate(radius, "closed form", norm))]
+        (tmp_path / "p.npz").write_bytes(proof_bytes(statement, np.array([radius]), label, proofs))
+        np.savez(tmp_path / "m.npz", V=model.V, c=model.c, activation="linear")
+        np.savez(tmp_path / "d.npz", x=x, y=label)
+        paths = [str(tmp_path / name) for name in ("p.npz", "m.npz", "d.npz")]
+        assert main(["check", *paths, "--norm", str(norm)]) == (0 if truth else 3)
+    assert hashlib.sha256(hashed_by_hand(model)).hexdigest() == model_sha256(model)
+
+
+def hashed_by_hand(model) -> bytes:
+    V, c = (struct.pack(f"<{a.size}d", *a.ravel()) for a in (model.V, model.c))
+    return b"featureprism model 2\nlinear\nV 2x2\n" + V + b"c 2\n" + c
 
 
 def test_points_come_as_csv(tmp_path):

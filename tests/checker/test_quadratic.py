@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
+from featureprism.verify import check_point as check
+from featureprism.verify import checkable, robust_radius
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import QuadraticScores as Scores
-from featureprism.verify import check, checkable, robust_radius
 
 
 def drawn(k, d, seed, curvature=1.0):

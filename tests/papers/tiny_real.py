@@ -100,7 +100,7 @@ def quicken(monkeypatch) -> None:
     ):
         monkeypatch.setattr(f"featureprism.papers.{module}.margin_radius", quick_bracket)
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
-    monkeypatch.setattr("featureprism.heads.scored.head_radius", free_bracket)
+    monkeypatch.setattr("featureprism.heads.scored.robust_radius", free_bracket)
     monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.margin_radius", free_bracket)
 
 

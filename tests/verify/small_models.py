@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import AttackedRadius
+from featureprism.checker.certificate import EVERYWHERE
+from featureprism.checker.proofs import Proof, proof_arrays, tree_proofs
 from featureprism.geometry import Box
 from featureprism.networks import (
     MLP,
@@ -237,3 +239,10 @@ def worst_margins(q: Question, radius: Tensor, rng: np.random.Generator) -> Tens
         near = (deltas + size * most * steps).reshape(-1, n, d)
         deltas, least = worst_of(torch.cat([deltas, near]))
     return least
+
+
+def travelled(proofs: list[Proof], norm: float, bounds=EVERYWHERE) -> list[Proof]:
+    """The same proofs, after they stood in arrays."""
+    found = tree_proofs(proof_arrays(proofs), norm, bounds, 10**6)
+    own = {proof.point: proof.own for proof in proofs}
+    return [Proof(i, own[i], target, certificate) for i, target, certificate in found]

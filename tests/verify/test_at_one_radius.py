@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 from activation_patterns import classified, truths_held
-from featureprism.verify.classes import class_radius
 from torch import nn
 
-from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
-from featureprism.verify import check, robust_radius
+from featureprism.verify import check_point as check
+from featureprism.verify import robust_radius
+from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
+from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
 
 EPS = 0.3
 

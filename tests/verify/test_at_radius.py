@@ -4,13 +4,14 @@ import math
 
 import pytest
 import torch
-from featureprism.verify.at_radius import proven_at
 
 from featureprism.attacks import pgd
+from featureprism.verify import check_point as check
+from featureprism.verify import margin_radius
+from featureprism.verify.at_radius import proven_at
 from featureprism.geometry import LpBall
 from featureprism.networks import ReLU, SymmetricNet, Tanh, TwoLayerNet, pure_net, symmetric_start
 from featureprism.networks.symmetric import unsmoothed
-from featureprism.verify import check, margin_radius
 
 
 def test_without_smoothing_the_network_is_a_sum_of_shifted_relus(generator):

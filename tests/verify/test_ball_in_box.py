@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from featureprism.verify.bracket import margin_radius
 
+from featureprism.verify import check_point as check
+from featureprism.verify.bracket import margin_radius
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet
-from featureprism.verify.one_layer.certify import check
 
 BOX = (0.0, 1.0)
 CHEAP = {"max_cells": 20, "seconds_per_point": math.inf}

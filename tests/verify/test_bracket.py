@@ -6,6 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from featureprism.verify import check_point as check
+from featureprism.verify import margin_radius
+from featureprism.verify.one_layer.form import power_form
+from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
 from featureprism.networks import (
     BayesClassifier,
@@ -23,9 +27,6 @@ from featureprism.networks import (
 )
 from featureprism.records import RadiusBracket
 from featureprism.seeds import generator_for
-from featureprism.verify import check, margin_radius
-from featureprism.verify.one_layer.certify import proven
-from featureprism.verify.one_layer.form import power_form
 
 
 def bracketed(net, x, y, *, max_cells=16, **options):
@@ -125,7 +126,7 @@ def proven_by_cells():
     return certificate, form, x[i], float(y[i]), float(bracket.attacked[i])
 
 
-@pytest.mark.parametrize("field", ["tau", "slope", "centre", "kappa", "nu_floor", "nu_ceiling"])
+@pytest.mark.parametrize("field", ["tau", "line", "low", "high", "centre", "kappa", "nu_floor", "nu_ceiling"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
 def test_nonsense_in_a_certificate_proves_nothing_false(field, value, proven_by_cells):
     certificate, form, x, y, attacked = proven_by_cells
@@ -136,7 +137,7 @@ def test_nonsense_in_a_certificate_proves_nothing_false(field, value, proven_by_
         return {**node, field: value if field == "tau" else 0 * node[field] + value}
 
     forged = replace(certificate, tree=spoil(certificate.tree))
-    assert proven(forged, form, x, y) <= attacked
+    assert verified(forged, form.network, x.numpy(), y) <= attacked
 
 
 def test_misclassified_tanh_and_foreign_modules(generator):

@@ -10,15 +10,14 @@ import torch
 from torch import nn
 
 import featureprism as fp
-from featureprism.checker.deep import granted, norm_product, spectral_norm
+from featureprism.verify import checkable, opened
+from featureprism.verify.deep.prove import Asked, as_layers, farthest_proofs, proofs_at
+from featureprism.checker.deep import norm_product, spectral_norm, verified
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
-from featureprism.checker.proofs import as_arrays, from_arrays
 from featureprism.checker.relaxations import first_values, relaxation
 from featureprism.cli import main
 from featureprism.networks import LayeredScores, ReLU
-from featureprism.verify import checkable, opened
-from featureprism.verify.deep.prove import Asked, as_layers, farthest_proofs, proofs_at
 
 DOMAIN = (-0.8, 0.9)
 EFFORT = {"seconds_per_point": math.inf, "max_cells": 4}
@@ -74,7 +73,7 @@ def check_against_brute_force(seed: int) -> str:
     with torch.no_grad():
         assert bool((net(near).argmax(dim=1) == own).all()), seed
     for rival, certificate in proofs.items():
-        assert granted(certificate, model, x.numpy(), own, rival) == certificate.radius, seed
+        assert verified(certificate, model, x.numpy(), own, rival) >= certificate.radius, seed
     return "deep" if any(c.kind == "deep" for c in proofs.values()) else "crown"
 
 
@@ -138,21 +137,24 @@ def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
     asked, model, rival, proof = deep_proof(domain)
 
     def grant(certificate) -> float:
-        return granted(certificate, model, asked.x, asked.own, rival)
+        return verified(certificate, model, asked.x, asked.own, rival)
 
-    assert grant(proof) == proof.radius
-    good = proof.tree["multipliers"]
+    assert grant(proof) >= proof.radius
+    good, bounds = proof.tree["block"], 2 * sum(model.widths)
     for bad in (
         good[:-1],
         good.astype(np.float32),
         -good,
         good * np.nan,
         np.zeros_like(good),
+        np.append(good[:bounds], -good[bounds:]),
+        np.append(good[:bounds], 0 * good[bounds:]),
+        np.append(0.9 * good[:bounds], good[bounds:]),
         None,
         list(good),
     ):
-        assert grant(replace(proof, tree={"multipliers": bad})) == 0
-    leaf = {"multipliers": good}
+        assert grant(replace(proof, tree={"block": bad})) == 0
+    leaf = {"block": good}
     for tree in (
         {},
         {"cut": 0, "value": 0.0, "below": leaf},
@@ -160,9 +162,9 @@ def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
     ):
         assert grant(replace(proof, tree=tree)) == 0
     for change in (
-        {"radius": 50 * proof.radius},
-        {"radius": math.nan},
-        {"radius": 0.0},
+        {"reach": 50 * proof.reach},
+        {"reach": math.nan},
+        {"reach": 0.0},
         {"norm": 1.0},
         {"kind": "cells"},
     ):
@@ -175,12 +177,12 @@ def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
 
 def test_cuts_divide_a_region():
     asked, model, rival, proof = deep_proof()
-    leaf = {"multipliers": proof.tree["multipliers"]}
+    leaf = {"block": proof.tree["block"]}
     tree = {"cut": 0, "value": 0.0, "below": leaf, "above": leaf}
-    result = granted(replace(proof, tree=tree), model, asked.x, asked.own, rival)
-    assert result in (0.0, proof.radius)  # multipliers of the whole region may or may not do for its parts
+    result = verified(replace(proof, tree=tree), model, asked.x, asked.own, rival)
+    assert result in (0.0, proof.reach)  # multipliers of the whole region may or may not do for its parts
     wrong = {"cut": 0, "value": 0.1, "below": leaf, "above": leaf}
-    assert granted(replace(proof, tree=wrong), model, asked.x, asked.own, rival) == 0
+    assert verified(replace(proof, tree=wrong), model, asked.x, asked.own, rival) == 0
 
 
 def test_every_quadratic_inequality_holds_on_the_region(generator):
@@ -188,7 +190,8 @@ def test_every_quadratic_inequality_holds_on_the_region(generator):
     region = Region.around(asked.x, proof.radius, 2, DOMAIN)
     c = enclosed(model.weights[0]) @ asked.x + model.biases[0]
     known = neuron_bounds(model, c, region, {})
-    side = proof.tree["multipliers"][1 : 2 + len(asked.x)]
+    multipliers = proof.tree["block"][2 * sum(model.widths) :]
+    side = multipliers[1 : 2 + len(asked.x)]
     relaxed = relaxation(model, asked.x, (asked.own, rival), region, known, {}, side)
     assert relaxed is not None
     used = first_values(model, known, {})
@@ -217,10 +220,9 @@ def test_proofs_of_deep_networks_travel(tmp_path, capsys):
     x = torch.from_numpy(asked.x)[None] + 0.05 * torch.eye(3, dtype=torch.float64)[:2]
     y = net(x).argmax(dim=1)
     bracket = fp.robust_radius(net, x, y, domain=(-5.0, 5.0), **EFFORT)
-    again = from_arrays(as_arrays(bracket.proofs()))
-    assert [p.certificate.domain for p in again] == [
-        (-5.0, 5.0) if p.certificate.kind != "norm product" else (-math.inf, math.inf) for p in again
-    ]
+    assert fp.check(bracket, net, x, y, bounds=(-5.0, 5.0))
+    with pytest.raises(ValueError, match="narrower"):
+        fp.check(bracket, net, x, y)
     weights = {
         f"{n}{i + 1}": v
         for n, part in zip("Wb", (model.weights, model.biases), strict=True)
@@ -232,8 +234,9 @@ def test_proofs_of_deep_networks_travel(tmp_path, capsys):
     assert main(["radius", *names, "--out", str(tmp_path / "out"), "--domain", "-5", "5"]) == 0
     capsys.readouterr()
     for weights in (tmp_path / "net.npz", tmp_path / "out" / "model.npz"):
-        assert main(["check", str(tmp_path / "out" / "proofs.npz"), str(weights), names[1]]) == 0
-        assert "2 of 2 certified radii inside [-5, 5] verified" in capsys.readouterr().out
+        arguments = ["check", str(tmp_path / "out" / "proofs.npz"), str(weights), names[1]]
+        assert main([*arguments, "--bounds", "-5", "5"]) == 0
+        assert "2 of 2 points have a proven ℓ2 radius within [-5, 5]" in capsys.readouterr().out
 
 
 def test_tanh_layers_have_norm_products_that_can_be_checked(tmp_path):
@@ -250,9 +253,14 @@ def test_tanh_layers_have_norm_products_that_can_be_checked(tmp_path):
     assert isinstance(model, Layers)
     for i in range(6):
         for rival, one in bracket.certificates[i].items():
-            assert norm_product(model, x[i].numpy(), int(y[i]), rival, 2) == one.radius
+            norms = one.tree["numbers"]
+            assert norm_product(model, x[i].numpy(), int(y[i]), rival, 2, norms) >= one.radius
             assert (
-                granted(replace(one, radius=2 * one.radius), model, x[i].numpy(), int(y[i]), rival)
+                verified(replace(one, tree={"numbers": 0.99 * norms}), model, x[i].numpy(), int(y[i]), rival)
+                == 0
+            )
+            assert (
+                verified(replace(one, radius=2 * one.radius), model, x[i].numpy(), int(y[i]), rival)
                 < 2 * one.radius
             )
 
@@ -272,8 +280,10 @@ def test_spectral_norms_and_activations_are_enclosed(generator):
 
 def test_wild_weights_prove_nothing_and_do_not_fail():
     asked, model = asked_for()
-    for factor in (1e200, 1e-200):
+    with pytest.raises(ValueError, match="up to 1e100"):
+        Layers(tuple(W * 1e200 for W in model.weights), model.biases, "relu")
+    for factor in (1e99, 1e-200):
         wild = Layers(tuple(W * factor for W in model.weights), model.biases, "relu")
         found = proofs_at(replace(asked, model=wild), 0.1)
         for rival, one in (found or {}).items():
-            assert granted(one, wild, asked.x, asked.own, rival) in (0.0, 0.1)
+            assert verified(one, wild, asked.x, asked.own, rival) in (0.0, one.reach)

@@ -7,14 +7,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from small_models import DOMAIN, several_layers
+from small_models import DOMAIN, several_layers, travelled
 from torch import Tensor
 
 import featureprism as fp
 from featureprism.checker.certificate import Certificate
-from featureprism.checker.deep import crown_proves, granted
-from featureprism.checker.layers import Region
-from featureprism.checker.proofs import Proof, as_arrays, from_arrays
+from featureprism.checker.deep import verified
+from featureprism.checker.proofs import Proof, proof_arrays
 from featureprism.networks import LayeredScores, Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
 from featureprism.verify.deep import leaves as quadratic_leaves
@@ -105,7 +104,7 @@ def test_no_tree_is_granted_beyond_a_flip():
         if proofs:
             assert min(c.radius for c in proofs.values()) <= float(nearest)
         for rival, one in proofs.items():
-            assert granted(one, asked.model, asked.x, asked.own, rival) == one.radius
+            assert verified(one, asked.model, asked.x, asked.own, rival) >= one.radius
 
 
 def test_mutated_trees_are_refused(trees):
@@ -113,18 +112,19 @@ def test_mutated_trees_are_refused(trees):
         asked, nearest, _ = QUESTIONS[seed]
 
         def grant(tree: dict, radius: float, asked=asked, certificate=certificate, rival=rival) -> float:
-            return granted(
-                replace(certificate, tree=tree, radius=radius), asked.model, asked.x, asked.own, rival
+            return verified(
+                replace(certificate, tree=tree, reach=radius), asked.model, asked.x, asked.own, rival
             )
 
         tree, beyond = certificate.tree, 1.001 * float(nearest)
         swapped = {**tree, "below": tree["above"], "above": tree["below"]}
-        lines = {**tree, "below": {"multipliers": np.empty(0)}, "above": {"multipliers": np.empty(0)}}
+        bounds = {"block": leaves_of(tree)[0]["block"][: 2 * sum(asked.model.widths)]}
+        lines = {**tree, "below": bounds, "above": bounds}
         again = {**tree, "below": tree, "above": tree}  # a neuron that was cut already
         for mutant in (tree, swapped, lines, tree["below"], tree["above"]):
             if rival == asked.first:
                 assert grant(mutant, beyond) == 0
-        assert grant(tree, certificate.radius) == certificate.radius
+        assert grant(tree, certificate.reach) == certificate.reach
         for mutant in (
             again,
             {**tree, "value": 0.5},
@@ -132,7 +132,7 @@ def test_mutated_trees_are_refused(trees):
             {**tree, "cut": float(tree["cut"])},
             {k: v for k, v in tree.items() if k != "above"},
         ):
-            assert grant(mutant, certificate.radius) == 0
+            assert grant(mutant, certificate.reach) == 0
 
 
 def test_a_leaf_without_multipliers_is_lines_alone_and_an_empty_side_needs_none():
@@ -141,19 +141,20 @@ def test_a_leaf_without_multipliers_is_lines_alone_and_an_empty_side_needs_none(
         for share in (0.05, 0.3, 0.99):
             radius, rival = share * float(nearest), asked.first
             domain = asked.domain or (-math.inf, math.inf)
-            region = Region.around(asked.x, radius, asked.norm, domain)
-            claim = Certificate(radius, "deep", asked.norm, 0.0, {"multipliers": np.empty(0)}, domain)
-            by_lines = crown_proves(asked.model, asked.x, asked.own, rival, region)
+            around = asked.around(radius)
+            leaf = {"block": around.bounds}
+            claim = Certificate(radius, "deep", asked.norm, radius, leaf, domain)
+            by_lines = bool(around.crown(asked.own)[rival] > 0)
             told.add(by_lines)
-            assert (granted(claim, asked.model, asked.x, asked.own, rival) == radius) == by_lines
-            known = asked.around(radius).known[0]
+            assert (verified(claim, asked.model, asked.x, asked.own, rival) == radius) == by_lines
+            known = around.known[0]
             for j in np.flatnonzero(known.low > 0)[:1].tolist():  # always on: nobody is below
                 proofs = proofs_at(asked, radius) or {}
                 leaf = proofs[rival].tree if rival in proofs else {}
-                if "multipliers" in leaf:
-                    sides = {"below": {"multipliers": np.empty(0)}, "above": leaf}
+                if "block" in leaf:
+                    sides = {"below": {"block": around.bounds}, "above": leaf}
                     cut = replace(proofs[rival], tree={"cut": j, "value": 0.0, **sides})
-                    assert granted(cut, asked.model, asked.x, asked.own, rival) == radius
+                    assert verified(cut, asked.model, asked.x, asked.own, rival) == radius
     assert told == {True, False}
 
 
@@ -162,8 +163,8 @@ def test_a_limit_in_cells_repeats_exactly_and_is_kept():
         asked, nearest, _ = QUESTIONS[seed]
         for cells in (0, 9, 60):
             one, two = (farthest_proofs(asked, float(nearest), GAP, (math.inf, cells)) for _ in range(2))
-            made = as_arrays(Proof(0, asked.own, r, c) for r, c in one.items())
-            again = as_arrays(Proof(0, asked.own, r, c) for r, c in two.items())
+            made = proof_arrays(Proof(0, asked.own, r, c) for r, c in one.items())
+            again = proof_arrays(Proof(0, asked.own, r, c) for r, c in two.items())
             assert all(np.array_equal(made[name], again[name]) for name in made)
             assert sum(len(leaves_of(c.tree)) - 1 for c in one.values()) <= cells
 
@@ -177,10 +178,14 @@ def test_no_cut_is_made_after_the_deadline(trees):
 def test_trees_travel_with_empty_leaves(trees):
     for seed, (certificate, rival) in trees.items():
         asked = QUESTIONS[seed][0]
-        (again,) = from_arrays(as_arrays([Proof(0, asked.own, rival, certificate)]))
-        assert granted(again.certificate, asked.model, asked.x, asked.own, rival) == certificate.radius
-    every = [leaf for certificate, _ in trees.values() for leaf in leaves_of(certificate.tree)]
-    assert {len(leaf["multipliers"]) > 0 for leaf in every} == {True, False}
+        (again,) = travelled([Proof(0, asked.own, rival, certificate)], asked.norm, certificate.domain)
+        assert verified(again.certificate, asked.model, asked.x, asked.own, rival) >= certificate.radius
+    sizes = {
+        len(leaf["block"]) > 2 * sum(QUESTIONS[seed][0].model.widths)
+        for seed, (certificate, _) in trees.items()
+        for leaf in leaves_of(certificate.tree)
+    }
+    assert sizes == {True, False}
 
 
 def test_nan_proves_nothing(trees):

@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from featureprism.verify.bracket import check_numbers
-from featureprism.verify.classes import class_radius
 from torch import nn
 
 import featureprism as fp
-from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
+from featureprism.verify import check_point
+from featureprism.verify.bracket import check_numbers
+from featureprism.verify.classes import class_radius
 from featureprism.verify.pairs import Effort
+from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
 
 CELLS = {"seconds_per_point": math.inf, "max_cells": 40}
 
@@ -231,4 +232,4 @@ def test_two_layers_of_tanh_are_proven_by_norms_up_to_brute_force():
         truth = float(radii[flipped.nonzero()[0]])
         assert 0.95 * truth <= bracket.certified[i] <= truth
         assert bracket.attacked[i] == pytest.approx(truth, rel=0.01)
-        assert fp.check(bracket.certificates[i], net, x[i], float(y[i]))
+        assert check_point(bracket.certificates[i], net, x[i], float(y[i]))

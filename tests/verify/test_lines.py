@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from featureprism.verify import check_point as check
+from featureprism.verify import margin_radius
+from featureprism.verify.one_layer.form import power_form
+from featureprism.checker.certificate import verified
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
-from featureprism.verify import check, margin_radius
-from featureprism.verify.one_layer.certify import proven
-from featureprism.verify.one_layer.form import power_form
 
 REACH, DOMAIN = 4.0, (-1.5, 1.5)
 POWERS = (1.0, 1.0, 1.0, 1.5, 2.0, 3.0, 4.2)
@@ -77,7 +78,7 @@ def test_box_norm_brackets_hold_the_truth_of_random_networks():
 def granted(certificate, net, x, y):
     form = power_form(net)
     assert form is not None
-    return proven(certificate, form, x, y)
+    return verified(certificate, form.network, x.numpy(), y)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,7 @@ def test_malformed_trees_are_refused(name, tree_case):
     assert not check(SPOILED[name](certificate), net, x, y)
 
 
-@pytest.mark.parametrize("field", ["tau", "slope", "nu_floor", "nu_ceiling"])
+@pytest.mark.parametrize("field", ["tau", "line", "low", "high", "nu_floor", "nu_ceiling"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 0.0, 1e-300, 0.5, 7.0, 1e300])
 def test_nonsense_in_a_leaf_proves_nothing_false(field, value, tree_case):
     net, x, y, certificate, attacked = tree_case

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import featureprism as fp
+from featureprism.verify import check_point as check
+from featureprism.verify import margin_radius
 from featureprism.networks import MLP
 from featureprism.networks.deep import ImageMLP, image_network
-from featureprism.verify import check, margin_radius
 
 
 def random_mlp(depth: int, dim: int, seed: int = 0) -> MLP:

@@ -58,7 +58,7 @@ def test_the_checker_keeps_tangents_on_the_left_above_relu():
     rng = np.random.default_rng(2)
     high, centre = rng.exponential(size=500), -rng.exponential(size=500)
     low = -rng.exponential(size=500)
-    q0, q1, q2 = quadratic_above(centre, np.zeros(500), low, high, 1.0)
+    q0, q1, q2 = quadratic_above(np.zeros(500), centre, np.zeros(500), low, high, 1.0)
     t = low + (high - low) * np.linspace(0, 1, 400)[:, None]
     above = q0.high + np.where(t > 0, q1.high, q1.low) * t + 0.5 * q2 * t**2 - np.maximum(t, 0)
     assert above.min() > -1e-14

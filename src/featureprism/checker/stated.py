@@ -129,7 +129,7 @@ def checked(
     verify: Callable[[], Any] | None = None,
     progress: Callable[[float], None] = lambda _share: None,
 ) -> Checked:
-    """Verify the proofs of a file against a model and points, after what is stated; `verify` is another checker, which gives radii (n,)."""
+    """Verify the proofs of a file against a model and points, after what is stated; `verify` is another checker, for radii (n,)."""
     refuse_other(file, model, x, labels, stated)
     if verify is not None:
         radii = np.array(verify(), dtype=np.float64)

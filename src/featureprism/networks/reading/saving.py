@@ -55,9 +55,10 @@ def _of_layers(net: LayeredScores) -> dict[str, np.ndarray]:
 def _write(path: Path, values: dict[str, np.ndarray], words: dict[str, object], model: Classifier) -> bool:
     """In float64 and C order, with the classes and what the network was read from."""
     words = words | ({} if model.classes is None else {"classes": np.array(model.classes.tolist())})
-    words |= {name: getattr(model.origin, name) for name in ("source", "source_sha256", "reader")}
+    origin = {name: getattr(model.origin, name) for name in ("source", "source_sha256", "reader")}
+    words |= {name: value for name, value in origin.items() if value}
     arrays = {name: np.ascontiguousarray(value) for name, value in values.items()}
-    arrays |= {name: np.array(value) for name, value in words.items() if value}
+    arrays |= {name: np.array(value) for name, value in words.items()}
     content = BytesIO()
     np.savez(content, **arrays)  # pyright: ignore[reportArgumentType]
     write_whole(path, content.getvalue())

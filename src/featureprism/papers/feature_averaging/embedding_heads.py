@@ -106,7 +106,7 @@ def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[flo
 
     def two(p: float, decay: float) -> Fitted:
         head = PReLUHead(p, width, **{**common, "weight_decay": decay}).fit(task.x, task.y)
-        return Fitted(head.predict, head.robust_radius)
+        return Fitted(head.predict, partial(head.robust_radius, max_cells=1, seconds_per_point=inf))
 
     def merged(fine: np.ndarray, decay: float) -> Fitted:
         head = PReLUHead(1.0, width // FOUND, **{**common, "weight_decay": decay}).fit(task.x, fine)
@@ -116,7 +116,7 @@ def makers(task: Task, s: Heads, seed: int) -> Iterator[tuple[str, Callable[[flo
     def added(labels: str, p: float, decay: float) -> Fitted:
         head = DecoupledHead(labels, FOUND, p, width // FOUND, **{**common, "weight_decay": decay})
         head.fit(task.x, task.y, fine_labels=classes if labels == "given" else None)
-        return Fitted(head.predict, head.robust_radius)
+        return Fitted(head.predict, partial(head.robust_radius, max_cells=1, seconds_per_point=inf))
 
     def descent(fine: np.ndarray, k: int) -> Fitted:
         net = trained(k, torch.as_tensor(task.x), torch.as_tensor(fine), s, seed)

@@ -75,7 +75,8 @@ def store_cells(cells: Iterable[tuple[dict[str, Any], Cell]], problem: Problem) 
     p, own = problem.network.p, problem.own
     for leaf, cell in cells:
         room = SLACK * (cell.high - cell.low) + TINY
-        leaf["low"], leaf["high"] = low, high = cell.low - room, cell.high + room
+        low, high = np.maximum(cell.low - room, cell.floor), np.minimum(cell.high + room, cell.ceiling)
+        leaf["low"], leaf["high"] = low, high
         leaf["line"] = np.where(own, leaf["line"], chord(low, high, p))
         if "kappa" in leaf:
             leaf["kappa"] = np.minimum(leaf["kappa"], (1 - SLACK) * end_curvature(low, high, p))
@@ -99,7 +100,7 @@ def cells_certificate(
 
 
 def crown_certificate(form: PowerForm, x: Tensor, y: float, reach: float, norm: float) -> Certificate:
-    """CROWN up to a radius, claiming what the checker verifies: below ReLU the better of 0 and t, below powers the tangent at the centre."""
+    """CROWN up to a radius, claiming what is verified: below ReLU the better of 0 and t, below powers the tangent at the centre."""
 
     def leaf(problem: Problem) -> dict[str, Any]:
         c, zero = problem.c.mid, np.zeros(len(problem.vote))
