@@ -16,7 +16,6 @@ import requests
 import torch
 
 from featureprism import cli
-from featureprism.verify import robust_radius
 from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import fetch_images, load_images
 from featureprism.heads import load_head
@@ -27,6 +26,7 @@ from featureprism.networks.reading import Classifier
 from featureprism.probes import kkt_audit
 from featureprism.records import check_points
 from featureprism.sweep import Request, Store, bracket_points
+from featureprism.verify import robust_radius
 
 NET = {"W": np.eye(3), "a": np.array([1.0, 1.0, -1.0]), "activation": np.array("relu")}
 POINTS = {"x": np.eye(3), "y": np.array([1.0, 1.0, -1.0])}

@@ -54,8 +54,9 @@ class RadiusBracket:
 
     Examples
     --------
+    >>> import numpy as np
     >>> import featureprism as fp
-    >>> bracket = fp.RadiusBracket(certified=[0.5, 0.2], attacked=[0.502, 0.4])
+    >>> bracket = fp.RadiusBracket(certified=np.array([0.5, 0.2]), attacked=np.array([0.502, 0.4]))
     >>> bracket.gap.round(3).tolist()
     [0.004, 0.5]
     >>> low, high = bracket.accuracy([0.3])
@@ -80,9 +81,6 @@ class RadiusBracket:
     stopped_because: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ARRAYS:
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, np.asarray(value))
         if self.certified.shape != self.attacked.shape:
             raise ValueError("Both sides of a bracket need one radius per point.")
         if np.isnan(self.certified).any() or np.isnan(self.attacked).any():

@@ -16,8 +16,8 @@ KERNELS = ("Haswell", "Nehalem", "Sandybridge")
 SETTINGS = {
     "l2": {},
     "linf": {"norm": math.inf},
-    "l2_box": {"domain": "box"},
-    "linf_box": {"norm": math.inf, "domain": "box"},
+    "l2_box": {"bounds": "box"},
+    "linf_box": {"norm": math.inf, "bounds": "box"},
 }
 
 
@@ -39,18 +39,43 @@ def fitted_models(seed: int) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray]
         yield "sklearn_linear", LogisticRegression(max_iter=500).fit(*iris), *iris
         yield "sklearn_quadratic", fp.GaussianHead(covariance="per_class").fit(*iris), *iris
         yield "sklearn_one", MLPClassifier((20,), **options).fit(*iris), *iris
-        yield "sklearn_pipeline", make_pipeline(StandardScaler(), MLPClassifier((20,), **options)).fit(*wine), *wine
-        yield "sklearn_two_classes", make_pipeline(StandardScaler(), MLPClassifier((16,), **options)).fit(*cancer), *cancer
-        yield "sklearn_deep", make_pipeline(StandardScaler(), MLPClassifier((10, 10), **options)).fit(*wine), *wine
+        yield (
+            "sklearn_pipeline",
+            make_pipeline(StandardScaler(), MLPClassifier((20,), **options)).fit(*wine),
+            *wine,
+        )
+        yield (
+            "sklearn_two_classes",
+            make_pipeline(StandardScaler(), MLPClassifier((16,), **options)).fit(*cancer),
+            *cancer,
+        )
+        yield (
+            "sklearn_deep",
+            make_pipeline(StandardScaler(), MLPClassifier((10, 10), **options)).fit(*wine),
+            *wine,
+        )
         yield "sklearn_tanh", MLPClassifier((10,), activation="tanh", **options).fit(*iris), *iris
         yield "head_powers", fp.PReLUHead(p=2.0, width=4, random_state=seed).fit(*iris), *iris
     torch.manual_seed(seed)
-    layers = torch.nn.Linear(4, 12), torch.nn.ReLU(), torch.nn.Linear(12, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3)
-    for name, net in (("torch_one", torch.nn.Sequential(*layers[:2], torch.nn.Linear(12, 3))), ("torch_deep", torch.nn.Sequential(*layers))):
+    layers = (
+        torch.nn.Linear(4, 12),
+        torch.nn.ReLU(),
+        torch.nn.Linear(12, 8),
+        torch.nn.ReLU(),
+        torch.nn.Linear(8, 3),
+    )
+    for name, net in (
+        ("torch_one", torch.nn.Sequential(*layers[:2], torch.nn.Linear(12, 3))),
+        ("torch_deep", torch.nn.Sequential(*layers)),
+    ):
         trained(net, *iris)
         yield name, net, *iris
     with contextlib.suppress(ImportError):
-        yield "onnx", as_onnx(make_pipeline(StandardScaler(), MLPClassifier((20,), **options)).fit(*wine), wine[0]), *wine
+        yield (
+            "onnx",
+            as_onnx(make_pipeline(StandardScaler(), MLPClassifier((20,), **options)).fit(*wine), wine[0]),
+            *wine,
+        )
 
 
 def trained(net: Any, X: np.ndarray, y: np.ndarray) -> None:
@@ -72,10 +97,13 @@ def as_onnx(model: Any, X: np.ndarray) -> bytes:
     return to_onnx(model, X[:1].astype(np.float32), options={"zipmap": False}).SerializeToString()
 
 
-def write_proofs(folder: Path, points: int, seed: int, settings: dict[str, dict[str, Any]]) -> tuple[int, set[str]]:
+def write_proofs(
+    folder: Path, points: int, seed: int, settings: dict[str, dict[str, Any]]
+) -> tuple[int, set[str]]:
     """A folder with proofs, model and points for every model and setting; how many points are proven, and the kinds of proof."""
-    import featureprism as fp
     from featureprism.certificates import opened
+
+    import featureprism as fp
     from featureprism.networks.reading import save_model
 
     proven, kinds = 0, set()
@@ -87,9 +115,9 @@ def write_proofs(folder: Path, points: int, seed: int, settings: dict[str, dict[
         some = np.random.default_rng(seed).permutation(len(X))[:points]
         for setting, asked in settings.items():
             box = (float(X.min()) - 1, float(X.max()) + 1)
-            bounds = {"domain": box} if asked.get("domain") else {}
+            bounds = {"bounds": box} if asked.get("bounds") else {}
             options = {"norm": asked.get("norm", 2), **bounds}
-            bracket = fp.robust_radius(model, X[some], y[some], max_cells=12, seconds_per_point=5, **options)
+            bracket = fp.robust_radius(model, X[some], y[some], budget=fp.Budget(branches=12), **options)
             case = folder / f"{name}_{setting}"
             case.mkdir(parents=True)
             bracket.save(case / "proofs.npz")
@@ -98,7 +126,9 @@ def write_proofs(folder: Path, points: int, seed: int, settings: dict[str, dict[
             stated = ["--norm", str(options["norm"])] + (["--bounds", *map(str, box)] if bounds else [])
             (case / "stated.json").write_text(json.dumps(stated))
             proven += int((bracket.certified > 0).sum())
-            kinds |= {(proof.certificate.kind, "inf" if options["norm"] != 2 else "2") for proof in bracket.proofs()}
+            kinds |= {
+                (proof.certificate.kind, "inf" if options["norm"] != 2 else "2") for proof in bracket.proofs()
+            }
     return proven, kinds
 
 

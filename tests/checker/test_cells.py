@@ -8,14 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from asking import asked
 
 import exact_networks as exact
-from featureprism.verify import Certificate, margin_radius
-from featureprism.verify import check_point as check
-from featureprism.verify.one_layer.form import PowerForm, power_form
-from featureprism.verify.one_layer.cells import Problem
-from featureprism.verify.one_layer.certify import cells_certificate, crown_certificate
-from featureprism.verify.one_layer.branch_and_bound import prove
 from featureprism.checker.cells import DEEPEST, PARAMETERS
 from featureprism.checker.certificate import verified
 from featureprism.checker.scaled import Network, posed, votes_below
@@ -27,6 +22,12 @@ from featureprism.networks import (
     ReLU,
     TwoLayerNet,
 )
+from featureprism.verify import Certificate
+from featureprism.verify import check_point as check
+from featureprism.verify.one_layer.branch_and_bound import prove
+from featureprism.verify.one_layer.cells import Problem
+from featureprism.verify.one_layer.certify import cells_certificate, crown_certificate
+from featureprism.verify.one_layer.form import PowerForm, power_form
 
 REACH = 6.0
 BEYOND = 1.5  # trees speak of perturbations up to this multiple of the witness, so that a false one has room to show
@@ -93,7 +94,7 @@ def planted(seed: int) -> Planted | None:
         (form.W @ (point + at) + form.b).unsqueeze(0),
         (at.norm() / gradient.norm().clamp_min(1e-6)).reshape(1),
         torch.tensor([reach / BEYOND]).double(),
-        max_cells=4,
+        branches=4,
         deadline=math.inf,
     )
     return Planted(net, x, y, delta, cells_certificate(tree, form, reach, point, y))
@@ -214,9 +215,7 @@ def test_brackets_hold_at_other_scales_and_far_away(seed):
     ):
         y = -1.0 if exact.flips_exactly(home, point, 1.0, 0 * point) else 1.0
         points, labels = torch.from_numpy(point).unsqueeze(0), torch.tensor([y]).double()
-        bracket = margin_radius(
-            network(home), points, labels, seconds_per_point=math.inf, max_cells=2, upper=REACH * length
-        )
+        bracket = asked(network(home), points, labels, branches=2, max_radius=REACH * length)
         certified = float(bracket.certified)
         assert check(bracket.certificates[0], network(home), points[0], y)
         delta = exact.shortest_flip(home, point, y, REACH * length, rng)
@@ -258,7 +257,7 @@ def test_closed_forms_count_the_rounding_of_far_points(offset):
     ):
         with torch.no_grad():
             y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-        bracket = margin_radius(net, x, y)
+        bracket = asked(net, x, y)
         for point, label, certified in zip(x, y.tolist(), bracket.certified.tolist(), strict=True):
             margin = int(label) * sum(u * v for u, v in zip(exact.rationals(point), w, strict=True))
             assert certified == 0 or margin > 0

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from asking import asked
 from small_models import travelled
 
-from featureprism.verify.classes import class_radius
-from featureprism.verify.pairs import Effort
 from featureprism.checker.certificate import verified
 from featureprism.checker.models import Scores
 from featureprism.checker.verify import verified_radii
@@ -28,8 +27,7 @@ def case(request):
     with torch.no_grad():
         own = net(x).argmax(dim=1)
     norm, domain = request.param
-    effort = Effort(norm, seconds_per_point=math.inf, max_cells=1, domain=domain)
-    bracket = class_radius(net, x, own, effort)
+    bracket = asked(net, x, own, norm=norm, branches=1, bounds=domain)
     W, V, b, c = arrays
     return Scores(W, b, V, c, 1.0), x.numpy(), own.numpy(), bracket
 

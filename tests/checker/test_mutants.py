@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from asking import asked
 from small_models import question
 
-import featureprism as fp
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.verify import verified_radii
-from featureprism.verify import checkable
+from featureprism.verify.api import canonical_of
 
 MUTANTS = 20  # of every certificate
 REACH = 4.0
@@ -74,16 +74,16 @@ def mutate_all(seeds: range) -> tuple[Counter, list[str]]:
     for seed in seeds:
         q, rng = question(seed), np.random.default_rng((seed, 8))
         cells = CELLS.get(q.kind, 4)
-        effort = {"norm": q.norm, "domain": q.domain, "seconds_per_point": math.inf, "max_cells": cells}
+        effort = {"norm": q.norm, "bounds": q.domain, "branches": cells}
         if q.kind == "read_out" or getattr(q.net, "num_classes", 2) > 2:
             continue  # one proof is enough where there is one rival
-        bracket = fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
+        bracket = asked(q.net, q.x, q.labels, max_radius=REACH, **effort)
         for proof in bracket.proofs():
             i, true = proof.point, proof.certificate
             if not math.isfinite(float(bracket.attacked[i])):
                 continue
             far = float(bracket.attacked[i]) * (1 + 1e-9)
-            model, x, own = checkable(q.net), q.x[i : i + 1].numpy(), np.array([proof.own])
+            model, x, own = canonical_of(q.net), q.x[i : i + 1].numpy(), np.array([proof.own])
             kind = "deep with cuts" if true.kind == "deep" and "cut" in true.tree else true.kind
             counts[kind, f"norm {q.norm:g}", "box" if q.domain else "no box"] += MUTANTS
             for _ in range(MUTANTS):

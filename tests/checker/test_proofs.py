@@ -152,7 +152,7 @@ def test_other_models_points_and_labels_are_refused(folder, capsys):
 def test_python_and_files_answer_alike(folder, tmp_path):
     model, (x, labels) = folder / "model.npz", points_of(folder)
     y = np.array(["red", "green", "blue"])[labels]
-    bracket = fp.robust_radius(model, x, y, max_cells=20, seconds_per_point=math.inf)
+    bracket = fp.robust_radius(model, x, y, budget=fp.Budget(branches=20))
     bracket.save(tmp_path / "b.npz")
     again = fp.RadiusBracket.load(tmp_path / "b.npz")
     assert again.classes is not None
@@ -215,8 +215,8 @@ MUTATIONS = {
     "points beyond the last": lambda a: a.update(proof_point=a["proof_point"] + 99),
     "labels beyond the last": lambda a: a.update(label=a["label"] + 99),
     "a margin that no one showed": lambda a: a.update(margin=a["margin"] + 5.0),
-    "bounds upside down": lambda a: a.update(lower=a["upper"] + 0, upper=a["lower"] + 0),
-    "bounds of another space": lambda a: a.update(lower=a["lower"][1:], upper=a["upper"][1:]),
+    "bounds upside down": lambda a: a.update(lower=a["upper"] + 0, max_radius=a["lower"] + 0),
+    "bounds of another space": lambda a: a.update(lower=a["lower"][1:], max_radius=a["upper"][1:]),
     "a pickle": lambda a: a.update(numbers=np.array([{}], dtype=object)),
 }
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import AttackedRadius
+from featureprism.attacks.minimum_norm import Flips
 from featureprism.checker.certificate import EVERYWHERE
 from featureprism.checker.proofs import Proof, proof_arrays, tree_proofs
 from featureprism.geometry import Box
@@ -164,7 +165,8 @@ class LongWitnesses:
     def __call__(self, net, x, y, *, starts, upper, norm=2, steps=0, rounds=0, domain=None) -> AttackedRadius:
         n, d = x.shape
         rays = torch.from_numpy(self.rng.normal(size=(RAYS, n, d)))
-        rays = upper * rays / torch.linalg.vector_norm(rays, ord=norm, dim=2, keepdim=True)
+        upper = torch.as_tensor(upper, dtype=x.dtype).expand(n)
+        rays = upper[:, None] * rays / torch.linalg.vector_norm(rays, ord=norm, dim=2, keepdim=True)
 
         def flips(shares: Tensor, rays: Tensor) -> tuple[Tensor, Tensor]:
             deltas = within(shares.unsqueeze(-1) * rays, x, domain)
@@ -194,17 +196,14 @@ def long_witnesses(rng: np.random.Generator, longer: float) -> Iterator[None]:
     """`LongWitnesses` in place of every attack, also of those that proofs help; one try at an ellipsoid."""
     stand_in, package = LongWitnesses(rng, longer), "featureprism.verify"
 
-    def no_help(*known: Any) -> tuple[Tensor, Tensor]:
-        delta = known[3]
-        return delta, delta.new_full((len(delta),), torch.inf)
+    def no_flips(_scores: Any, x: Tensor, *_: Any, **__: Any) -> Flips:
+        return Flips(x.new_full((len(x),), torch.inf), torch.zeros_like(x))
 
     with (
-        patch(f"{package}.bracket.minimal_radius", stand_in),
-        patch(f"{package}.pairs.minimal_radius", stand_in),
-        patch(f"{package}.classes.flip_within"),
-        patch(f"{package}.closing.attack_from", no_help),
-        patch(f"{package}.pair_proofs.attack_from", no_help),
-        patch(f"{package}.ball_in_box.TRIES", 1),
+        patch(f"{package}.attack.minimal_radius", stand_in),
+        patch(f"{package}.attack.minimum_norm", no_flips),
+        patch(f"{package}.driver.attack_from"),
+        patch(f"{package}.one_layer.ellipsoid_l2.TRIES", 1),
     ):
         yield
 

@@ -1,4 +1,4 @@
-"""robust_radius(..., at=eps): proven points hold at eps, flipped ones have a witness within, for every kind of network."""
+"""asked(..., eps=eps): proven points hold at eps, flipped ones have a witness within, for every kind of network."""
 
 import math
 
@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 from activation_patterns import classified, truths_held
+from asking import asked
 from torch import nn
 
-from featureprism.verify import check_point as check
-from featureprism.verify import robust_radius
-from featureprism.verify.classes import class_radius
-from featureprism.verify.pairs import Effort
 from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
+from featureprism.verify import check_point as check
 
 EPS = 0.3
 
@@ -30,7 +28,7 @@ def decided_share(seeds: range) -> float:
         rng = np.random.default_rng(seed)
         net = random_net(rng)
         x, own = classified(net, 12, rng)
-        bracket = class_radius(net, x, own, Effort(seconds_per_point=math.inf, max_cells=16, at=EPS))
+        bracket = asked(net, x, own, branches=16, eps=EPS)
         truths_held(bracket, net, x, own)
         decided += ((bracket.certified > EPS) | (bracket.attacked <= EPS)).tolist()
         assert bool((torch.isinf(bracket.attacked) | (bracket.attacked <= EPS)).all())
@@ -47,7 +45,7 @@ def test_many_answers_agree_with_the_enumerated_truth():
 
 
 @pytest.mark.parametrize("norm", [2, math.inf])
-@pytest.mark.parametrize("domain", [None, (-2.0, 2.0)])
+@pytest.mark.parametrize("bounds", [None, (-2.0, 2.0)])
 def test_deep_networks_answer_too(norm, domain):
     torch.manual_seed(0)
     net = nn.Sequential(*[nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)]).double()
@@ -55,7 +53,7 @@ def test_deep_networks_answer_too(norm, domain):
         net[4].weight.mul_(4)
     x = 2 * torch.rand(3, 3).double() - 1
     own = net(x).argmax(dim=1)
-    bracket = robust_radius(net, x, own.numpy(), norm=norm, domain=domain, at=0.1, seconds_per_point=math.inf)
+    bracket = asked(net, x, own.numpy(), norm=norm, bounds=domain, eps=0.1)
     decided = (bracket.certified > 0.1) | (bracket.attacked <= 0.1)
     assert bool(decided.all())
     low, high = bracket.accuracy(torch.tensor([0.1]))
@@ -73,8 +71,8 @@ def test_one_output_answers_too(activation, generator):
     net = TwoLayerNet(W, a, b, activation=activation)
     x = torch.randn(4, 3, generator=generator).double()
     y = torch.where(net(x) >= 0, 1.0, -1.0).double().detach()
-    bracket = robust_radius(net, x, y, at=0.2, seconds_per_point=math.inf, max_cells=8)
-    far = robust_radius(net, x, y, seconds_per_point=math.inf, max_cells=8)
+    bracket = asked(net, x, y, eps=0.2, branches=8)
+    far = asked(net, x, y, branches=8)
     assert bool((bracket.certified <= far.attacked).all())
     assert bool((bracket.attacked >= far.certified).all())
     assert bool(((bracket.certified > 0.2) | (far.certified <= 0.2)).all())  # the narrower question is easier
@@ -87,4 +85,4 @@ def test_radii_that_are_none_are_refused():
     net = TwoLayerNet(torch.eye(2).double(), torch.ones(2).double(), activation=ReLU())
     for at in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="at must be positive"):
-            robust_radius(net, torch.ones(1, 2), torch.ones(1), at=at)
+            asked(net, torch.ones(1, 2), torch.ones(1), eps=at)

@@ -1,17 +1,12 @@
 """Proofs at one radius: never beyond the truth, and what they prove is granted by the checker."""
 
-import math
-
 import pytest
 import torch
+from asking import asked
 
-from featureprism.attacks import pgd
-from featureprism.verify import check_point as check
-from featureprism.verify import margin_radius
-from featureprism.verify.at_radius import proven_at
-from featureprism.geometry import LpBall
-from featureprism.networks import ReLU, SymmetricNet, Tanh, TwoLayerNet, pure_net, symmetric_start
+from featureprism.networks import SymmetricNet, pure_net, symmetric_start
 from featureprism.networks.symmetric import unsmoothed
+from featureprism.verify import check_point as check
 
 
 def test_without_smoothing_the_network_is_a_sum_of_shifted_relus(generator):
@@ -25,10 +20,9 @@ def test_a_point_is_proven_below_its_radius_and_not_above():
     plain = unsmoothed(SymmetricNet(torch.tensor([[1.0, 0.0]]).double(), 0.5, 0.0))
     x, y = torch.tensor([[1.5, 0.3]]).double(), torch.ones(1).double()
     for eps, expected in ((0.9, True), (0.99, True), (1.01, False)):
-        delta = pgd(plain, x, y, LpBall(2, eps)).delta
-        found = proven_at(plain, x, y, eps, delta)
-        assert bool(found.proven[0]) is expected
-        assert bool(found.standing[0]) is expected
+        bracket = asked(plain, x, y, eps=eps, branches=64)
+        assert bool(bracket.certified[0] >= eps) is expected
+        assert bool(bracket.attacked[0] > eps) is expected
 
 
 def test_proofs_hold_against_every_perturbation_tried_and_pass_the_checker(generator):
@@ -38,15 +32,14 @@ def test_proofs_hold_against_every_perturbation_tried_and_pass_the_checker(gener
     y = torch.sign(plain(x).detach())
     eps, keep = 0.25, y != 0
     x, y = x[keep], y[keep]
-    found = proven_at(plain, x, y, eps, pgd(plain, x, y, LpBall(2, eps)).delta, max_cells=40)
-    assert found.certified <= found.attacked
-    assert found.certified > 0
+    bracket = asked(plain, x, y, eps=eps, branches=40)
+    proven = bracket.certified >= eps
+    assert bool(proven.any())
     tried = torch.randn(3000, 6, generator=generator).double()
     tried = eps * tried / torch.linalg.vector_norm(tried, dim=1, keepdim=True)
-    for point, label, proven, certificate in zip(x, y, found.proven, found.certificates, strict=True):
-        if proven:
+    for point, label, holds, certificate in zip(x, y, proven, bracket.certificates, strict=True):
+        if holds:
             assert float((label * plain(point + tried)).detach().min()) > 0
-            assert certificate is not None
             assert check(certificate, plain, point, float(label))
 
 
@@ -54,15 +47,8 @@ def test_a_symmetric_network_has_a_bracket_where_it_is_not_smoothed():
     """A pure network on one point: radius |x₁| - b, over √1 neurons, if the other coordinates stay closed."""
     net = pure_net(torch.eye(3).double(), torch.ones(3).double(), 1.0)
     x, y = torch.tensor([[1.6, 0.0, 0.0]]).double(), torch.ones(1).double()
-    bracket = margin_radius(net, x, y, seconds_per_point=math.inf, max_cells=20)
+    bracket = asked(net, x, y, branches=20)
     assert float(bracket.attacked) == pytest.approx(0.6, rel=1e-3)
     assert 0.59 < float(bracket.certified) <= float(bracket.attacked)
     smooth = SymmetricNet(net.W, 1.0, 0.1)
-    assert margin_radius(smooth, x, y).method == ("not certified",)
-
-
-def test_other_networks_are_refused():
-    net = TwoLayerNet(torch.ones(1, 2), torch.ones(1), activation=Tanh())
-    with pytest.raises(ValueError, match="one hidden layer"):
-        proven_at(net, torch.ones(1, 2), torch.ones(1), 0.1, torch.zeros(1, 2))
-    assert isinstance(unsmoothed(SymmetricNet(torch.ones(1, 2), 0.1, 0.3)).activation, ReLU)
+    assert asked(smooth, x, y).method == ("not certified",)

@@ -4,13 +4,15 @@ import math
 
 import pytest
 import torch
+from asking import asked
 
-from featureprism.verify import check_point as check
-from featureprism.verify.bracket import margin_radius
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet
+from featureprism.verify import check_point as check
 
 BOX = (0.0, 1.0)
-CHEAP = {"max_cells": 20, "seconds_per_point": math.inf}
+CHEAP = {
+    "branches": 20,
+}
 
 
 def random_network(seed: int, p: float, num_points: int) -> tuple[TwoLayerNet, torch.Tensor, torch.Tensor]:
@@ -34,7 +36,7 @@ def nearest_in_box(net: TwoLayerNet, x: torch.Tensor, y: torch.Tensor) -> float:
 @torch.no_grad()
 def test_no_point_of_the_box_nearer_than_certified_flips(seed: int, p: float) -> None:
     net, x, y = random_network(seed, p, 4)
-    bracket = margin_radius(net, x, y, domain=BOX, **CHEAP)
+    bracket = asked(net, x, y, bounds=BOX, **CHEAP)
     assert bracket.witness is not None
     assert bool((bracket.certified <= bracket.attacked).all())
     for i, certificate in enumerate(bracket.certificates):
@@ -48,7 +50,7 @@ def test_a_half_space_in_a_box_is_exact() -> None:
     W, b = torch.tensor([[-1.0, -0.25], [0.0, 0.0]]).double(), torch.tensor([11.2, 1.0]).double()
     net = TwoLayerNet(W, torch.tensor([1.0, -10.0]).double(), b, activation=ReLU())
     x, y = torch.tensor([[0.9, 0.2]]).double(), torch.ones(1).double()
-    bracket = margin_radius(net, x, y, domain=BOX, **CHEAP)
+    bracket = asked(net, x, y, bounds=BOX, **CHEAP)
     radius = math.hypot(0.1, 0.6)
     assert 0.99 * radius <= float(bracket.certified) <= radius <= float(bracket.attacked) <= 1.01 * radius
 
@@ -60,6 +62,6 @@ def test_the_box_proves_more_than_is_true_without_it() -> None:
     net = TwoLayerNet(W, a / 20, 0.3 * b, activation=ReLU())
     x = torch.rand(3, 30, generator=generator).double().round()  # corners of the box
     y = torch.sign(net(x))
-    free, boxed = (margin_radius(net, x, y, domain=box, **CHEAP) for box in (None, BOX))
+    free, boxed = (asked(net, x, y, bounds=box, **CHEAP) for box in (None, BOX))
     assert bool((boxed.certified > free.attacked).all())
     assert bool((boxed.certified >= 0.95 * boxed.attacked).all())

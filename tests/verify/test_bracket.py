@@ -3,12 +3,11 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
+from asking import asked
 
-from featureprism.verify import check_point as check
-from featureprism.verify import margin_radius
-from featureprism.verify.one_layer.form import power_form
 from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
 from featureprism.networks import (
@@ -27,11 +26,13 @@ from featureprism.networks import (
 )
 from featureprism.records import RadiusBracket
 from featureprism.seeds import generator_for
+from featureprism.verify import check_point as check
+from featureprism.verify.one_layer.form import power_form
 
 
-def bracketed(net, x, y, *, max_cells=16, **options):
+def bracketed(net, x, y, *, branches=16, **options):
     """`margin_radius` limited in cells alone: a busy machine gives the same answer."""
-    return margin_radius(net, x, y, seconds_per_point=math.inf, max_cells=max_cells, **options)
+    return asked(net, x, y, branches=branches, **options)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_brackets_of_networks_hold_their_closed_forms(dim, p):
     mu, labels = clusters.mu, clusters.labels
     net = TwoLayerNet(mu, labels, activation=PolynomialReLU(p))
     exact = PolynomialClassifier(mu, labels, p).exact_radius(points.x, points.y)
-    bracket = bracketed(net, points.x, points.y, max_cells=16, upper=2.0)
+    bracket = bracketed(net, points.x, points.y, branches=16, max_radius=2.0)
     assert bool((bracket.certified <= exact + 1e-9).all())
     assert bool((bracket.attacked >= exact - 1e-9).all())
     assert float(bracket.gap.max()) <= 0.01
@@ -57,7 +58,7 @@ def test_brackets_of_networks_hold_their_closed_forms(dim, p):
     w = labels @ mu
     net = TwoLayerNet(torch.stack([w, -w]), torch.tensor([1.0, -1.0]).double(), activation=ReLU())
     exact = LinearClassifier(w).exact_radius(points.x, points.y)
-    bracket = bracketed(net, points.x, points.y, gap=0.001, upper=2.0)
+    bracket = bracketed(net, points.x, points.y, gap=0.001, max_radius=2.0)
     assert bool((bracket.certified <= exact + 1e-9).all())
     assert bool((bracket.attacked >= exact - 1e-9).all())
     assert float(bracket.gap.max()) < 0.001
@@ -166,7 +167,7 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
     x = torch.randn(4, 5, generator=generator).double()
     with torch.no_grad():
         y = torch.where(readout(x) >= 0, 1.0, -1.0).double()
-    bracket = bracketed(readout, x, y, max_cells=12)
+    bracket = bracketed(readout, x, y, branches=12)
     assert bool((bracket.certified > 0).all())
     assert set(bracket.method) <= {"lipschitz", "boxes"}
     directions = torch.randn(4000, 5, generator=generator).double()
@@ -187,7 +188,7 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
         right = twin(x).abs() > 1e-6
         labels = torch.where(twin(x) >= 0, 1.0, -1.0).double()
     exact = bracketed(twin, x[right], labels[right], gap=1e-3)
-    loose = bracketed(pair, x[right], labels[right], max_cells=12)
+    loose = bracketed(pair, x[right], labels[right], branches=12)
     assert bool((loose.certified <= exact.attacked * (1 + 1e-9)).all())
     torch.testing.assert_close(loose.attacked, exact.attacked, rtol=1e-2, atol=0)
 
@@ -205,7 +206,7 @@ def test_brackets_hold_in_the_box_norm(generator):
 
 
 def test_curves_are_bands():
-    bracket = RadiusBracket(torch.tensor([0.1, 0.3]).double(), torch.tensor([0.2, 0.5]).double())
+    bracket = RadiusBracket(np.array([0.1, 0.3]), np.array([0.2, 0.5]))
     low, high = bracket.accuracy(torch.tensor([0.0, 0.15, 0.4]))
     assert low.tolist() == [1.0, 0.5, 0.0]
     assert high.tolist() == [1.0, 1.0, 0.5]
@@ -214,11 +215,11 @@ def test_curves_are_bands():
 def test_bad_requests_are_refused(generator):
     net, x, y = trained(generator)
     with pytest.raises(ValueError, match="gap"):
-        margin_radius(net, x, y, gap=0.0)
+        asked(net, x, y, gap=0.0)
     with pytest.raises(ValueError, match="norm"):
-        margin_radius(net, x, y, norm=1)
+        asked(net, x, y, norm=1)
     with pytest.raises(ValueError, match="Labels"):
-        margin_radius(net, x, 0 * y)
+        asked(net, x, 0 * y)
 
 
 @pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificates")])
@@ -236,9 +237,9 @@ def test_an_interrupt_keeps_what_is_proven(monkeypatch, norm, proof):
     )
     with torch.no_grad():
         y = net(x).sign()
-    whole = margin_radius(net, x, y, norm=norm, max_cells=8)
-    monkeypatch.setattr(f"featureprism.verify.closing.{proof}", interrupted)
-    part = margin_radius(net, x, y, norm=norm, max_cells=8)
+    whole = asked(net, x, y, norm=norm, branches=8)
+    monkeypatch.setattr(f"featureprism.verify.one_layer.methods.{proof}", interrupted)
+    part = asked(net, x, y, norm=norm, branches=8)
     assert "interrupted" in part.method
     assert bool((part.certified <= whole.certified + 1e-12).all())
     assert bool((part.certified > 0).any())

@@ -7,15 +7,12 @@ import numpy as np
 import pytest
 import torch
 from activation_patterns import classified, truths_held
-from featureprism.verify.classes import class_radius
+from asking import asked
 from small_models import long_witnesses
 
 from featureprism.networks import LinearScores, PowerReLU, ReLU, ScoreNet
-from featureprism.verify import robust_radius
-from featureprism.verify.pairs import Effort
 
 WIDTHS, CLASSES, DIMS = (1, 2, 3, 4, 5), (2, 3, 4), (1, 2, 3)
-EFFORT = Effort(seconds_per_point=math.inf, max_cells=2)
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 8))]
 
 
@@ -39,7 +36,7 @@ def assert_brackets_hold_the_truth(seeds: range) -> float:
         own[0] = int(rng.integers(net.num_classes))  # some points are misclassified
         attack = nullcontext() if seed % 10 == 0 else long_witnesses(rng, float(rng.choice([1.0, 1.1, 1.5])))
         with attack:
-            bracket = class_radius(net, x, own, EFFORT)
+            bracket = asked(net, x, own, branches=2)
         truths = truths_held(bracket, net, x, own)
         if seed % 10 == 0:
             ratios += [float(a) / t for a, t in zip(bracket.attacked, truths, strict=True) if 0 < t < 3]
@@ -63,7 +60,7 @@ def test_linear_scores_have_closed_forms(norm):
     scores = x @ V.T + c
     own = scores.argmax(axis=1)
     net = LinearScores(torch.from_numpy(V), torch.from_numpy(c))
-    bracket = class_radius(net, torch.from_numpy(x), torch.from_numpy(own), Effort(norm=norm))
+    bracket = asked(net, torch.from_numpy(x), torch.from_numpy(own), norm=norm)
     q = 2 if norm == 2 else 1
     for i, y in enumerate(own):
         others = [r for r in range(4) if r != y]
@@ -82,8 +79,8 @@ def test_a_network_of_two_classes_is_bracketed_as_one_with_one_output():
     x = torch.from_numpy(rng.normal(size=(6, 4)))
     with torch.no_grad():
         own = net(x).argmax(dim=1)
-    many = class_radius(net, x, own, Effort(seconds_per_point=math.inf))
-    one = robust_radius(net.margin(1, 0), x, 2.0 * own.double() - 1, seconds_per_point=math.inf)
+    many = asked(net, x, own)
+    one = asked(net.margin(1, 0), x, 2.0 * own.double() - 1)
     torch.testing.assert_close(many.attacked, one.attacked, rtol=1e-6, atol=0)
     torch.testing.assert_close(many.certified, one.certified, rtol=0.011, atol=0)
 
@@ -97,7 +94,7 @@ def test_powers_and_heads_keep_to_neurons_with_a_say():
     x = torch.from_numpy(rng.normal(size=(4, 5)))
     with torch.no_grad():
         own = net(x).argmax(dim=1)
-    bracket = class_radius(net, x, own, Effort(seconds_per_point=math.inf, max_cells=40))
+    bracket = asked(net, x, own, branches=40)
     assert float(bracket.gap.median()) < 0.02
     with torch.no_grad():
         margins = net(x + bracket.witness)

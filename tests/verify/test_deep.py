@@ -7,20 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from asking import asked as bracketed
 from torch import nn
 
 import featureprism as fp
-from featureprism.verify import checkable, opened
-from featureprism.verify.deep.prove import Asked, as_layers, farthest_proofs, proofs_at
 from featureprism.checker.deep import norm_product, spectral_norm, verified
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
 from featureprism.checker.relaxations import first_values, relaxation
 from featureprism.cli import main
 from featureprism.networks import LayeredScores, ReLU
+from featureprism.verify import checkable, opened
+from featureprism.verify.deep.layers import as_layers
+from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
+from featureprism.verify.query import Limits
 
 DOMAIN = (-0.8, 0.9)
-EFFORT = {"seconds_per_point": math.inf, "max_cells": 4}
+EFFORT = {"branches": 4}
 
 
 def random_net(seed: int, depth: int, dim: int = 2, classes: int = 3) -> nn.Sequential:
@@ -58,9 +61,7 @@ def check_against_brute_force(seed: int) -> str:
         float(torch.linalg.vector_norm(grid[other] - x, ord=norm, dim=1).min()) if bool(other.any()) else 3.0
     )
     asked = Asked(model, x.numpy(), own, (own + 1) % model.num_classes, norm, DOMAIN if boxed else None)
-    proofs = farthest_proofs(
-        asked, 1.05 * nearest, 0.01, (math.inf, 4)
-    )  # a little farther than there is room
+    proofs = farthest_proofs(asked, 1.05 * nearest, 0.01, Limits(4))  # a little farther than there is room
     if not proofs:
         return "nothing"
     radius = min(c.radius for c in proofs.values())
@@ -124,7 +125,7 @@ def deep_proof(domain=None):
     for seed in range(5, 20):
         asked, model = asked_for(seed, domain=domain)
         for radius in np.geomspace(1.0, 0.02, 20):
-            found = proofs_at(asked, float(radius))
+            found = proofs_at(asked, float(radius), Limits(0))
             deep = {r: c for r, c in (found or {}).items() if c.kind == "deep"}
             if deep:
                 rival, certificate = next(iter(deep.items()))
@@ -132,7 +133,7 @@ def deep_proof(domain=None):
     raise AssertionError("no radius needed one")
 
 
-@pytest.mark.parametrize("domain", [None, DOMAIN])
+@pytest.mark.parametrize("bounds", [None, DOMAIN])
 def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
     asked, model, rival, proof = deep_proof(domain)
 
@@ -169,7 +170,7 @@ def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
         {"kind": "cells"},
     ):
         assert grant(replace(proof, **change)) == 0
-    assert grant(replace(proof, domain=(0.35, 0.9))) == 0  # the point is not in it
+    assert grant(replace(proof, bounds=(0.35, 0.9))) == 0  # the point is not in it
     loop: dict = {"cut": 0, "value": 0.0}
     loop |= {"below": loop, "above": loop}
     assert grant(replace(proof, tree=loop)) == 0
@@ -219,7 +220,7 @@ def test_proofs_of_deep_networks_travel(tmp_path, capsys):
     net = LayeredScores(*layers, ReLU())
     x = torch.from_numpy(asked.x)[None] + 0.05 * torch.eye(3, dtype=torch.float64)[:2]
     y = net(x).argmax(dim=1)
-    bracket = fp.robust_radius(net, x, y, domain=(-5.0, 5.0), **EFFORT)
+    bracket = bracketed(net, x, y, bounds=(-5.0, 5.0), **EFFORT)
     assert fp.check(bracket, net, x, y, bounds=(-5.0, 5.0))
     with pytest.raises(ValueError, match="narrower"):
         fp.check(bracket, net, x, y)
@@ -245,7 +246,7 @@ def test_tanh_layers_have_norm_products_that_can_be_checked(tmp_path):
     x = torch.randn(6, 3, dtype=torch.float64)
     with torch.no_grad():
         y = net(x).argmax(dim=1)
-    bracket = fp.robust_radius(net, x, y)
+    bracket = bracketed(net, x, y)
     assert set(bracket.method) == {"norm product"}
     assert bool((bracket.certified > 0).all())
     bracket.save(tmp_path / "b.npz")
@@ -284,6 +285,6 @@ def test_wild_weights_prove_nothing_and_do_not_fail():
         Layers(tuple(W * 1e200 for W in model.weights), model.biases, "relu")
     for factor in (1e99, 1e-200):
         wild = Layers(tuple(W * factor for W in model.weights), model.biases, "relu")
-        found = proofs_at(replace(asked, model=wild), 0.1)
+        found = proofs_at(replace(asked, model=wild), 0.1, Limits(0))
         for rival, one in (found or {}).items():
             assert verified(one, wild, asked.x, asked.own, rival) in (0.0, one.reach)

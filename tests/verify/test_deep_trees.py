@@ -17,8 +17,10 @@ from featureprism.checker.proofs import Proof, proof_arrays
 from featureprism.networks import LayeredScores, Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
 from featureprism.verify.deep import leaves as quadratic_leaves
-from featureprism.verify.deep.prove import Asked, as_layers, farthest_proofs, proofs_at
+from featureprism.verify.deep.layers import as_layers
+from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
 from featureprism.verify.deep.semidefinite import Solved
+from featureprism.verify.query import Limits
 
 GAP, CELLS = 0.01, 400
 GRID = torch.linspace(-1, 1, 101, dtype=torch.float64)
@@ -73,9 +75,9 @@ def trees() -> dict[int, tuple[Certificate, int]]:
     found = {}
     for seed, (asked, nearest, _) in QUESTIONS.items():
         radius = (1 - GAP) * float(nearest)
-        proofs = proofs_at(asked, radius, (math.inf, CELLS)) or {}
+        proofs = proofs_at(asked, radius, Limits(CELLS)) or {}
         with_cuts = {r: c for r, c in proofs.items() if "cut" in c.tree}
-        if with_cuts and proofs_at(asked, radius) is None:  # it is open without them
+        if with_cuts and not proofs_at(asked, radius, Limits(0)):  # it is open without them
             rival, certificate = next(iter(with_cuts.items()))
             found[seed] = certificate, rival
     return found
@@ -86,9 +88,9 @@ def test_cuts_close_brackets_that_are_open_without_them(trees):
     closed = open_before = 0
     for asked, nearest, _ in QUESTIONS.values():
         truth = float(nearest)
-        plain = proofs_at(asked, (1 - GAP) * truth) is None
+        plain = not proofs_at(asked, (1 - GAP) * truth, Limits(0))
         radius = min(
-            (c.radius for c in farthest_proofs(asked, truth, GAP, (math.inf, CELLS)).values()), default=0.0
+            (c.radius for c in farthest_proofs(asked, truth, GAP, Limits(CELLS)).values()), default=0.0
         )
         assert radius <= truth
         open_before += plain
@@ -100,7 +102,7 @@ def test_cuts_close_brackets_that_are_open_without_them(trees):
 def test_no_tree_is_granted_beyond_a_flip():
     """Asked for more than there is, the search finds less than there is, and what it finds passes the checker."""
     for asked, nearest, _ in QUESTIONS.values():
-        proofs = farthest_proofs(asked, 1.05 * float(nearest), GAP, (math.inf, 40))
+        proofs = farthest_proofs(asked, 1.05 * float(nearest), GAP, Limits(40))
         if proofs:
             assert min(c.radius for c in proofs.values()) <= float(nearest)
         for rival, one in proofs.items():
@@ -149,7 +151,7 @@ def test_a_leaf_without_multipliers_is_lines_alone_and_an_empty_side_needs_none(
             assert (verified(claim, asked.model, asked.x, asked.own, rival) == radius) == by_lines
             known = around.known[0]
             for j in np.flatnonzero(known.low > 0)[:1].tolist():  # always on: nobody is below
-                proofs = proofs_at(asked, radius) or {}
+                proofs = proofs_at(asked, radius, Limits(0)) or {}
                 leaf = proofs[rival].tree if rival in proofs else {}
                 if "block" in leaf:
                     sides = {"below": {"block": around.bounds}, "above": leaf}
@@ -162,7 +164,7 @@ def test_a_limit_in_cells_repeats_exactly_and_is_kept():
     for seed in list(QUESTIONS)[:6]:
         asked, nearest, _ = QUESTIONS[seed]
         for cells in (0, 9, 60):
-            one, two = (farthest_proofs(asked, float(nearest), GAP, (math.inf, cells)) for _ in range(2))
+            one, two = (farthest_proofs(asked, float(nearest), GAP, Limits(cells)) for _ in range(2))
             made = proof_arrays(Proof(0, asked.own, r, c) for r, c in one.items())
             again = proof_arrays(Proof(0, asked.own, r, c) for r, c in two.items())
             assert all(np.array_equal(made[name], again[name]) for name in made)
@@ -172,7 +174,7 @@ def test_a_limit_in_cells_repeats_exactly_and_is_kept():
 def test_no_cut_is_made_after_the_deadline(trees):
     for seed, (certificate, _) in trees.items():
         asked = QUESTIONS[seed][0]
-        assert proofs_at(asked, certificate.radius, (0.0, CELLS)) is None
+        assert not proofs_at(asked, certificate.radius, Limits(CELLS, 0.0))
 
 
 def test_trees_travel_with_empty_leaves(trees):
@@ -195,7 +197,7 @@ def test_nan_proves_nothing(trees):
 
     with patch.object(quadratic_leaves, "solve", broken):
         for seed, (certificate, _) in trees.items():
-            assert proofs_at(QUESTIONS[seed][0], certificate.radius, (math.inf, CELLS)) is None
+            assert not proofs_at(QUESTIONS[seed][0], certificate.radius, Limits(CELLS))
 
 
 def test_an_interrupt_inside_a_tree_leaves_what_was_proven_before(trees):
@@ -206,8 +208,8 @@ def test_an_interrupt_inside_a_tree_leaves_what_was_proven_before(trees):
     )
     net = LayeredScores(weights, biases, fp.ReLU())
     x, y = torch.from_numpy(asked.x)[None], torch.tensor([asked.own])
-    effort = {"norm": asked.norm, "domain": asked.domain, "seconds_per_point": math.inf, "max_cells": CELLS}
-    with patch.object(deep_trees, "_cells_needed", side_effect=KeyboardInterrupt):
-        bracket = fp.robust_radius(net, x, y, **effort)
+    effort = {"norm": asked.norm, "bounds": asked.domain, "branches": CELLS}
+    with patch.object(deep_trees, "_branches_needed", side_effect=KeyboardInterrupt):
+        bracket = bracketed(net, x, y, **effort)
     assert bracket.method == ("interrupted",)
     assert float(bracket.certified[0]) == 0

@@ -5,16 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from asking import asked
 from torch import nn
 
 import featureprism as fp
-from featureprism.verify import check_point
-from featureprism.verify.bracket import check_numbers
-from featureprism.verify.classes import class_radius
-from featureprism.verify.pairs import Effort
 from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
+from featureprism.verify import Budget, Query, check_point
 
-CELLS = {"seconds_per_point": math.inf, "max_cells": 40}
+CELLS = {"branches": 40}
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +31,7 @@ def task():
 def direct(task):
     W, b, V, c, x, y = task
     net = ScoreNet(*(torch.from_numpy(a) for a in (W, V, b, c)), activation=ReLU())
-    effort = Effort(seconds_per_point=math.inf, max_cells=40)
-    return class_radius(net, torch.from_numpy(x), torch.from_numpy(y), effort)
+    return asked(net, torch.from_numpy(x), y, branches=40).bracket
 
 
 def in_torch(W, b, V, c, dtype):
@@ -92,7 +89,7 @@ def test_every_route_gives_the_same_bracket(route, task, direct, tmp_path):
         model = in_sklearn(*task)
     else:
         model = in_torch(W, b, V, c, torch.float32 if route == "float32 module" else torch.float64)
-    bracket = fp.robust_radius(model, x, y, **CELLS)
+    bracket = asked(model, x, y, **CELLS)
     torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=1e-9, atol=0)
     torch.testing.assert_close(bracket.certified, direct.certified, rtol=1e-9, atol=0)
 
@@ -110,7 +107,7 @@ def test_a_loop_over_rivals_gives_the_same_bracket(task, direct):
     assert y[0] == y[5]
     assert float(direct.gap[0]) > 1e-3 > 1e-6 > float(direct.gap[5])
     rivals = [rival for rival in range(10) if rival != y[0]]
-    loop = [fp.robust_radius(glued(*weights, y[0], rival), x[points], [1, 1], **CELLS) for rival in rivals]
+    loop = [asked(glued(*weights, y[0], rival), x[points], [1, 1], **CELLS) for rival in rivals]
     for side in ("certified", "attacked"):
         least = torch.stack([getattr(bracket, side) for bracket in loop]).amin(dim=0)
         torch.testing.assert_close(least, getattr(direct, side)[points], rtol=1e-9, atol=0)
@@ -132,7 +129,7 @@ def test_labels_as_people_write_them(y, classes):
         model[0].weight.copy_(torch.tensor([[3.0, 4.0]]))
         model[0].bias.zero_()
     X = [[-1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]
-    bracket = fp.robust_radius(model, X, y, classes=classes)
+    bracket = asked(model, X, y, classes=classes)
     assert bracket.attacked.tolist() == pytest.approx([0.6, 0.6, 0.8, 0.8], rel=1e-6)
     assert bracket.certified.tolist() == pytest.approx([0.6, 0.6, 0.8, 0.8], rel=1e-6)
 
@@ -146,7 +143,7 @@ def test_a_pipeline_has_its_radius_in_the_space_of_its_input():
     X = rng.normal(size=(60, 3)) * [1.0, 10.0, 0.1] + [0.0, 5.0, -1.0]
     y = np.where(X.mean(axis=0) @ [1.0, 0.1, 3.0] < X @ [1.0, 0.1, 3.0], "up", "down")
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-    bracket = fp.robust_radius(model, X, y)
+    bracket = asked(model, X, y)
     w = model[-1].coef_[0] / model[0].scale_
     truth = np.abs(model.decision_function(X)) / np.linalg.norm(w)
     right = model.predict(X) == y
@@ -161,7 +158,7 @@ def test_deeper_networks_get_the_attack_and_proofs():
     x = torch.randn(4, 4, dtype=torch.float64)
     with torch.no_grad():
         y = model(x).argmax(dim=1)
-    bracket = fp.robust_radius(model, x, y)
+    bracket = asked(model, x, y)
     assert bool((bracket.certified > 0).all())
     assert {"deep"} <= set(bracket.method) <= {"deep", "crown", "norm product"}
     flipped = torch.isfinite(bracket.attacked)
@@ -179,7 +176,7 @@ def test_modules_that_cannot_be_read_are_attacked():
     x = torch.randn(4, 16)
     with torch.no_grad():
         y = model(x).argmax(dim=1)
-    bracket = fp.robust_radius(model, x, y)
+    bracket = asked(model, x, y)
     assert set(bracket.method) == {"not certified"}
     assert not bool(bracket.certified.any())
     assert bool(torch.isfinite(bracket.attacked).any())
@@ -201,17 +198,20 @@ def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("ask", "message"),
     [
-        ({"max_cells": 2.5}, "whole number, 0 or more, got 2.5"),
-        ({"max_cells": "a"}, "max_cells must be one number, got 'a'"),
-        ({"max_cells": 1, "gap": "1"}, "gap must be one number, got '1'"),
-        ({"max_cells": 1, "at": [0.1]}, r"at must be one number, got \[0.1\]"),
+        (lambda: Budget(branches=-1), "whole number, 0 or more, got -1"),
+        (lambda: Budget(seconds=-1), "seconds must be a number, 0 or more, got -1"),
+        (Budget, "A budget needs a limit"),
+        (lambda: Query(gap=1.0), "gap must lie between 0 and 1, got 1.0"),
+        (lambda: Query(eps=0.0), "eps must be positive and finite, got 0.0"),
+        (lambda: Query(norm=1), "norm must be 2 or math.inf"),
+        (lambda: as_norm("l3"), "norm must be 2 or math.inf"),
     ],
 )
-def test_options_that_are_no_numbers_are_named(asked, told):
-    with pytest.raises(ValueError, match=told):
-        check_numbers(**asked)
+def test_queries_and_budgets_that_cannot_be_meant_are_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask()
 
 
 def test_two_layers_of_tanh_are_proven_by_norms_up_to_brute_force():
@@ -222,7 +222,7 @@ def test_two_layers_of_tanh_are_proven_by_norms_up_to_brute_force():
         torch.tensor([[1.0, 0.3], [2.0, -1.0], [-1.5, 0.2]]).double(),
         torch.tensor([1.0, 1.0, -1.0]).double(),
     )
-    bracket = fp.robust_radius(net, x, y, seconds_per_point=math.inf, max_cells=1)
+    bracket = asked(net, x, y, branches=1)
     angles = torch.linspace(0, 2 * math.pi, 721)[:-1].double()
     rays = torch.stack([angles.cos(), angles.sin()], dim=1)
     radii = torch.linspace(0, 4, 2001).double()

@@ -1,15 +1,12 @@
 """The proof helps the attack: thin cones that rays miss, and witnesses that only a leaf knows."""
 
-import math
-
 import torch
-from featureprism.verify.bracket import default_reach, default_starts, margin_radius
-from featureprism.verify.classes import class_radius
+from asking import asked
 
 from featureprism.attacks import minimal_radius
 from featureprism.attacks.boundary import flips_near
 from featureprism.networks import ReLU, ScoreNet, TwoLayerNet
-from featureprism.verify.pairs import Effort
+from featureprism.verify.attack import default_reach, default_starts
 
 
 def network(seed: int, point: int) -> tuple[TwoLayerNet, torch.Tensor, torch.Tensor]:
@@ -38,9 +35,7 @@ def test_flips_near_finds_a_cone_beside_the_ray() -> None:
 def test_leaves_shorten_a_witness_that_the_attack_leaves_too_long() -> None:
     net, x, y = network(0, 26)
     plain = minimal_radius(net, x, y, starts=default_starts(net, 5), upper=default_reach(net, x, 2))
-    bracket, again = (
-        margin_radius(net, x, y, gap=0.005, max_cells=40, seconds_per_point=math.inf) for _ in range(2)
-    )
+    bracket, again = (asked(net, x, y, gap=0.005, branches=40) for _ in range(2))
     assert bracket.witness is not None
     assert float(plain.radius) > 1.005 * float(bracket.attacked)
     assert float(bracket.certified) <= float(bracket.attacked) <= float(bracket.certified) * 1.005
@@ -55,10 +50,9 @@ def test_leaves_help_pairs_of_classes_and_one_radius_too() -> None:
     votes = torch.stack([torch.zeros_like(net.a), y * net.a], dim=1)
     scores = ScoreNet(net.W, votes, net.b, activation=ReLU())
     own = torch.ones(1, dtype=torch.long)
-    effort = Effort(gap=0.005, max_cells=40, seconds_per_point=math.inf)
-    bracket = class_radius(scores, x, own, effort)
+    bracket = asked(scores, x, own, gap=0.005, branches=40)
     assert float(bracket.certified) <= float(bracket.attacked) <= float(bracket.certified) * 1.005
-    at = margin_radius(net, x, y, at=0.64, max_cells=40, seconds_per_point=math.inf)
+    at = asked(net, x, y, eps=0.64, branches=40)
     assert float(at.attacked) <= 0.64  # the plain attack finds 0.6415
     assert at.witness is not None
     assert float(y * net(x + at.witness)) <= 0

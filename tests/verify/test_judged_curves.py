@@ -12,7 +12,7 @@ RADII = torch.tensor([1.0, 2.0, 3.0, 4.0]).double()
 
 
 def bracket() -> RadiusBracket:
-    return RadiusBracket(0.9 * RADII, RADII)
+    return RadiusBracket(0.9 * np.array(RADII), np.array(RADII))
 
 
 def test_a_curve_between_the_sides_is_possible():
@@ -30,7 +30,7 @@ def test_impossible_claims_are_named(radius, claimed, fault):
 
 
 def test_a_curve_must_not_rise():
-    wide = RadiusBracket(torch.zeros(4).double(), torch.full((4,), 9.0).double())
+    wide = RadiusBracket(np.zeros(4), np.full(4, 9.0))
     rulings = judge_curve(wide, np.array([1.0, 2.0]), np.array([0.3, 0.4]), 0.005)
     assert [r.possible for r in rulings] == [True, False]
     assert "rises" in rulings[1].fault
@@ -38,7 +38,7 @@ def test_a_curve_must_not_rise():
 
 def test_a_random_part_of_the_points_allows_for_chance():
     """0 of 10 points robust: of 1000, a share p is left by chance (1 - p)^10, which is 0.001 at p = 0.5."""
-    all_flipped = RadiusBracket(torch.zeros(10).double(), torch.ones(10).double())
+    all_flipped = RadiusBracket(np.zeros(10), np.ones(10))
     (ruling,) = judge_curve(all_flipped, np.array([2.0]), np.array([0.4]), 0.005, num_claimed=1000)
     assert ruling.possible
     assert ruling.most == pytest.approx(1 - 0.001 ** (1 / 10), abs=0.01)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from asking import asked
 
-from featureprism.verify import check_point as check
-from featureprism.verify import margin_radius
-from featureprism.verify.one_layer.form import power_form
 from featureprism.checker.certificate import verified
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
+from featureprism.verify import check_point as check
+from featureprism.verify.one_layer.form import power_form
 
 REACH, DOMAIN = 4.0, (-1.5, 1.5)
 POWERS = (1.0, 1.0, 1.0, 1.5, 2.0, 3.0, 4.2)
@@ -54,9 +54,7 @@ def check_soundness(seeds):
     for seed in seeds:
         net, x, y = random_case(seed)
         domain = DOMAIN if seed % 2 else None
-        bracket = margin_radius(
-            net, x, y, norm=math.inf, seconds_per_point=math.inf, max_cells=16, upper=REACH, domain=domain
-        )
+        bracket = asked(net, x, y, norm=math.inf, branches=16, max_radius=REACH, bounds=domain)
         for i in range(len(x)):
             truth = nearest_on_grid(net, x[i], y[i], domain)
             assert float(bracket.certified[i]) <= truth * (1 + 1e-12), f"above the truth, seed {seed}"
@@ -86,11 +84,9 @@ def tree_case():
     """A certificate with a tree, in a box that matters."""
     for seed in range(11, 200, 2):  # there is one before long
         net, x, y = random_case(seed)
-        bracket = margin_radius(
-            net, x, y, norm=math.inf, seconds_per_point=math.inf, max_cells=16, upper=REACH, domain=DOMAIN
-        )
+        bracket = asked(net, x, y, norm=math.inf, branches=16, max_radius=REACH, bounds=DOMAIN)
         for i, c in enumerate(bracket.certificates):
-            free = replace(c, domain=(-math.inf, math.inf))
+            free = replace(c, bounds=(-math.inf, math.inf))
             if c.kind == "lines" and "cut" in c.tree and granted(free, net, x[i], float(y[i])) < c.radius:
                 return net, x[i], float(y[i]), c, float(bracket.attacked[i])
     raise AssertionError("no such case")
@@ -103,9 +99,9 @@ def leaf_of(tree):
 SPOILED = {
     "no tree": lambda c: replace(c, tree={}),
     "another norm": lambda c: replace(c, norm=2),
-    "no box": lambda c: replace(c, domain=(-math.inf, math.inf)),
-    "a box without the point": lambda c: replace(c, domain=(5.0, 6.0)),
-    "a box of NaN": lambda c: replace(c, domain=(math.nan, 1.0)),
+    "no box": lambda c: replace(c, bounds=(-math.inf, math.inf)),
+    "a box without the point": lambda c: replace(c, bounds=(5.0, 6.0)),
+    "a box of NaN": lambda c: replace(c, bounds=(math.nan, 1.0)),
     "a side missing": lambda c: replace(c, tree={k: v for k, v in c.tree.items() if k != "below"}),
     "a neuron beyond the last": lambda c: replace(c, tree={**c.tree, "cut": 99}),
 }

@@ -10,13 +10,13 @@ import torch
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
 from featureprism.networks.activations import relu_power
 from featureprism.seeds import generator_for
-from featureprism.verify import interior, margin_radius
+from featureprism.verify.one_layer import interior_point as interior
 from featureprism.verify.one_layer.cells import Cells, Problem, Proof, envelope, evaluate, whole_space
 from featureprism.verify.one_layer.envelopes import quadratic_below, quotient, slope_of, tangent_quadratic
 from featureprism.verify.one_layer.interior_point import Search, Space, as_proof, contacts, solve
 
 POWERS = (1.1, 1.5, 1.9, 2.0, 2.5, 3.0, 4.2, 6.0, 10.0)
-bracketed = partial(margin_radius, seconds_per_point=math.inf)
+bracketed = partial(asked)
 
 
 def gaussian(p, seed, *, width=6, dim=2, num_points=4):
@@ -55,7 +55,7 @@ def check_power(p, seeds, **sizes):
     for seed in seeds:
         net, x, y = gaussian(p, seed, **sizes)
         upper = 4 * float(x.norm(dim=1).max())
-        bracket, truth = bracketed(net, x, y, max_cells=60), truth_in_the_plane(net, x, y, upper)
+        bracket, truth = bracketed(net, x, y, branches=60), truth_in_the_plane(net, x, y, upper)
         assert bool((bracket.certified <= truth).all()), f"certificate above the truth, p = {p}, seed {seed}"
         gaps.append(bracket.gap[torch.isfinite(bracket.attacked) & (bracket.attacked > 0)])
     return torch.cat(gaps)
@@ -125,7 +125,7 @@ def test_newtons_method_finds_the_projection_onto_a_half_space():
 
 
 def test_squares_close_where_the_best_quadratic_is_the_neuron_itself():
-    bracket = bracketed(*gaussian(2, 0, width=12, dim=8, num_points=2), max_cells=8)
+    bracket = bracketed(*gaussian(2, 0, width=12, dim=8, num_points=2), branches=8)
     assert float(bracket.gap.max()) <= 0.01
 
 
@@ -143,7 +143,7 @@ def test_a_tangent_at_0_is_not_taken_for_one_through_both_ends():
 @pytest.mark.parametrize("p", [1.0, 10.0])
 def test_more_cells_never_prove_less(p):
     net, x, y = gaussian(p, 0, width=10, dim=6, num_points=1)
-    proven = [bracketed(net, x, y, max_cells=cells, gap=1e-6).certified for cells in (1, 5)]
+    proven = [bracketed(net, x, y, branches=cells, gap=1e-6).certified for cells in (1, 5)]
     for fewer, more in pairwise(proven):
         assert bool((more >= fewer * (1 - 1e-9)).all())
 
@@ -154,11 +154,11 @@ def test_brackets_scale_with_the_network_and_the_data():
     net = TwoLayerNet(net.W.detach(), net.a.detach(), net.b.detach(), activation=PowerReLU(p))
     with torch.no_grad():
         y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-    plain = bracketed(net, x, y, max_cells=2)
+    plain = bracketed(net, x, y, branches=2)
     W, a, b = net.W.detach(), net.a.detach(), net.b.detach()
     for height, unit in ((2.0**-40, 1.0), (2.0**40, 1.0), (1.0, 2.0**-40), (1.0, 2.0**40)):
         other = TwoLayerNet(W, height * a, unit * b, activation=PowerReLU(p))
-        scaled = bracketed(other, unit * x, y, max_cells=2)
+        scaled = bracketed(other, unit * x, y, branches=2)
         torch.testing.assert_close(scaled.attacked / unit, plain.attacked, rtol=1e-9, atol=0)
         torch.testing.assert_close(scaled.certified / unit, plain.certified, rtol=1e-6, atol=0)
 

@@ -1,12 +1,10 @@
 """A mixed-integer solver as referee: it shares nothing with our search, and proves the radius of small ReLU networks itself."""
 
-import math
-
 import pytest
 import torch
+from asking import asked
 
 from featureprism.networks import ReLU, TwoLayerNet
-from featureprism.verify import margin_radius
 
 scip = pytest.importorskip("pyscipopt")
 TOLERANCE = 2e-3  # the solver's gap 1e-3, and its feasibility tolerance
@@ -48,7 +46,7 @@ def test_brackets_agree_with_a_mixed_integer_solver(width, generator):
     x = torch.randn(4, 5, generator=generator).double()
     with torch.no_grad():
         y = torch.where(net(x) >= 0, 1.0, -1.0).double()
-    bracket = margin_radius(net, x, y, seconds_per_point=math.inf, max_cells=50, upper=8.0)
+    bracket = asked(net, x, y, branches=50, max_radius=8.0)
     met = 0
     for i in range(len(x)):
         if not torch.isfinite(bracket.attacked[i]):

@@ -3,15 +3,14 @@
 Most of them with a stand-in for the attack that is too long on purpose (see `LongWitnesses`).
 """
 
-import math
 from collections import Counter
 
 import numpy as np
 import pytest
 import torch
+from asking import asked
 from small_models import Question, long_witnesses, question, worst_margins
 
-import featureprism as fp
 from featureprism.records import RadiusBracket
 
 REACH = 4.0
@@ -29,18 +28,17 @@ def answered(q: Question, seed: int) -> tuple[str, RadiusBracket]:
     """How it was asked, and the answer."""
     effort = {
         "norm": q.norm,
-        "domain": q.domain,
-        "seconds_per_point": math.inf,
-        "max_cells": CELLS.get(q.kind, 2),
+        "bounds": q.domain,
+        "branches": CELLS.get(q.kind, 2),
     }
     rng = np.random.default_rng((seed, 6))
     how = str(rng.choice(["attack", "at", "long"], p=SHARES))
     if how == "attack":
-        return how, fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
+        return how, asked(q.net, q.x, q.labels, max_radius=REACH, **effort)
     with long_witnesses(rng, float(rng.choice([1.0, 1.0, 1.1, 1.5])) if how == "long" else 0.0):
         if how == "at":
-            return how, fp.robust_radius(q.net, q.x, q.labels, at=float(rng.uniform(0.05, 1.0)), **effort)
-        return how, fp.robust_radius(q.net, q.x, q.labels, upper=REACH, **effort)
+            return how, asked(q.net, q.x, q.labels, eps=float(rng.uniform(0.05, 1.0)), **effort)
+        return how, asked(q.net, q.x, q.labels, max_radius=REACH, **effort)
 
 
 def wrong_with(q: Question, bracket: RadiusBracket, rng: np.random.Generator) -> str:
@@ -81,9 +79,7 @@ def test_brute_force_sees_radii_that_are_a_little_too_long():
     seen = []
     for seed in range(0, 84, 12):
         q = question(seed)
-        bracket = fp.robust_radius(
-            q.net, q.x, q.labels, norm=q.norm, domain=q.domain, upper=REACH, max_cells=1
-        )
+        bracket = asked(q.net, q.x, q.labels, norm=q.norm, bounds=q.domain, max_radius=REACH, branches=1)
         known = torch.isfinite(bracket.attacked) & (bracket.attacked > 0)
         worst = worst_margins(
             q, torch.where(known, 1.001 * bracket.attacked, 0.0), np.random.default_rng(seed)

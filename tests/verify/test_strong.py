@@ -1,14 +1,12 @@
 """Wide networks of few neurons that decide: what a search is told of the others is true, and brackets close."""
 
-import math
-
 import torch
+from asking import asked
 
 from featureprism.data import orthonormal_clusters, sample
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.networks.activations import relu_power
 from featureprism.seeds import generator_for
-from featureprism.verify import margin_radius
 from featureprism.verify.one_layer.active_neurons import Strong
 from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS
 from featureprism.verify.one_layer.cells import Problem
@@ -51,5 +49,5 @@ def test_the_smaller_problem_lies_below_the_whole_one():
 def test_brackets_of_wide_networks_with_few_strong_neurons_close():
     net, x, y = wide_network(3.0)
     assert len(net.a) > FEW_NEURONS
-    bracket = margin_radius(net, x[:1], y[:1], max_cells=12, seconds_per_point=math.inf)
+    bracket = asked(net, x[:1], y[:1], branches=12)
     assert float(bracket.gap.max()) <= 0.01

@@ -24,6 +24,7 @@ from featureprism.training import max_margin_network
 from featureprism.verify import Budget, Query, opened
 from featureprism.verify.api import SECONDS
 from featureprism.verify.batches import bracket_in_batches
+from featureprism.verify.query import as_norm
 from featureprism.verify.referee import judge_curve, read_curve
 
 
@@ -61,7 +62,7 @@ def _blindness(bracket: RadiusBracket) -> str:
 def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBracket:
     """The brackets of the model and the points that the arguments name; `eps`: where only one radius is in question."""
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
-    query = Query(args.norm, eps, bounds, gap=args.gap)
+    query = Query(as_norm(args.norm), eps, bounds, gap=args.gap)
     model = opened(args.model)
     points, labels = read_points(args.data)
     if points.shape[1] != (dim := input_dim(model.net)):

@@ -25,7 +25,7 @@ from featureprism.records import Progress, silent
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.model import ONE_OUTPUT, Model
 from featureprism.verify.one_layer.certify import THREADS, check_readout
-from featureprism.verify.query import Budget, Query
+from featureprism.verify.query import Budget, Query, as_norm
 
 SECONDS = 5.0  # CPU seconds for each point of a call, unless a budget is given
 
@@ -99,7 +99,7 @@ def robust_radius(
     >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
     (True, 5)
     """
-    query = Query(norm, eps, bounds, max_radius, gap)
+    query = Query(as_norm(norm), eps, bounds, max_radius, gap)
     if lipschitz is not None and not 0 < lipschitz < inf:
         raise ValueError(f"lipschitz must be positive and finite, got {lipschitz}.")
     x = as_points(X)
@@ -199,7 +199,7 @@ def check(
     X: Any,
     y: Any,
     *,
-    norm: float = 2,
+    norm: Any = 2,
     eps: float | None = None,
     bounds: tuple[Any, Any] | None = None,
     classes: Sequence[Any] | None = None,
@@ -249,6 +249,6 @@ def check(
     read = opened(model, classes, probe=X)
     x = as_points(X).numpy()
     labels = read.indices(y, len(x)).numpy()
-    question = Stated(norm, eps, bounds)
+    question = Stated(as_norm(norm), eps, bounds)
     with THREADS.limit(limits=1, user_api="blas"):
         return checked(read_proofs(content, name), canonical_of(read.net), x, labels, question)

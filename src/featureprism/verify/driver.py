@@ -80,10 +80,14 @@ def bracket_points(
     try:
         batches = left.split(BATCH)
         works = []
-        for number, index in enumerate(batches):
+        for number, index in enumerate(batches if len(left) else ()):
             limits = clock.share(len(index) / max(1, sum(map(len, batches[number:]))))
             pairs = Pairs.of(model, query, x[index], label[index])
-            _close(pairs, methods, limits, starts)
+            try:
+                _close(pairs, methods, limits, starts)
+            except KeyboardInterrupt:
+                outcome.take(index, pairs, limits, INTERRUPTED)
+                raise
             outcome.take(index, pairs, limits)
             works.append((index, pairs))
             progress(1 - (len(left) - sum(map(len, batches[: number + 1]))) / len(x))
@@ -200,8 +204,8 @@ class _Outcome:
             [{} for _ in x],
         )
 
-    def take(self, index: Tensor, pairs: Pairs, limits: Limits) -> None:
-        """Take over what is known of some points."""
+    def take(self, index: Tensor, pairs: Pairs, limits: Limits, ended: str = "") -> None:
+        """Take over what is known of some points; `ended`: where an interrupt left those that are open."""
         attacked, best = pairs.shortest()
         verified = pairs.verified().reshape(len(index), -1)
         least, weakest = verified.min(dim=1)
@@ -225,6 +229,8 @@ class _Outcome:
             self.stopped_because[i] = self._why(
                 least[row] >= goal[row], attacked[row], self.method[i], limits, pairs.query
             )
+            if ended and self.stopped_because[i] != CLOSED:
+                self.method[i] = self.stopped_because[i] = ended
 
     @staticmethod
     def _why(is_closed: Tensor, attacked: Tensor, method: str, limits: Limits, query: Query) -> str:

@@ -28,7 +28,13 @@ from featureprism.networks.symmetric import SymmetricNet, unsmoothed
 from featureprism.verify.deep.layers import as_layers
 from featureprism.verify.one_layer.form import PowerForm, power_form, scores_form
 
-ONE_OUTPUT = (TwoLayerNet, BinaryReadout, BayesClassifier, HasExactRadius)  # whose sign is the class
+ONE_OUTPUT = (
+    TwoLayerNet,
+    BinaryReadout,
+    BayesClassifier,
+    HasExactRadius,
+    SymmetricNet,
+)  # whose sign is the class
 
 
 @dataclass(frozen=True, eq=False)

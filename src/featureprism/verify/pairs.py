@@ -51,7 +51,7 @@ class Pairs:
 
     def shortest(self) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
         """For each point the norm of its shortest flip, and the pair that it belongs to."""
-        table = self.length.reshape(len(self.x), -1)
+        table = self.length.reshape(len(self.x), self.model.num_classes - 1)
         least, column = table.min(dim=1)
         return least, torch.arange(len(self.x)) * table.shape[1] + column
 

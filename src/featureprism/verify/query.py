@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from math import inf
 from numbers import Real
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,13 +17,20 @@ BEYOND = 1.001  # times eps: how far proofs about one radius look
 NORMS = {2: 2.0, "2": 2.0, "l2": 2.0, inf: inf, "inf": inf, "linf": inf}
 
 
+def as_norm(norm: Any) -> float:
+    """The norm that a number or a word names."""
+    if not isinstance(norm, Real | str) or norm not in NORMS:
+        raise ValueError(f'norm must be 2 or math.inf ("l2", "linf"), got {norm!r}.')
+    return NORMS[norm]
+
+
 @dataclass(frozen=True)
 class Query:
     """What is asked about every point: how far does it keep its class, or does it keep it within `eps`?
 
     Parameters
     ----------
-    norm : {2, inf, "l2", "linf"}
+    norm : {2, inf}
         Norm of perturbations.
     eps : float, optional
         The one radius in question. Without it the radius of every point is bracketed.
@@ -45,9 +53,8 @@ class Query:
             value = getattr(self, name)
             if value is not None and not isinstance(value, Real):
                 raise ValueError(f"{name} must be one number, got {value!r}.")
-        if not isinstance(self.norm, Real | str) or self.norm not in NORMS:
-            raise ValueError(f'norm must be 2 or math.inf ("l2", "linf"), got {self.norm!r}.')
-        object.__setattr__(self, "norm", NORMS[self.norm])
+        if self.norm not in (2, inf):
+            raise ValueError(f"norm must be 2 or math.inf, got {self.norm!r}.")
         if not 0 < self.gap < 1:
             raise ValueError(f"gap must lie between 0 and 1, got {self.gap}.")
         for name in ("eps", "max_radius"):

@@ -92,7 +92,7 @@ class Ellipsoids(Method):
         rows, x, reach, goal = (v[torch.isfinite(reach)] for v in (rows, x, reach, goal))
         if not len(rows):
             return
-        delta = _before_flips(pairs, rows, goal)
+        delta = _before_flips(pairs, rows, reach)
         _, force = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
         is_l2 = query.norm == 2
         problem = box_problem(form, x, _votes(pairs, rows), reach if is_l2 else goal, query.bounds)
