@@ -43,9 +43,9 @@ FINDINGS = (
         "0",
     ),
     (
-        "test error of networks at KKT points, inside the assumption",
-        ["double-edged/theorem-3-1:error"],
-        "at most 0.05",
+        "norm that breaks the KKT point with one neuron for each class ÷ proven radius of a robust network of the same size",
+        ["double-edged/assumption-2-2:contrast"],
+        "below 1",
     ),
     (
         "share of all points that one perturbation flips / exponent of k in the norm it needs",

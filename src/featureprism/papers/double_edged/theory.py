@@ -256,11 +256,11 @@ def printed_step(s: Separation) -> tuple[float, float]:
 def critical_norm(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> float:
     """‖u‖/k: where the KKT point with one neuron for each class breaks along u; √(d/k) for orthogonal means of norm √d.
 
-    Other KKT points of the same data may break elsewhere. With two directions N = [⟨u₊, x⟩]₊ - [⟨u₋, x⟩]₊ the difference y_q ⟨u₊ - u₋, μ_q⟩ is 1 + e_q, e_q ≥ 0 how far the other direction
-    is below its kink on cluster q. Along u both are on where the output crosses 0, so cluster q breaks at the step
-    (1 + e_q)/Σ_r (1 + e_r): the mean over clusters is 1/k whatever the means, and where the e_q agree (orthogonal means, or equal
-    classes with equal cosines) all clusters break there. A bias adds k (1 - 2c)²/(d + 1) of it in unequal classes. Noise cancels:
-    n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
+    Other KKT points of the same data may break elsewhere. With two directions N = [⟨u₊, x⟩]₊ - [⟨u₋, x⟩]₊ the difference
+    y_q ⟨u₊ - u₋, μ_q⟩ is 1 + e_q, e_q ≥ 0 how far the other direction is below its kink on cluster q. Along u both are on where the
+    output crosses 0, so cluster q breaks at the step (1 + e_q)/Σ_r (1 + e_r): the mean over clusters is 1/k for all means; where
+    the e_q agree (orthogonal means, or equal classes with equal cosines) all clusters break there. A bias adds k(1 - 2c)²/(d + 1)
+    in unequal classes. Noise cancels: n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
     """
     return float(torch.linalg.vector_norm(linear_direction(mu, labels))) / len(labels)
 
