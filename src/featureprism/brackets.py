@@ -29,6 +29,7 @@ CHECKABLE = (
     "deep",
     "norm product",
 )  # what a proof file can hold
+NOT_CERTIFIED = "not certified yet"  # how the method of a point begins that nothing but attacks has measured
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")
@@ -103,6 +104,11 @@ class RadiusBracket:
         order = torch.where(flipped, self.attacked, math.inf).argsort()[: min(WORST, int(flipped.sum()))]
         worst = ", ".join(f"{i} ({float(self.attacked[i]):.3g})" for i in order.tolist())
         half = f"between {low:.4g} (proven) and {high:.4g} (attacked)"
+        if reason := self._not_certified():
+            half = f"within {high:.4g} (attacked)" if math.isfinite(high) else "nowhere that the attack found"
+            tail = f"; nearest to breaking: points {worst}" if worst else ""
+            accuracy = f"clean accuracy {float(right.double().mean()):.3f}"
+            return f"{len(self)} points: half break {half}; {reason}; {accuracy}{tail}"
         if math.isinf(high):
             half = f"beyond {low:.4g} (proven), the attack flips {int(flipped.sum())}"
         return (
@@ -110,6 +116,12 @@ class RadiusBracket:
             f"closed to {CLOSED:.0%}; clean accuracy {float(right.double().mean()):.3f}"
             + (f"; nearest to breaking: points {worst}" if worst else "")
         )
+
+    def _not_certified(self) -> str:
+        """Why nothing is proven, where nothing but attacks has measured the points that are classified correctly."""
+        of_right = {m for m, radius in zip(self.method, self.attacked.tolist(), strict=False) if radius > 0}
+        reasons = sorted(m for m in of_right if m.startswith(NOT_CERTIFIED))
+        return reasons[0] if reasons and len(reasons) == len(of_right) else ""
 
     def _repr_html_(self) -> str:
         """The line and the curve, for notebooks."""

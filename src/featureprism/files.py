@@ -5,6 +5,7 @@ import hashlib
 import json
 import math
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ BEGINNINGS = {  # of files that people take for .npz files
     b"\x89HDF": "an HDF5 file",
     b"\x1f\x8b": "a gzip file",
 }
+MOST_BYTES = 2**32  # that an archive may unpack to
+SMALL, MOST_TIMES = (
+    2**26,
+    100,
+)  # an archive that unpacks to more than so many bytes may grow by this factor: measured data do not
 KINDS = {"U": "words", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "times", "V": "records"}
 
 
@@ -32,6 +38,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not beginning.startswith(ARCHIVE):
         raise ValueError(f"Cannot read {path}: it is {_looks_like(beginning)}; {WANTED}.")
     try:
+        _refuse_bomb(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # whatever zipfile, zlib and numpy raise on bytes that nobody wrote so
@@ -41,8 +48,38 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
+class TooLargeArchive(ValueError):  # noqa: N818
+    """An archive that would fill the memory."""
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Sizes are compared before anything is unpacked: of the whole archive, and of each array with what its header promises."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        unpacked = sum(member.file_size for member in members)
+        if unpacked > min(MOST_BYTES, max(SMALL, MOST_TIMES * path.stat().st_size)):
+            raise TooLargeArchive(f"it unpacks to {unpacked:.2g} bytes, more than is read")
+        for member in members:
+            with archive.open(member) as file:
+                if not member.filename.endswith(".npy"):
+                    continue
+                version = np.lib.format.read_magic(file)
+                read = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }
+                if version in read:
+                    shape, _, dtype = read[version](file)
+                    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
+                        raise TooLargeArchive(
+                            f"its array {member.filename} is larger than what the archive holds"
+                        )
+
+
 def _told(error: Exception) -> str:
     """What is wrong with an archive, and what to do; numpy's advice to load pickles is not passed on."""
+    if isinstance(error, TooLargeArchive):
+        return str(error)
     if "Object arrays" in str(error):
         return "it holds Python objects, which are never loaded; save arrays of numbers or words instead"
     reason = (str(error) or type(error).__name__).splitlines()[0]

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Start
+from featureprism.brackets import NOT_CERTIFIED
 from featureprism.certificates import margins as deep_margins
 from featureprism.certificates.bracket import margin_radius
 from featureprism.certificates.canonical import power_form
@@ -68,7 +69,9 @@ def robust_radius(
     One hidden layer of ReLU (or its powers), any number of classes: attack, CROWN and branch and bound until certified ≥
     (1 - gap)·attacked, or until the time or the cells are used up (a limit in cells repeats exactly, one in seconds does not). Linear
     models and Gaussian classes: closed forms. Several hidden layers of ReLU: the attack, CROWN, quadratic proofs and their branch and
-    bound, ℓ2 and ℓ∞; of tanh: the attack and what norms prove. Anything else: the attack. Misclassified points have radius 0.
+    bound, ℓ2 and ℓ∞; of tanh: the attack and what norms prove. Everything that is linear in pieces (convolutions, pooling, leaky and
+    clipped ReLUs, residual sums) is rewritten exactly as such layers while they fit into memory. Anything else: the attack, and
+    `method` says "not certified yet" and why. Misclassified points have radius 0.
     `domain=(lo, hi)`: perturbed points keep every coordinate in that interval, as pixels must; X has to lie in it too. `starts` and
     `lipschitz` are for networks with one output; `upper` limits the attack (default 4 max‖x‖).
 
@@ -137,6 +140,9 @@ def bracket_classifier(
         raise ValueError("starts are for networks with one output; models with many scores choose their own.")
     bracket = class_radius(model.net, x, own, effort, targets=targets, progress=progress)
     progress(1.0)
+    if model.reason:
+        told = f"{NOT_CERTIFIED}: {model.reason}"
+        bracket = replace(bracket, method=tuple(told if m == "not certified" else m for m in bracket.method))
     return replace(bracket, classes=model.classes, seconds=(time.perf_counter() - began) / len(x))
 
 

@@ -167,7 +167,9 @@ def _digest(model: Classifier, x: Tensor, own: Tensor) -> str:
     """A hash of model and points."""
     words: Any = getattr(model.net, "activation", type(model.net).__name__)
     digest = hashlib.sha256(f"{words}".encode())
-    for tensor in (*model.net.parameters(), *model.net.buffers(), x, own):
+    # a module that is only attacked is known by what it answers, for its parameters do not say what it does with them
+    answers = () if not model.reason else (model.net(x),)
+    for tensor in (*model.net.parameters(), *model.net.buffers(), x, own, *answers):
         digest.update(tensor.detach().numpy().tobytes())
     return digest.hexdigest()[:16]
 

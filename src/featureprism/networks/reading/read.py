@@ -1,6 +1,8 @@
 """One reader for people's own models: torch modules, scikit-learn estimators, ONNX and .npz files, and this library's networks."""
 
 import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.networks.adapter import TwoLogits
-from featureprism.networks.reading.agreement import check_estimator, check_graph, check_module
+from featureprism.networks.reading.agreement import check_estimator, check_module, check_onnx
 from featureprism.networks.reading.archives import read_archive
-from featureprism.networks.reading.called import (
-    called,
-    drop_tail,
-    numbers_of,
-    refuse_probabilities,
-)
-from featureprism.networks.reading.chain import Unreadable
+from featureprism.networks.reading.called import called, drop_tail, numbers_of, refuse_probabilities, traced
 from featureprism.networks.reading.classifier import Classifier
 from featureprism.networks.reading.estimators import read_estimator
-from featureprism.networks.reading.graphs import read_onnx
-from featureprism.networks.reading.modules import copied, read_graph, trace
+from featureprism.networks.reading.graph import GraphScores, Node, Unreadable, Value, bare
+from featureprism.networks.reading.lowering import as_network
+from featureprism.networks.reading.modules import copied, plausible_shapes, read_module
+from featureprism.networks.reading.onnx_files import read_onnx
 from featureprism.networks.reading.ours import input_dim, read_ours
 from featureprism.networks.reading.points import as_points, point_shape
 
@@ -48,15 +46,17 @@ def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Classif
     return Classifier(found.net, named, found.reason)
 
 
+@dataclass(frozen=True, eq=False)
 class _Probe:
-    """Points to compare on: as rows, and as the model itself takes them."""
+    """Points to compare on: as the model itself takes them, as rows, and the shape of one."""
 
-    def __init__(self, X: Any, x: Tensor | None, shape: tuple[int, ...]) -> None:
-        self.given, self.x, self.shape = X, x, shape
+    given: Any
+    x: Tensor | None
+    shape: tuple[int, ...] | None
 
     @classmethod
     def of(cls, X: Any) -> "_Probe":
-        return cls(None, None, ()) if X is None else cls(X, as_points(X)[:ROWS], point_shape(X))
+        return cls(None, None, None) if X is None else cls(X, as_points(X)[:ROWS], point_shape(X))
 
     def rows(self, net: nn.Module) -> Tensor:
         """Points (n, d) of the network's dimension."""
@@ -78,8 +78,7 @@ def _read(model: Any, probe: _Probe) -> Classifier:
     if isinstance(model, nn.Module):
         return _module(model, probe)
     if hasattr(model, "fit") or hasattr(model, "to_torch"):
-        chain, classes = read_estimator(model)
-        found = Classifier(chain.network(), classes)
+        found = Classifier(*read_estimator(model))
         check_estimator(found, model, probe.rows(found.net), probe.given)
         return found
     raise ValueError(f"{type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
@@ -94,42 +93,65 @@ def _file(path: Path, probe: _Probe) -> Classifier:
         raise ValueError(
             f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
         )
-    graph = read_onnx(path)
-    dim = None if probe.x is None else probe.x.shape[1]
+    file = read_onnx(path, probe.shape)
     try:
-        found = Classifier(graph.chain.network(dim), graph.classes)
+        net, reason = _network(file.scores)
+        found = Classifier(net, file.classes, reason)
     except Unreadable as error:
         raise ValueError(f"{path} cannot be read as a network: {error}.") from error
-    check_graph(found, graph, probe.rows(found.net))
+    check_onnx(found, file, probe.rows(found.net))
     return found
 
 
+def _network(scores: Node) -> tuple[nn.Module, str]:
+    """Dense layers where they exist and fit; otherwise the graph itself, and why it cannot be certified yet."""
+    try:
+        return as_network(scores), ""
+    except Unreadable as error:
+        return GraphScores(scores), str(error)
+
+
 def _module(module: nn.Module, probe: _Probe) -> Classifier:
-    """Our own as they are; others traced, and only called where that fails."""
+    """Our own as they are; others followed step by step, and only called where that fails."""
     if isinstance(module, TwoLogits):
         return _module(module.net, probe)
     if net := read_ours(module):
         probe.rows(net)
         return Classifier(net)
     module, own = copied(module), numbers_of(module)
+    shapes = [] if probe.shape is None else [probe.shape]
+    if len(probe.shape or (1,)) == 1:  # another number of coordinates is told as such
+        shapes += plausible_shapes(module)
     try:
-        chain = read_graph(trace(module.double()))
-        net = chain.network(None if probe.x is None else probe.x.shape[1])
+        value, shape = _followed(module.double(), shapes)
+        scores, tail = bare(value)
+        net, reason = _network(scores)
     except Unreadable as error:
         return _called(module, probe, str(error), own)
     x = probe.rows(net)
-    check_module(net, chain.tail, called(module, x, probe.shape or (x.shape[1],), own), x)
-    return Classifier(net)
+    check_module(net, tail, called(module, x, shape, own), x)
+    return Classifier(net, reason=reason)
+
+
+def _followed(module: nn.Module, shapes: Iterable[tuple[int, ...]]) -> tuple[Value, tuple[int, ...]]:
+    """The scores of a module, and the first shape of points that it takes."""
+    first: Unreadable | None = None
+    for shape in shapes:
+        try:
+            return read_module(module, shape), shape
+        except Unreadable as error:
+            first = first or error
+    raise first or Unreadable("no layer says how many inputs it takes")
 
 
 def _called(module: nn.Module, probe: _Probe, reason: str, own: torch.dtype) -> Classifier:
     """A module that can only be attacked, and why."""
-    if probe.x is None:
+    if probe.x is None or probe.shape is None:
         raise ValueError(
             f"The module cannot be read as layers: {reason}; give points (probe=X) to call it on."
         )
     scores = called(module, probe.x, probe.shape, own)
     with contextlib.suppress(Unreadable):  # what cannot be traced is called as it is
-        drop_tail(scores, trace(module))
+        drop_tail(scores, traced(module))
     refuse_probabilities(scores, probe.x)
     return Classifier(scores, reason=reason)
