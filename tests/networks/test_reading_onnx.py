@@ -397,3 +397,17 @@ def test_an_archive_that_would_fill_the_memory_is_not_unpacked(tmp_path):
         read_model(path)
     assert "\n" not in str(caught.value)
     assert time.process_time() - began < 2
+
+
+def test_the_networks_of_acas_xu_are_read(data_folder):
+    ort = pytest.importorskip("onnxruntime")
+    paths = sorted((data_folder / "outside" / "vnncomp" / "acasxu").glob("*.onnx"))
+    if not paths:
+        pytest.skip("the files of VNN-COMP are not there")
+    x = np.random.default_rng(0).normal(size=(5, 5))
+    for path in paths:
+        session = ort.InferenceSession(str(path))
+        rows = x.reshape(-1, 1, 1, 1, 5).astype(np.float32)
+        own = np.concatenate([session.run(None, {session.get_inputs()[0].name: row})[0] for row in rows])
+        read = read_model(path).net(torch.as_tensor(x)).numpy()
+        np.testing.assert_allclose(read, own, atol=1e-3, rtol=1e-4)
