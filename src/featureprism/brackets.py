@@ -15,6 +15,7 @@ from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import KINDS, Proof, Statement, proof_bytes, read_proofs
 from featureprism.files import write_whole
 
+NOT_CERTIFIED = "not certified yet"  # how the method of a point begins that nothing but attacks has measured
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")
@@ -145,19 +146,20 @@ class RadiusBracket:
             : min(WORST, int(flipped.sum()))
         ]
         worst = ", ".join(f"{i} ({self.attacked[i]:.3g})" for i in order.tolist())
-        half = f"between {low:.4g} ({self._proven_word()}) and {high:.4g} (attacked)"
+        tail = f"clean accuracy {right.mean():.3f}" + (f"; nearest to breaking: points {worst}" if worst else "")
+        if reason := self._not_certified():
+            half = f"within {high:.4g} (attacked)" if math.isfinite(high) else "nowhere that the attack found"
+            return f"{len(self)} points: half break {half}; {reason}; {tail}"
+        half = f"between {low:.4g} (proven) and {high:.4g} (attacked)"
         if math.isinf(high):
-            half = f"beyond {low:.4g} ({self._proven_word()}), the attack flips {int(flipped.sum())}"
-        return (
-            f"{len(self)} points: half break {half}; {closed:.0%} of the brackets "
-            f"closed to {CLOSED:.0%}; clean accuracy {right.mean():.3f}"
-            + (f"; nearest to breaking: points {worst}" if worst else "")
-        )
+            half = f"beyond {low:.4g} (proven), the attack flips {int(flipped.sum())}"
+        return f"{len(self)} points: half break {half}; {closed:.0%} of the brackets closed to {CLOSED:.0%}; {tail}"
 
-    def _proven_word(self) -> str:
-        """What the lower end is: nothing is proven where no method of proof applies."""
-        proven = {*self.method} - {"misclassified", "interrupted", "flipped"}
-        return "not certified" if proven == {"not certified"} else "proven"
+    def _not_certified(self) -> str:
+        """Why nothing is proven, where nothing but attacks has measured the points that are classified correctly."""
+        of_right = {m for m, radius in zip(self.method, self.attacked.tolist(), strict=False) if radius > 0}
+        reasons = sorted(m for m in of_right if m.startswith(NOT_CERTIFIED))
+        return reasons[0] if reasons and len(reasons) == len(of_right) else ""
 
     def _repr_html_(self) -> str:
         """The line and the curve, for notebooks."""

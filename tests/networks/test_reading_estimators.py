@@ -59,6 +59,7 @@ MODELS = {
     "robust": (make_pipeline(RobustScaler(), RidgeClassifier()), LinearScores),
     "pca": (make_pipeline(PCA(2), RidgeClassifier()), LinearScores),
     "whitened": (make_pipeline(StandardScaler(), PCA(3, whiten=True), RidgeClassifier()), LinearScores),
+    "clipped": (make_pipeline(MinMaxScaler(clip=True), RidgeClassifier()), ScoreNet),
     "svd": (make_pipeline(MinMaxScaler(), TruncatedSVD(3), RidgeClassifier()), LinearScores),
     "nested": (make_pipeline(make_pipeline(StandardScaler(), PCA(3)), RidgeClassifier()), LinearScores),
 }
@@ -169,7 +170,6 @@ REFUSED = {
         r"'normalizer' \(Normalizer\)",
     ),
     "kernel": (lambda: fitted(make_pipeline(KernelPCA(2), RidgeClassifier()))[0], "KernelPCA"),
-    "clipped": (lambda: fitted(make_pipeline(MinMaxScaler(clip=True), RidgeClassifier()))[0], "clips"),
     "no classifier": (lambda: fitted(make_pipeline(StandardScaler(), PCA(2)))[0], "PCA cannot be read"),
     "empty": (lambda: Pipeline([]), "no steps"),
     "several labels": (

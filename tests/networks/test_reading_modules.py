@@ -21,7 +21,7 @@ from featureprism.networks import (
     TwoLayerNet,
     TwoLogits,
 )
-from featureprism.networks.reading import CalledScores, read_model
+from featureprism.networks.reading import CalledScores, GraphScores, read_model
 
 DIM = 6
 
@@ -184,15 +184,6 @@ def test_images_enter_flattened_or_as_they_are():
     torch.testing.assert_close(found.net(POINTS), outputs(module, images))
 
 
-class Branches(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b = nn.Linear(DIM, DIM), nn.Linear(DIM, 3)
-
-    def forward(self, x):
-        return self.b(x + torch.relu(self.a(x)))
-
-
 class Looks(nn.Module):
     def __init__(self):
         super().__init__()
@@ -214,11 +205,9 @@ class Picky(nn.Module):
 
 
 ONLY_CALLED = {
-    "GELU": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.GELU(), nn.Linear(5, 3)), "1 (GELU)"),
-    "mixed": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)), "ReLU and Tanh"),
-    "norm over a layer": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.LayerNorm(5), nn.Linear(5, 3)), "1 (LayerNorm)"),
-    "branches": (Branches, "branches"),
-    "control flow": (Looks, "cannot be traced"),
+    "GELU": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.GELU(), nn.Linear(5, 3)), "gelu"),
+    "norm over a layer": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.LayerNorm(5), nn.Linear(5, 3)), "layer_norm"),
+    "control flow": (Looks, "depends on the values"),
     "softmax inside": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.Softmax(dim=1), nn.Linear(5, 3)), "Softmax"),
     "no running statistics": (lambda: nn.Sequential(nn.Linear(DIM, 3), nn.BatchNorm1d(3, track_running_stats=False)), "running"),
 }  # fmt: skip
@@ -237,13 +226,31 @@ def test_what_is_no_chain_is_called_and_says_why(name):
         read_model(module)
 
 
-def test_a_convolution_is_called_on_images():
+GRAPHS = {
+    "mixed": (
+        lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ReLU(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)),
+        "ReLU and Tanh",
+    ),
+    "branches around tanh": (
+        lambda: Handwritten(lambda s, x: s.b(s.a(x) + torch.tanh(s.a(x))), **one()),
+        "joins branches",
+    ),
+    "deep powers": (
+        lambda: Handwritten(lambda s, x: torch.relu(s.b(torch.relu(s.a(x)) ** 2)) ** 2, **one()),
+        "several hidden layers",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_what_is_no_dense_network_stays_a_graph_and_says_why(name):
+    make, reason = GRAPHS[name]
     torch.manual_seed(0)
-    module = nn.Sequential(nn.Conv2d(1, 2, 2), nn.Flatten(), nn.Linear(4, 3))
-    images = POINTS.reshape(-1, 1, 2, 3)
-    found = read_model(module, probe=images)
-    assert "0 (Conv2d)" in found.reason
-    torch.testing.assert_close(found.net(POINTS), outputs(module, images))
+    module = make()
+    found = read_model(module)
+    assert isinstance(found.net, GraphScores)
+    assert reason in found.reason
+    torch.testing.assert_close(found.net(POINTS), outputs(module, POINTS))
 
 
 def test_a_module_of_single_precision_is_called_in_it():
@@ -268,8 +275,7 @@ class Probability(nn.Module):
         self.a = nn.Linear(DIM, 1)
 
     def forward(self, x):
-        assert len(x) > 0
-        return torch.sigmoid(self.a(x)) if x.shape[0] else x
+        return torch.sigmoid(self.a(x)) if x.sum() < 1e9 else x
 
 
 def test_a_probability_that_cannot_be_undone_is_refused():
@@ -291,12 +297,46 @@ def test_a_module_that_was_misread_is_refused():
         read_model(Sneaky(DIM, 3), probe=POINTS)
 
 
-def test_hooks_keep_a_module_from_being_read():
+def test_hooks_are_part_of_what_a_module_computes():
     module = nn.Sequential(nn.Linear(DIM, 3))
     module[0].register_forward_hook(lambda _module, _args, out: 2 * out)
     found = read_model(module, probe=POINTS)
-    assert "hooks" in found.reason
+    assert isinstance(found.net, LinearScores)
     torch.testing.assert_close(found.net(POINTS), module.double()(POINTS).detach())
+
+
+class Joins(nn.Module):
+    """The scores of a point depend on the other points of the call."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(DIM, 3)
+
+    def forward(self, x):
+        return self.a(x - x.mean(dim=0, keepdim=True) / 2)
+
+
+def test_a_module_that_joins_points_is_refused():
+    with pytest.raises(ValueError, match="not read rightly"):
+        read_model(Joins(), probe=POINTS)
+
+
+class Quiet(nn.Module):
+    """One large score hides the others; the last is read wrongly."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        small = 1e-6 * x[:, :1] * (1 if self.calls < 2 else 3)
+        return torch.cat([1e3 + 0 * x[:, :1], 1e3 + small, 1e3 - 2e-6 * x[:, 1:2]], dim=1)
+
+
+def test_every_margin_is_compared_beside_its_own_size():
+    with pytest.raises(ValueError, match="not read rightly"):
+        read_model(Quiet(), probe=POINTS)
 
 
 @pytest.mark.parametrize("activation", [ReLU(), PowerReLU(2.5), PolynomialReLU(3.0), Tanh()], ids=str)

@@ -1,5 +1,6 @@
 """Arrays that people bring, in .npz files: nothing is unpickled, and whatever is wrong is one sentence."""
 
+import math
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -17,6 +18,8 @@ BEGINNINGS = {  # of files that people take for .npz files
 }
 KINDS = {"U": "words", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "times", "V": "records"}
 LARGEST_FILE, LARGEST_ARRAY = 2**32, 2**31  # bytes when unpacked
+SMALL, MOST_TIMES = 2**26, 100  # an archive that unpacks to more than so many bytes may grow by this factor: measured data do not
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -33,10 +36,7 @@ def arrays_of(content: bytes, name: str) -> dict[str, np.ndarray]:
     if not content.startswith(ARCHIVE):
         raise ValueError(f"Cannot read {name}: it is {_looks_like(content[:64])}; {WANTED}.")
     try:
-        with zipfile.ZipFile(BytesIO(content)) as members:
-            sizes = [member.file_size for member in members.infolist()]
-        if sum(sizes) > LARGEST_FILE or max(sizes, default=0) > LARGEST_ARRAY:
-            raise ValueError("it is too large when unpacked")
+        _refuse_too_large(content)
         with np.load(BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # whatever zipfile, zlib and numpy raise on bytes that nobody wrote so
@@ -46,8 +46,33 @@ def arrays_of(content: bytes, name: str) -> dict[str, np.ndarray]:
     return arrays
 
 
+class TooLargeArchive(ValueError):  # noqa: N818
+    """An archive that would fill the memory."""
+
+
+def _refuse_too_large(content: bytes) -> None:
+    """Sizes are compared before anything is unpacked: of the whole archive, and of each array with what its header promises."""
+    with zipfile.ZipFile(BytesIO(content)) as archive:
+        members = archive.infolist()
+        sizes = [member.file_size for member in members]
+        most = min(LARGEST_FILE, max(SMALL, MOST_TIMES * len(content)))
+        if sum(sizes) > most or max(sizes, default=0) > LARGEST_ARRAY:
+            raise TooLargeArchive(f"it unpacks to {sum(sizes):.2g} bytes, more than is read")
+        for member in members:
+            if not member.filename.endswith(".npy"):
+                continue
+            with archive.open(member) as file:
+                version = np.lib.format.read_magic(file)
+                if version in HEADERS:
+                    shape, _, dtype = HEADERS[version](file)
+                    if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
+                        raise TooLargeArchive(f"its array {member.filename} is larger than what the archive holds")
+
+
 def _reason(error: Exception) -> str:
     """What is wrong with an archive, and what to do; numpy's advice to load pickles is not passed on."""
+    if isinstance(error, TooLargeArchive):
+        return str(error)
     if "Object arrays" in str(error):
         return "it holds Python objects, which are never loaded; save arrays of numbers or words instead"
     reason = (str(error) or type(error).__name__).splitlines()[0]

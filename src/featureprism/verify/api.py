@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from featureprism.attacks import Start
 from featureprism.attacks.gradient import in_double
-from featureprism.brackets import RadiusBracket
+from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker import models as canonical
 from featureprism.checker.arrays import read_arrays
 from featureprism.checker.models import model_sha256, points_sha256
@@ -142,7 +142,9 @@ def bracket_classifier(
     bracket = bracket_points(
         model, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
     )
-    return replace(bracket, classes=classifier.classes)
+    reason = f"{NOT_CERTIFIED}: {classifier.reason}" if classifier.reason else NOT_CERTIFIED
+    method = tuple(reason if m == NOT_CERTIFIED else m for m in bracket.method)
+    return replace(bracket, classes=classifier.classes, method=method)
 
 
 def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:

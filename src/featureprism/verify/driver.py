@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.attacks import Start
-from featureprism.brackets import RadiusBracket
+from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain
 from featureprism.records import Progress, silent
@@ -27,7 +27,7 @@ from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, Semi
 from featureprism.verify.method import Method
 from featureprism.verify.model import Model
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
-from featureprism.verify.pairs import NOT_CERTIFIED, Pairs
+from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Budget, Limits, Query
 from featureprism.verify.readouts import Readout
 

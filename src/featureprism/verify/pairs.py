@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism.brackets import NOT_CERTIFIED
 from featureprism.checker.certificate import Certificate
 from featureprism.verify.model import Model
 from featureprism.verify.query import Query
 
-NOT_CERTIFIED = "not certified"
 
 
 @dataclass

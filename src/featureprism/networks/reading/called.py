@@ -1,10 +1,13 @@
 """Modules that are only called: what cannot be read as a chain can still be attacked."""
 
 import contextlib
+import inspect
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, fx, nn
+
+from featureprism.networks.reading.graph import Unreadable
 
 TAILS = ("sigmoid", "softmax", "log_softmax")
 SHAPES = ("squeeze", "flatten", "view", "reshape")
@@ -75,6 +78,16 @@ def refuse_probabilities(scores: CalledScores, x: Float[Tensor, "n d"]) -> None:
         raise ValueError(
             "The module's single output lies in [0, 1] on all points, as a probability does; return the logit, or both classes."
         )
+
+
+def traced(module: nn.Module) -> fx.GraphModule:
+    """The forward pass as a list of steps, options at their defaults; Unreadable where it depends on values."""
+    try:
+        options = list(inspect.signature(module.forward).parameters.values())[1:]
+        defaults = {p.name: p.default for p in options if p.default is not inspect.Parameter.empty}
+        return fx.symbolic_trace(module, concrete_args=defaults or None)
+    except Exception as error:  # whatever a forward pass does with something that is no tensor
+        raise Unreadable(f"the forward pass of {type(module).__name__} cannot be traced") from error
 
 
 def drop_tail(scores: CalledScores, traced: fx.GraphModule) -> None:

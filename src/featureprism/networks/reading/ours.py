@@ -1,7 +1,6 @@
 """This library's own networks, which are read without being traced."""
 
 import copy
-from typing import NamedTuple
 
 import torch
 from torch import nn
@@ -10,7 +9,9 @@ from featureprism.networks.activations import ReLU
 from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP, LinearClassifier
 from featureprism.networks.quadratic import QuadraticScores
-from featureprism.networks.reading.chain import Chain
+from featureprism.networks.reading import graph
+from featureprism.networks.reading.graph import GraphScores, Value
+from featureprism.networks.reading.lowering import as_network, dense_layers
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 from featureprism.networks.two_layer import TwoLayerNet
 
@@ -42,27 +43,16 @@ def _scores(module: nn.Module) -> nn.Module | None:
     return None
 
 
-class QuadraticEnd(NamedTuple):
-    """Quadratic scores after affine steps."""
-
-    chain: Chain
-    scores: QuadraticScores
-
-    def network(self, _dim: int | None = None) -> QuadraticScores:
-        """The scores as a function of what enters the first step."""
-        W, b, dim = self.chain.W, self.chain.b, self.scores.V.shape[1]
-        W = W if W.ndim == 2 else torch.diag(W.expand(dim))
-        return self.scores.double().after(W, b.expand(dim)).requires_grad_(False).eval()
-
-
-def head_chain(chain: Chain, net: nn.Module) -> Chain | QuadraticEnd:
-    """The network of a head after other steps."""
+def after_steps(value: Value, net: nn.Module) -> nn.Module:
+    """The network of a head after affine steps."""
     if isinstance(net, QuadraticScores):
-        return QuadraticEnd(chain, net)
+        (W,), (b,), _ = dense_layers(value.node)
+        return net.double().after(torch.from_numpy(W), torch.from_numpy(b)).requires_grad_(False).eval()
     if isinstance(net, LinearScores):
-        return chain.affine(net.V, net.c)
+        return as_network(graph.dense(value, net.V, net.c).node)
     assert isinstance(net, ScoreNet)
-    return chain.affine(net.W, net.b).activate(net.activation).affine(net.V.T, net.c)
+    hidden = graph.activated(graph.dense(value, net.W, net.b), net.activation)
+    return as_network(graph.dense(hidden, net.V.T, net.c).node)
 
 
 def input_dim(net: nn.Module) -> int:
@@ -74,5 +64,7 @@ def input_dim(net: nn.Module) -> int:
             return net.W.shape[-1]
         case LayeredScores():
             return net.weights[0].shape[1]
+        case GraphScores():
+            return net.dim
         case _:
             raise ValueError("The dimension of a module that is only called is not known.")

@@ -2,7 +2,8 @@
 
 import contextlib
 import hashlib
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -14,19 +15,15 @@ from torch import Tensor, nn
 from featureprism.checker.arrays import read_arrays
 from featureprism.checker.proofs import Source
 from featureprism.networks.adapter import TwoLogits
-from featureprism.networks.reading.agreement import check_estimator, check_graph, check_module
+from featureprism.networks.reading.agreement import check_estimator, check_module, check_onnx
 from featureprism.networks.reading.archives import read_archive
-from featureprism.networks.reading.called import (
-    called,
-    drop_tail,
-    numbers_of,
-    refuse_probabilities,
-)
-from featureprism.networks.reading.chain import Unreadable
+from featureprism.networks.reading.called import called, drop_tail, numbers_of, refuse_probabilities, traced
 from featureprism.networks.reading.classifier import Classifier
 from featureprism.networks.reading.estimators import read_estimator
-from featureprism.networks.reading.graphs import read_onnx
-from featureprism.networks.reading.modules import copied, read_graph, trace
+from featureprism.networks.reading.graph import GraphScores, Node, Unreadable, Value, bare
+from featureprism.networks.reading.lowering import as_network
+from featureprism.networks.reading.modules import copied, plausible_shapes, read_module
+from featureprism.networks.reading.onnx_files import read_onnx
 from featureprism.networks.reading.ours import input_dim, read_ours
 from featureprism.networks.reading.points import as_points, point_shape
 
@@ -53,15 +50,17 @@ def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Classif
     return replace(found, classes=named)
 
 
+@dataclass(frozen=True, eq=False)
 class _Probe:
-    """Points to compare on: as rows, and as the model itself takes them."""
+    """Points to compare on: as the model itself takes them, as rows, and the shape of one."""
 
-    def __init__(self, X: Any, x: Tensor | None, shape: tuple[int, ...]) -> None:
-        self.given, self.x, self.shape = X, x, shape
+    given: Any
+    x: Tensor | None
+    shape: tuple[int, ...] | None
 
     @classmethod
     def of(cls, X: Any) -> "_Probe":
-        return cls(None, None, ()) if X is None else cls(X, as_points(X)[:ROWS], point_shape(X))
+        return cls(None, None, None) if X is None else cls(X, as_points(X)[:ROWS], point_shape(X))
 
     def rows(self, net: nn.Module) -> Tensor:
         """Points (n, d) of the network's dimension."""
@@ -83,8 +82,8 @@ def _read(model: Any, probe: _Probe) -> Classifier:
     if isinstance(model, nn.Module):
         return _module(model, probe)
     if hasattr(model, "fit") or hasattr(model, "to_torch"):
-        chain, classes = read_estimator(model)
-        found = Classifier(chain.network(), classes, origin=_origin(f"scikit-learn {type(model).__name__}"))
+        net, names = read_estimator(model)
+        found = Classifier(net, names, origin=_origin(f"scikit-learn {type(model).__name__}"))
         check_estimator(found, model, probe.rows(found.net), probe.given)
         return found
     raise ValueError(f"{type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
@@ -99,21 +98,28 @@ def _file(path: Path, probe: _Probe) -> Classifier:
         raise ValueError(
             f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
         )
-    graph = read_onnx(path)
-    dim = None if probe.x is None else probe.x.shape[1]
+    file = read_onnx(path, probe.shape)
     try:
+        net, reason = _network(file.scores)
         origin = _origin(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
-        found = Classifier(graph.chain.network(dim), graph.classes, origin=origin)
+        found = Classifier(net, file.classes, reason, origin)
     except Unreadable as error:
         raise ValueError(f"{path} cannot be read as a network: {error}.") from error
-    if doubt := check_graph(found, graph, probe.rows(found.net)):
-        reader = f"{found.origin.reader}, {doubt}"
-        return replace(found, origin=replace(found.origin, reader=reader))
+    if doubt := check_onnx(found, file, probe.rows(found.net)):
+        return replace(found, origin=replace(found.origin, reader=f"{found.origin.reader}, {doubt}"))
     return found
 
 
+def _network(scores: Node) -> tuple[nn.Module, str]:
+    """Dense layers where they exist and fit; otherwise the graph itself, and why it cannot be certified yet."""
+    try:
+        return as_network(scores), ""
+    except Unreadable as error:
+        return GraphScores(scores), str(error)
+
+
 def _module(module: nn.Module, probe: _Probe) -> Classifier:
-    """Our own as they are; others traced, and only called where that fails."""
+    """Our own as they are; others followed step by step, and only called where that fails."""
     if isinstance(module, TwoLogits):
         return _module(module.net, probe)
     origin = _origin(f"torch module {type(module).__name__}", _state_sha256(module))
@@ -121,14 +127,42 @@ def _module(module: nn.Module, probe: _Probe) -> Classifier:
         probe.rows(net)
         return Classifier(net, origin=origin)
     module, own = copied(module), numbers_of(module)
+    shapes = [] if probe.shape is None else [probe.shape]
+    if len(probe.shape or (1,)) == 1:  # another number of coordinates is told as such
+        shapes += plausible_shapes(module)
     try:
-        chain = read_graph(trace(module.double()))
-        net = chain.network(None if probe.x is None else probe.x.shape[1])
+        value, shape = _followed(module.double(), shapes)
+        scores, tail = bare(value)
+        net, reason = _network(scores)
     except Unreadable as error:
-        return _called(module, probe, str(error), own)
+        return replace(_called(module, probe, str(error), own), origin=origin)
     x = probe.rows(net)
-    check_module(net, chain.tail, called(module, x, probe.shape or (x.shape[1],), own), x)
-    return Classifier(net, origin=origin)
+    check_module(net, tail, called(module, x, shape, own), x)
+    return Classifier(net, reason=reason, origin=origin)
+
+
+def _followed(module: nn.Module, shapes: Iterable[tuple[int, ...]]) -> tuple[Value, tuple[int, ...]]:
+    """The scores of a module, and the first shape of points that it takes."""
+    first: Unreadable | None = None
+    for shape in shapes:
+        try:
+            return read_module(module, shape), shape
+        except Unreadable as error:
+            first = first or error
+    raise first or Unreadable("no layer says how many inputs it takes")
+
+
+def _called(module: nn.Module, probe: _Probe, reason: str, own: torch.dtype) -> Classifier:
+    """A module that can only be attacked, and why."""
+    if probe.x is None or probe.shape is None:
+        raise ValueError(
+            f"The module cannot be read as layers: {reason}; give points (probe=X) to call it on."
+        )
+    scores = called(module, probe.x, probe.shape, own)
+    with contextlib.suppress(Unreadable):  # what cannot be traced is called as it is
+        drop_tail(scores, traced(module))
+    refuse_probabilities(scores, probe.x)
+    return Classifier(scores, reason=reason)
 
 
 def _origin(source: str, sha256: str | None = None) -> Source:
@@ -157,16 +191,3 @@ def _state_sha256(module: nn.Module) -> str:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
             digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _called(module: nn.Module, probe: _Probe, reason: str, own: torch.dtype) -> Classifier:
-    """A module that can only be attacked, and why."""
-    if probe.x is None:
-        raise ValueError(
-            f"The module cannot be read as layers: {reason}; give points (probe=X) to call it on."
-        )
-    scores = called(module, probe.x, probe.shape, own)
-    with contextlib.suppress(Unreadable):  # what cannot be traced is called as it is
-        drop_tail(scores, trace(module))
-    refuse_probabilities(scores, probe.x)
-    return Classifier(scores, reason=reason)
