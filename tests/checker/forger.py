@@ -18,6 +18,8 @@ import torch
 import featureprism as fp
 from featureprism.certificates import checkable
 from featureprism.certificates.deep import norm_certificates
+from featureprism.certificates.pair_proofs import form_of
+from featureprism.certificates.record import _completed
 from featureprism.checker import (
     cells,
     certificate,
@@ -30,7 +32,7 @@ from featureprism.checker import (
     quadratic,
     verify,
 )
-from featureprism.checker.certificate import Certificate
+from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model, Scores
@@ -165,7 +167,38 @@ def cases(seeds: range, kinds: tuple[str, ...], **options: Any) -> Iterator[Case
             and np.isfinite(float(bracket.attacked[0]))
             and flips(model, point, delta)
         ):
-            yield Case(model, point, found, delta)
+            case = Case(model, point, found, delta)
+            if isinstance(net, ScoreNet):
+                for kind in kinds_of(found):
+                    yield replace(case, certificate=wide(case, net, kind, rng))
+            else:
+                yield case
+
+
+def kinds_of(found: Certificate) -> tuple[str, ...]:
+    """The kinds of certificates that speak of the same norm and bounds."""
+    if found.norm == 2 and found.domain == EVERYWHERE:
+        return ("crown", "cells")
+    return ("crown", "lines", "ellipsoid") if found.norm == np.inf else ("ellipsoid",)
+
+
+def wide(case: Case, net: ScoreNet, kind: str, rng: np.random.Generator) -> Certificate:
+    """A certificate with one leaf about a region that holds the witness: genuine, so it proves less; of many the best multiplier."""
+    form = form_of(net)
+    assert form is not None
+    pair, x = form.of_pair(0, 1), torch.from_numpy(case.x)
+    claim = replace(case.certificate, kind=kind, reach=1.02 * case.claim, radius=0.0, tree={})
+    weights = 1 + rng.exponential(size=3) if kind == "ellipsoid" else None
+    found = []
+    for tau in np.geomspace(1e-3, 1e3, 13) if kind in ("cells", "ellipsoid") else (1.0,):
+
+        def leaf(problem: Any, tau: float = float(tau)) -> dict[str, Any]:
+            c, names = problem.c.mid, ("low", "high", "centre", "kappa", "nu_floor", "nu_ceiling")
+            line = np.where(c > 0, 1.0, 0.0) if form.p == 1 else np.maximum(c, 0.0)
+            return {"tau": tau, "line": line} | {name: np.zeros(len(c)) for name in names}
+
+        found.append(_completed(claim, pair, x, 1.0, leaf, weights))
+    return max(found, key=lambda one: one.radius)
 
 
 def leaves_of(tree: dict) -> list[dict]:
@@ -186,7 +219,8 @@ def steep(case: Case, rng: np.random.Generator) -> Certificate:
     votes = case.certificate.tree["votes"]
 
     def change(leaf: dict) -> None:
-        leaf["line"] = np.where(votes > 0, rng.uniform(1.0, 2.0, size=len(votes)), leaf["line"])
+        slope = rng.uniform(1.0, 2.0)
+        leaf["line"] = np.where((votes > 0) & (leaf["high"] > 0), slope, leaf["line"])
 
     return changed_leaves(case, change)
 
@@ -194,11 +228,17 @@ def steep(case: Case, rng: np.random.Generator) -> Certificate:
 def negative(case: Case, rng: np.random.Generator) -> Certificate:
     """Multipliers of cuts, or τ, below 0."""
 
-    def change(leaf: dict) -> None:
-        leaf["nu_floor"], leaf["nu_ceiling"] = (-rng.exponential(size=len(leaf["low"])) for _ in range(2))
-        leaf["tau"] = -abs(leaf["tau"]) * float(rng.exponential()) if rng.integers(2) else leaf["tau"]
-
-    return changed_leaves(case, change)
+    tree = deepcopy(case.certificate.tree)
+    leaf = {key: value for key, value in tree.items() if key not in ("votes", "scale", "numbers")}
+    middle = (leaf["low"] + leaf["high"]) / 2
+    leaf["nu_floor"], leaf["nu_ceiling"] = (
+        -(10.0 ** rng.uniform(-1, 4)) * np.ones(len(middle)) for _ in range(2)
+    )
+    leaf["tau"] = leaf["tau"] * float(rng.choice([1.0, 0.0, -1.0]))
+    j = int(rng.integers(len(middle)))
+    cut = {"cut": j, "value": float(middle[j]), "below": leaf, "above": deepcopy(leaf)}
+    kept = {key: tree[key] for key in ("votes", "scale", "numbers") if key in tree}
+    return replace(case.certificate, tree=kept | cut)
 
 
 def bent(case: Case, rng: np.random.Generator) -> Certificate:
@@ -207,7 +247,7 @@ def bent(case: Case, rng: np.random.Generator) -> Certificate:
     def change(leaf: dict) -> None:
         leaf["centre"] = 0 * leaf["centre"]
         width = np.maximum(leaf["high"] - leaf["low"], 1e-9)
-        leaf["kappa"] = leaf["kappa"] + rng.exponential(size=len(width)) / width
+        leaf["kappa"] = leaf["kappa"] + 4 * rng.exponential(size=len(width)) / width
 
     return changed_leaves(case, change)
 
@@ -225,14 +265,13 @@ def narrow(case: Case, rng: np.random.Generator) -> Certificate:
 def bribed(case: Case, rng: np.random.Generator) -> Certificate:
     """Votes above the weights."""
     votes = case.certificate.tree["votes"]
-    more = np.where(votes > 0, votes * (1 + rng.exponential()), votes * rng.uniform(0, 0.8))
+    more = np.where(votes > 0, votes * (1 + 100 * rng.exponential()), votes * rng.uniform(0, 0.1))
     return replace(case.certificate, tree=case.certificate.tree | {"votes": more})
 
 
 def climbing(case: Case, rng: np.random.Generator) -> Certificate:
     """Parameters that climb against the checker's own verdict, from genuine ones: those that verify more are kept."""
-    reach = replace(case.certificate, reach=max(case.certificate.reach, case.claim), radius=case.claim)
-    best, score = reach, 0.0
+    best, score = case.certificate, 0.0
     for _ in range(12):
         tree = deepcopy(best.tree)
         for leaf in leaves_of(tree):
