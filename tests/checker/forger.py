@@ -1,7 +1,7 @@
 """Forged proofs, each claiming more than an exact witness allows, and the guard without which each forger would get through.
 
-Weights are drawn at every scale up to the edges of what the checker reads; parameters are mutated, or climb against the checker's own verdict.
-The witness is exact: margins are computed with fractions.
+Weights are drawn at many scales; parameters are mutated, or climb against the checker's own verdict. The witness is exact: margins are
+computed with fractions.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +24,6 @@ from featureprism.checker import (
     cells,
     certificate,
     deep,
-    ellipsoids,
-    enclosed,
     layers,
     lines,
     power_bounds,
@@ -44,6 +42,7 @@ from featureprism.networks import QuadraticScores as QuadraticNet
 
 BEYOND = 1.001  # times the witness: what is claimed
 BOX = (-3.0, 3.0)
+STEPS = 40  # of a climb
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,22 +224,6 @@ def steep(case: Case, rng: np.random.Generator) -> Certificate:
     return changed_leaves(case, change)
 
 
-def negative(case: Case, rng: np.random.Generator) -> Certificate:
-    """Multipliers of cuts, or τ, below 0."""
-
-    tree = deepcopy(case.certificate.tree)
-    leaf = {key: value for key, value in tree.items() if key not in ("votes", "scale", "numbers")}
-    middle = (leaf["low"] + leaf["high"]) / 2
-    leaf["nu_floor"], leaf["nu_ceiling"] = (
-        -(10.0 ** rng.uniform(-1, 4)) * np.ones(len(middle)) for _ in range(2)
-    )
-    leaf["tau"] = leaf["tau"] * float(rng.choice([1.0, 0.0, -1.0]))
-    j = int(rng.integers(len(middle)))
-    cut = {"cut": j, "value": float(middle[j]), "below": leaf, "above": deepcopy(leaf)}
-    kept = {key: tree[key] for key in ("votes", "scale", "numbers") if key in tree}
-    return replace(case.certificate, tree=kept | cut)
-
-
 def bent(case: Case, rng: np.random.Generator) -> Certificate:
     """Chords above opposing neurons that bend below them."""
 
@@ -272,7 +255,7 @@ def bribed(case: Case, rng: np.random.Generator) -> Certificate:
 def climbing(case: Case, rng: np.random.Generator) -> Certificate:
     """Parameters that climb against the checker's own verdict, from genuine ones: those that verify more are kept."""
     best, score = case.certificate, 0.0
-    for _ in range(12):
+    for _ in range(STEPS):
         tree = deepcopy(best.tree)
         for leaf in leaves_of(tree):
             for name in [key for key, value in leaf.items() if isinstance(value, np.ndarray)]:
@@ -284,13 +267,6 @@ def climbing(case: Case, rng: np.random.Generator) -> Certificate:
         if found >= score:
             best, score = trial, found
     return best
-
-
-def light(case: Case, rng: np.random.Generator) -> Certificate:
-    """Weights of an ellipsoid that leave part of the region outside."""
-    numbers = case.certificate.tree["numbers"].copy()
-    numbers[:3] = rng.uniform(0.01, 0.9, size=3)
-    return replace(case.certificate, tree=case.certificate.tree | {"numbers": numbers})
 
 
 def concave(case: Case, rng: np.random.Generator) -> Certificate:
@@ -316,23 +292,6 @@ def blind(case: Case, rng: np.random.Generator) -> Certificate:
     return replace(case.certificate, kind="deep", reach=case.claim, tree=tree)
 
 
-def signed(case: Case, rng: np.random.Generator) -> Certificate:
-    """Multipliers of inequalities with the wrong sign."""
-    assert isinstance(case.model, Layers)
-    H, d = sum(case.model.widths), len(case.x)
-    region = layers.Region.around(case.x, case.claim, case.certificate.norm, case.certificate.domain)
-    c = enclosed.enclosed(case.model.weights[0]) @ case.x + case.model.biases[0]
-    known = layers.neuron_bounds(case.model, c, region, {})
-    bounds = np.concatenate([layer.low for layer in known] + [layer.high for layer in known])
-    multipliers = np.concatenate(
-        [[-100 * rng.exponential()], -np.ones(1 + d), np.zeros(H), -100 * rng.exponential(size=2 * H)]
-    )
-    multipliers[0] = 1.0
-    return replace(
-        case.certificate, kind="deep", reach=case.claim, tree={"block": np.concatenate([bounds, multipliers])}
-    )
-
-
 def boastful(case: Case, _rng: np.random.Generator) -> Certificate:
     """Nothing but a larger claim."""
     return case.certificate
@@ -342,16 +301,11 @@ def nothing(*_args: Any, **_options: Any) -> None:
     """A guard that is gone."""
 
 
-def unposed(network: Any, x: np.ndarray, y: float, radius: float, votes: np.ndarray, scale: int) -> Any:
+def unposed(network: Any, x: np.ndarray, y: float, radius: float, votes: np.ndarray, _scale: int) -> Any:
     """The problem with votes that nobody compared."""
     from featureprism.checker.scaled import posed
 
     return replace(posed(network, x, y, radius), vote=votes)
-
-
-def any_weights(tree: dict, _problem: Any, _least: float) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and middle, unseen."""
-    return np.split(tree["numbers"], 2)  # pyright: ignore[reportReturnType]
 
 
 def believed(
@@ -360,6 +314,14 @@ def believed(
     """Stored bounds that nobody shows."""
     parts = (np.split(v, np.cumsum(model.widths)[:-1]) for v in (low, high))
     return [layers.Neurons(*pair) for pair in zip(*parts, strict=True)]
+
+
+DUAL = quadratic._dual
+
+
+def convex_by_word(margin: Any, *rest: Any) -> np.ndarray:
+    """The bound of a function that nobody shows to be convex."""
+    return DUAL(margin._replace(largest=-1e9), *rest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,7 +348,6 @@ BOTH = ({}, {"norm": np.inf}, {"domain": BOX}, {"norm": np.inf, "domain": BOX})
 MALFORMED = ((cells, "_refuse_malformed_leaf", nothing),)
 FORGERS = {
     "steep": Forger(steep, ("1",), ONE, MALFORMED, BOTH),
-    "negative": Forger(negative, ("1", "2", "3"), ONE, MALFORMED, BOTH),
     "bent": Forger(
         bent,
         ("1", "2"),
@@ -409,11 +370,8 @@ FORGERS = {
         (*MALFORMED, (cells, "encloses", lambda *_: True), (lines, "encloses", lambda *_: True)),
         BOTH,
     ),
-    "light": Forger(
-        light, ("1",), ("ellipsoid",), ((ellipsoids, "_weights_and_middle", any_weights),), ({"domain": BOX},)
-    ),
     "concave": Forger(
-        concave, ("quadratic",), ("closed form",), ((quadratic, "_largest", lambda _found: -1e9),)
+        concave, ("quadratic",), ("closed form",), ((quadratic, "_dual", convex_by_word),)
     ),
     "short": Forger(
         short,
@@ -424,9 +382,6 @@ FORGERS = {
     ),
     "blind": Forger(
         blind, ("layers",), ("crown", "deep", "norm product"), ((deep, "enclosed_neurons", believed),), BOTH
-    ),
-    "signed": Forger(
-        signed, ("layers",), ("crown", "deep", "norm product"), ((deep, "refuse_unless", nothing),), BOTH
     ),
     "boastful": Forger(
         boastful,

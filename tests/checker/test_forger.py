@@ -23,7 +23,8 @@ def test_forged_proofs_are_refused_and_get_through_without_their_guard(name):
         tried += 1
         assert not case.accepts(certificate), (name, certificate.kind)
         with FORGERS[name].without_guards(), np.errstate(all="ignore"):
-            through += case.accepts(certificate)
+            again = FORGERS[name].forge(case, np.random.default_rng(tried))
+            through += case.accepts(certificate) or case.accepts(again)
     assert tried > 0
     assert through > 0, f"{name} of {tried} defeats nothing"
 
