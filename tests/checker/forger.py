@@ -370,9 +370,7 @@ FORGERS = {
         (*MALFORMED, (cells, "encloses", lambda *_: True), (lines, "encloses", lambda *_: True)),
         BOTH,
     ),
-    "concave": Forger(
-        concave, ("quadratic",), ("closed form",), ((quadratic, "_dual", convex_by_word),)
-    ),
+    "concave": Forger(concave, ("quadratic",), ("closed form",), ((quadratic, "_dual", convex_by_word),)),
     "short": Forger(
         short,
         ("layers",),

@@ -10,6 +10,7 @@ from featureprism.certificates.products import SIDES
 from featureprism.certificates.semidefinite import Solved, solve
 from featureprism.checker.enclosed import Enclosed, enclosed, with_room
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
+from featureprism.checker.lines import Bounds
 from featureprism.checker.relaxations import Relaxation, first_values, relaxation
 
 ELLIPSOIDS = 3  # that are tried, each from the moments that the one before found
@@ -34,9 +35,7 @@ class Around:
     known: list[Neurons]
 
     @classmethod
-    def of(
-        cls, model: Layers, x: np.ndarray, radius: float, norm: float, domain: tuple[float, float]
-    ) -> "Around":
+    def of(cls, model: Layers, x: np.ndarray, radius: float, norm: float, domain: Bounds) -> "Around":
         """The whole region, by lines alone."""
         return cls(model, x, Region.around(x, radius, norm, domain), {}, [])._known()
 
