@@ -20,8 +20,8 @@ from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.checker.lines import Bounds
 from featureprism.checker.proofs import Proof, proof_arrays, tree_proofs
 from featureprism.context import Context
-from featureprism.experiment import Rows, fields_of
 from featureprism.files import packed, prepare_folder, unpacked, write_whole
+from featureprism.lab import Rows, fields_of
 from featureprism.networks.reading import Classifier, save_model
 from featureprism.records import RadiusBracket, Row
 from featureprism.sweep.engine import Rules, Track, run_units

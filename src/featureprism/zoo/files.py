@@ -14,8 +14,8 @@ from torch import nn
 
 from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import ImageSet
-from featureprism.experiment import Rows
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.lab import Rows
 from featureprism.networks.deep import channels_last
 from featureprism.records import Row
 from featureprism.zoo.members import MEMBERS, SHAPE, Member
