@@ -146,7 +146,9 @@ class RadiusBracket:
             : min(WORST, int(flipped.sum()))
         ]
         worst = ", ".join(f"{i} ({self.attacked[i]:.3g})" for i in order.tolist())
-        tail = f"clean accuracy {right.mean():.3f}" + (f"; nearest to breaking: points {worst}" if worst else "")
+        tail = f"clean accuracy {right.mean():.3f}" + (
+            f"; nearest to breaking: points {worst}" if worst else ""
+        )
         if reason := self._not_certified():
             half = f"within {high:.4g} (attacked)" if math.isfinite(high) else "nowhere that the attack found"
             return f"{len(self)} points: half break {half}; {reason}; {tail}"

@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 

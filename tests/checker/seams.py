@@ -5,8 +5,8 @@ import io
 import json
 import math
 import sys
-import warnings
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ SETTINGS = {
 }
 
 
-def fitted_models(seed: int) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray]]:
+def fitted_models(
+    seed: int, names: tuple[str, ...] = ()
+) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray]]:
     """Name, model, points and labels: scikit-learn, torch and ONNX; linear, quadratic, one hidden layer, several, tanh, powers."""
-    import torch
     from sklearn.datasets import load_breast_cancer, load_iris, load_wine
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
@@ -32,62 +33,48 @@ def fitted_models(seed: int) -> Iterator[tuple[str, Any, np.ndarray, np.ndarray]
 
     import featureprism as fp
 
-    iris, wine, cancer = (load(return_X_y=True) for load in (load_iris, load_wine, load_breast_cancer))
-    options = {"max_iter": 300, "random_state": seed}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # short trainings
-        yield "sklearn_linear", LogisticRegression(max_iter=500).fit(*iris), *iris
-        yield "sklearn_quadratic", fp.GaussianHead(covariance="per_class").fit(*iris), *iris
-        yield "sklearn_one", MLPClassifier((20,), **options).fit(*iris), *iris
-        yield (
-            "sklearn_pipeline",
-            make_pipeline(StandardScaler(), MLPClassifier((20,), **options)).fit(*wine),
-            *wine,
-        )
-        yield (
-            "sklearn_two_classes",
-            make_pipeline(StandardScaler(), MLPClassifier((16,), **options)).fit(*cancer),
-            *cancer,
-        )
-        yield (
-            "sklearn_deep",
-            make_pipeline(StandardScaler(), MLPClassifier((10, 10), **options)).fit(*wine),
-            *wine,
-        )
-        yield "sklearn_tanh", MLPClassifier((10,), activation="tanh", **options).fit(*iris), *iris
-        yield "head_powers", fp.PReLUHead(p=2.0, width=4, random_state=seed).fit(*iris), *iris
-    torch.manual_seed(seed)
-    layers = (
-        torch.nn.Linear(4, 12),
-        torch.nn.ReLU(),
-        torch.nn.Linear(12, 8),
-        torch.nn.ReLU(),
-        torch.nn.Linear(8, 3),
-    )
-    for name, net in (
-        ("torch_one", torch.nn.Sequential(*layers[:2], torch.nn.Linear(12, 3))),
-        ("torch_deep", torch.nn.Sequential(*layers)),
-    ):
-        trained(net, *iris)
-        yield name, net, *iris
-    with contextlib.suppress(ImportError):
-        yield (
-            "onnx",
-            as_onnx(make_pipeline(StandardScaler(), MLPClassifier((20,), **options)).fit(*wine), wine[0]),
-            *wine,
-        )
+    def scaled(*widths: int) -> Any:
+        return make_pipeline(StandardScaler(), MLPClassifier(widths, max_iter=200, random_state=seed))
+
+    makers = {
+        "sklearn_linear": (load_iris, lambda X, y: LogisticRegression(max_iter=500).fit(X, y)),
+        "sklearn_quadratic": (load_iris, lambda X, y: fp.GaussianHead(covariance="per_class").fit(X, y)),
+        "sklearn_one": (
+            load_iris,
+            lambda X, y: MLPClassifier((20,), max_iter=200, random_state=seed).fit(X, y),
+        ),
+        "sklearn_pipeline": (load_wine, lambda X, y: scaled(20).fit(X, y)),
+        "sklearn_two_classes": (load_breast_cancer, lambda X, y: scaled(16).fit(X, y)),
+        "sklearn_deep": (load_wine, lambda X, y: scaled(10, 10).fit(X, y)),
+        "sklearn_tanh": (
+            load_iris,
+            lambda X, y: MLPClassifier((10,), "tanh", max_iter=200, random_state=seed).fit(X, y),
+        ),
+        "head_powers": (load_iris, lambda X, y: fp.PReLUHead(p=2.0, width=4, random_state=seed).fit(X, y)),
+        "torch_one": (load_iris, lambda X, y: trained((4, 12, 3), X, y, seed)),
+        "torch_deep": (load_iris, lambda X, y: trained((4, 12, 8, 3), X, y, seed)),
+        "onnx": (load_wine, lambda X, y: as_onnx(scaled(20).fit(X, y), X)),
+    }
+    for name, (load, fit) in makers.items():
+        if not names or name in names:
+            X, y = load(return_X_y=True)
+            yield name, fit(X, y), X, y
 
 
-def trained(net: Any, X: np.ndarray, y: np.ndarray) -> None:
-    """By a few steps of Adam."""
+def trained(widths: tuple[int, ...], X: np.ndarray, y: np.ndarray, seed: int) -> Any:
+    """A module of ReLU layers, by a few steps of Adam in float32."""
     import torch
 
+    torch.manual_seed(seed)
+    layers = [part for a, b in pairwise(widths) for part in (torch.nn.Linear(a, b), torch.nn.ReLU())]
+    net = torch.nn.Sequential(*layers[:-1])
     x, labels = torch.as_tensor(X, dtype=torch.float32), torch.as_tensor(y)
     optimiser = torch.optim.Adam(net.parameters(), lr=0.02)
     for _ in range(150):
         optimiser.zero_grad()
         torch.nn.functional.cross_entropy(net(x), labels).backward()
         optimiser.step()
+    return net
 
 
 def as_onnx(model: Any, X: np.ndarray) -> bytes:
@@ -98,16 +85,17 @@ def as_onnx(model: Any, X: np.ndarray) -> bytes:
 
 
 def write_proofs(
-    folder: Path, points: int, seed: int, settings: dict[str, dict[str, Any]]
-) -> tuple[int, set[str]]:
+    folder: Path, points: int, seed: int, settings: dict[str, dict[str, Any]], names: tuple[str, ...] = ()
+) -> tuple[int, set[tuple[str, str]]]:
     """A folder with proofs, model and points for every model and setting; how many points are proven, and the kinds of proof."""
-    from featureprism.certificates import opened
+    from featureprism.verify import opened
 
     import featureprism as fp
     from featureprism.networks.reading import save_model
 
     proven, kinds = 0, set()
-    for name, given, X, y in fitted_models(seed):
+    folder.mkdir(exist_ok=True)
+    for name, given, X, y in fitted_models(seed, names):
         model = given
         if isinstance(given, bytes):
             model = folder / f"{name}.onnx"
@@ -119,7 +107,7 @@ def write_proofs(
             options = {"norm": asked.get("norm", 2), **bounds}
             bracket = fp.robust_radius(model, X[some], y[some], budget=fp.Budget(branches=12), **options)
             case = folder / f"{name}_{setting}"
-            case.mkdir(parents=True)
+            case.mkdir()
             bracket.save(case / "proofs.npz")
             assert save_model(case / "model.npz", opened(model, probe=X))
             np.savez(case / "data.npz", x=X[some], y=y[some])

@@ -1,1 +1,1 @@
-"""The checker: believes nothing of the search that found a proof, shares no code with it, and needs numpy alone."""
+"""The checker: believes nothing of the search that found a proof, imports nothing else of the project, and needs numpy alone."""

@@ -18,7 +18,10 @@ BEGINNINGS = {  # of files that people take for .npz files
 }
 KINDS = {"U": "words", "S": "bytes", "c": "complex numbers", "M": "dates", "m": "times", "V": "records"}
 LARGEST_FILE, LARGEST_ARRAY = 2**32, 2**31  # bytes when unpacked
-SMALL, MOST_TIMES = 2**26, 100  # an archive that unpacks to more than so many bytes may grow by this factor: measured data do not
+SMALL, MOST_TIMES = (
+    2**26,
+    100,
+)  # an archive that unpacks to more than so many bytes may grow by this factor: measured data do not
 HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
@@ -66,7 +69,9 @@ def _refuse_too_large(content: bytes) -> None:
                 if version in HEADERS:
                     shape, _, dtype = HEADERS[version](file)
                     if not dtype.hasobject and math.prod(shape) * dtype.itemsize > member.file_size:
-                        raise TooLargeArchive(f"its array {member.filename} is larger than what the archive holds")
+                        raise TooLargeArchive(
+                            f"its array {member.filename} is larger than what the archive holds"
+                        )
 
 
 def _reason(error: Exception) -> str:

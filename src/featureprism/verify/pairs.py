@@ -13,7 +13,6 @@ from featureprism.verify.model import Model
 from featureprism.verify.query import Query
 
 
-
 @dataclass
 class Pairs:
     """One row for each point and each class that is not its own, filled in as attacks and proofs go on."""

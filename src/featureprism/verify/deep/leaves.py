@@ -8,6 +8,7 @@ import numpy as np
 
 from featureprism.checker.enclosed import Enclosed, enclosed, with_room
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
+from featureprism.checker.lines import Bounds
 from featureprism.checker.relaxations import Relaxation, first_values, relaxation
 from featureprism.verify.deep.products import SIDES
 from featureprism.verify.deep.semidefinite import Solved, solve
@@ -34,9 +35,7 @@ class Around:
     known: list[Neurons]
 
     @classmethod
-    def of(
-        cls, model: Layers, x: np.ndarray, radius: float, norm: float, domain: tuple[float, float]
-    ) -> "Around":
+    def of(cls, model: Layers, x: np.ndarray, radius: float, norm: float, domain: Bounds) -> "Around":
         """The whole region, by lines alone."""
         return cls(model, x, Region.around(x, radius, norm, domain), {}, [])._known()
 
