@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from featureprism.context import Context
-from featureprism.papers.gmm_flow.theorem import THEOREM_1
+from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
 from featureprism.sweep import Budget, Limits, Rules, read_spec
 
 HERE = Path(__file__).parent
