@@ -141,7 +141,7 @@ CLAIMS = (
     Claim(
         "lemma-7-growth",
         source="Section 3.2.3, Lemma 7 (F.4)",
-        says="Until they are aligned, neurons only turn towards the centre of their region, even if they start nearer to the other class.",
+        says="Until aligned, neurons only turn towards the centre of their region, even if they start nearer to the other class.",
         quantity="cosine divided by the one recorded before it, least over neurons and times",
         bound=at_least(1.0),
         because="growing means a ratio of at least 1",

@@ -118,7 +118,7 @@ def _summary(
     printed, _ = theory.lemma_17(s.num_clusters, s.p, gap, error, void)
     net = trajectory.snapshots[best].to_net(PolynomialReLU(s.p))
     return {
-        **(_radii(net, data, s, seed) if s.test_points else {}),
+        **(_radii(net, data, s, seed) if s.attacked_points else {}),
         **rows[best],
         "kind": "summary",
         "final_mass_error": rows[-1]["mass_error"],
