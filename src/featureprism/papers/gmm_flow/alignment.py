@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, rate, requires
 from featureprism.papers.gmm_flow.alignment_flow import DIRECTIONS, AlignmentPhase, measure
 from featureprism.papers.gmm_flow.setting import THEOREM_1_PREMISES
 
@@ -85,7 +85,7 @@ CLAIMS = (
         formula=r"1 - c_{kj} = O(\alpha^2)",
         bound=at_least(1.8),
         because="O(α²) allows an exponent of 2 and more; a tenth is left for the scatter of few seeds",
-        value=lambda rows: rows.of("phase", series=SCALED).slope("alpha", "final_gap"),
+        value=lambda rows: rate(rows.of("phase", series=SCALED), x="alpha", y="final_gap"),
         premises=requires(*THEOREM_1_PREMISES, series=SCALED),
         note="the exponent is 4: the law α²/(2N) of `floor` at N = 1/α²",
     ),

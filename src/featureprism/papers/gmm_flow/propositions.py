@@ -204,7 +204,9 @@ def _smaller_share(row: Row) -> float:
 
 def _over_bound(rows: Rows) -> float:
     """The least share of robust points ÷ the probability that the proposition promises, where it promises any."""
-    return min((number(row["robust"]) / number(row["bound"]) for row in rows if not row["vacuous"]), default=nan)
+    return min(
+        (number(row["robust"]) / number(row["bound"]) for row in rows if not row["vacuous"]), default=nan
+    )
 
 
 def _over_bayes_law(rows: Rows) -> float:

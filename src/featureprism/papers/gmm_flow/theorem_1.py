@@ -13,7 +13,18 @@ from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, log_slope, requires
+from featureprism.lab import (
+    Claim,
+    Experiment,
+    Rows,
+    Values,
+    at_least,
+    at_most,
+    between,
+    log_slope,
+    rate,
+    requires,
+)
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.alignment import bend
@@ -272,7 +283,7 @@ CLAIMS = (
         formula=r"\sup_{\lVert x\rVert = 1} |f(x) - F^{(p)}(x)| = O(\alpha/\sqrt N)",
         bound=at_most(-0.45),
         because="O(α/√N) asks for an exponent of -1/2 or less; a tenth is left for the scatter of few seeds",
-        value=lambda rows: rows.of("summary", series="few points").slope("per_cluster", "distance"),
+        value=lambda rows: rate(rows.of("summary", series="few points"), x="per_cluster", y="distance"),
         premises=requires(*ANY_N, series="few points"),
     ),
     Claim(
