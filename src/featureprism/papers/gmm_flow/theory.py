@@ -238,19 +238,40 @@ def tilted_distance(tilt: float, deficit: float, p: float) -> float:
 
     κ_p·tilt for a small tilt alone. The length of μ + tilt·e stands for the mass, which keeps the margin at 1.
     """
-    phi = torch.linspace(-math.pi / 2, math.pi / 2, 4001, dtype=torch.float64)
-    tilted = (phi.cos() + tilt * phi.sin()).clamp_min(0) ** p
-    return float(((1 - deficit) * tilted - phi.cos().clamp_min(0) ** p).abs().max())
+    return float(_tilted_distances(torch.tensor([tilt]).double(), torch.tensor([deficit]).double(), p, 4001))
+
+
+def _tilted_distances(
+    tilt: Float[Tensor, " n"], deficit: Float[Tensor, " n"], p: float, num_angles: int
+) -> Float[Tensor, " n"]:
+    phi = torch.linspace(-math.pi / 2, math.pi / 2, num_angles, dtype=torch.float64)
+    tilted = (phi.cos() + tilt.unsqueeze(1) * phi.sin()).clamp_min(0) ** p
+    return ((1 - deficit).unsqueeze(1) * tilted - phi.cos().clamp_min(0) ** p).abs().amax(dim=1)
 
 
 def drift_distance(s: OrthonormalGMM, since_half: float) -> float:
-    """Expected sup|f - F^(p)|, `since_half` after the mass passed ½: the tilt of `drift_tilt` and a mass that is not 1.
+    """Expected sup|f - F^(p)|, `since_half` after the masses passed ½: the largest over K clusters.
 
-    By e^(-2t) it has not grown yet, and by p⟨ε̄, μ⟩ of std pα/√(DN) it makes up for the mean of its points.
+    A cluster alone has the tilt of `drift_tilt` and a mass that is not 1: by e^(-2t) it has not grown yet, and by p⟨ε̄, μ⟩ of std
+    pα/√(DN) it makes up for the mean of its points. Both scatter from cluster to cluster. The two parts of the tilt, of norms a and b,
+    scatter by 1/(2D) and 1/(2D) + 1/(2N) (relative variances of the norms of Gaussian vectors), and by their inner product, of std
+    ab/√D. Clusters do not add up on the sphere, so the distance is the largest of K independent ones: E max = ∫ v d(F(v)^K).
     """
+    tilt = drift_tilt(s, since_half)
+    mean_noise = s.alpha / math.sqrt(s.per_cluster)
+    drifted = math.sqrt(max(0.0, tilt**2 - mean_noise**2))
+    variance = mean_noise**4 / (2 * s.dim) + drifted**4 * (1 / (2 * s.dim) + 1 / (2 * s.per_cluster))
+    spread = math.sqrt(variance + (mean_noise * drifted) ** 2 / s.dim) / tilt
     growing, settled = 1 - nominal_mass(0.5, since_half), s.p * s.alpha / math.sqrt(s.dim * s.per_cluster)
-    deficit = math.hypot(growing, settled)
-    return tilted_distance(drift_tilt(s, since_half), deficit, s.p)
+    z = torch.linspace(-4, 4, 33, dtype=torch.float64)
+    weight = torch.exp(-(z**2) / 2)
+    tilts, deficits = ((tilt + spread * z).clamp_min(0), growing + settled * z)
+    values, order = _tilted_distances(
+        tilts.repeat_interleave(len(z)), deficits.repeat(len(z)), s.p, 401
+    ).sort()
+    below = torch.outer(weight, weight).flatten()[order].cumsum(0)
+    chance = (below / below[-1]) ** s.num_clusters
+    return float((values * chance.diff(prepend=torch.zeros(1).double())).sum())
 
 
 def drift_rate(s: OrthonormalGMM, since_half: float) -> float:
