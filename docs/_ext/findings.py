@@ -14,14 +14,14 @@ FINDINGS = (
         "√2/2 = 0.707, the best possible",
     ),
     (
-        "the same for ReLU / Tanh / a deep MLP / logistic regression",
+        "50 % radius of ReLU / Tanh / a deep MLP / logistic regression",
         [f"gmm-flow/figure-2:{kind}" for kind in ("relu", "tanh", "mlp", "logistic")],
         "not robust; near 1/√20 = 0.224 where features are averaged",
     ),
     (
-        "distance to F^(p) falls as α^… with N ∝ α⁻² / at fixed N",
-        ["gmm-flow/theorem-1:exponent", "gmm-flow/theorem-1:exponent-fixed-n"],
-        "2 / 1",
+        "largest distance to F^(p) over the window of Theorem 1 falls as α^…",
+        ["gmm-flow/theorem-1:window"],
+        "2",
     ),
     ("50 % radius ÷ √(d/k) with two labels", ["feature-averaging/figure-3:two-class"], "1"),
     (

@@ -241,7 +241,7 @@ def test_rows_that_your_head_has_seen_do_not_count_for_it(tmp_path, monkeypatch)
         def predict(self, X):
             return np.array([known.get(x.tobytes(), 1) for x in X])
 
-        def robust_radius(self, X, y, max_cells=1, progress=None):
+        def robust_radius(self, X, y, budget=None, progress=None):
             return run.RadiusBracket(torch.zeros(len(X)), torch.zeros(len(X)))
 
     monkeypatch.setattr(run, "features", lambda *_: ({"universal_norm": math.nan}, None))

@@ -14,12 +14,9 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from featureprism.verify.pair_proofs import form_of
 
 import featureprism as fp
-from featureprism.verify import checkable
-from featureprism.verify.deep import norm_certificates
-from featureprism.verify.pair_proofs import form_of
-from featureprism.verify.record import _completed
 from featureprism.checker import (
     cells,
     certificate,
@@ -39,6 +36,9 @@ from featureprism.checker.quadratic import QuadraticScores
 from featureprism.networks import LayeredScores, PowerReLU, ReLU, ScoreNet
 from featureprism.networks import LinearScores as LinearNet
 from featureprism.networks import QuadraticScores as QuadraticNet
+from featureprism.verify import checkable
+from featureprism.verify.deep import norm_certificates
+from featureprism.verify.one_layer.certify import _completed
 
 BEYOND = 1.001  # times the witness: what is claimed
 BOX = (-3.0, 3.0)
@@ -156,7 +156,7 @@ def cases(seeds: range, kinds: tuple[str, ...], **options: Any) -> Iterator[Case
             ahead = x[net(x).argmax(dim=1) == 0][:1]
         if not len(ahead):
             continue
-        bracket = fp.robust_radius(net, ahead, [0], max_cells=6, seconds_per_point=np.inf, **options)
+        bracket = fp.robust_radius(net, ahead, [0], budget=fp.Budget(branches=6), **options)
         found = bracket.certificates[0].get(1)
         assert bracket.witness is not None
         model, point, delta = checkable(net), ahead[0].numpy(), bracket.witness[0].numpy() * (1 + 1e-9)

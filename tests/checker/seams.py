@@ -88,10 +88,9 @@ def write_proofs(
     folder: Path, points: int, seed: int, settings: dict[str, dict[str, Any]], names: tuple[str, ...] = ()
 ) -> tuple[int, set[tuple[str, str]]]:
     """A folder with proofs, model and points for every model and setting; how many points are proven, and the kinds of proof."""
-    from featureprism.verify import opened
-
     import featureprism as fp
     from featureprism.networks.reading import save_model
+    from featureprism.verify import opened
 
     proven, kinds = 0, set()
     folder.mkdir(exist_ok=True)

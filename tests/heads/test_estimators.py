@@ -101,8 +101,8 @@ def test_the_seed_decides_everything(digits):
 @pytest.mark.parametrize("head", HEADS, ids=name_of)
 def test_radii_move_with_the_units_and_not_with_the_origin(head):
     X, y = make_blobs(60, n_features=5, centers=2, cluster_std=2.0, random_state=0)
-    here = head.fit(X, y).robust_radius(X[:4], y[:4], max_cells=1)
-    there = head.fit(7 * X + 3, y).robust_radius(7 * X[:4] + 3, y[:4], max_cells=1)
+    here = head.fit(X, y).robust_radius(X[:4], y[:4], budget=Budget(branches=1))
+    there = head.fit(7 * X + 3, y).robust_radius(7 * X[:4] + 3, y[:4], budget=Budget(branches=1))
     torch.testing.assert_close(there.attacked, 7 * here.attacked, rtol=0.02, atol=1e-6)
 
 

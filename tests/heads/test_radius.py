@@ -27,7 +27,7 @@ def on_a_grid(net, point, own, reach=6.0, num=301):
 def test_the_bracket_holds_the_truth_in_the_plane(p):
     X, y = make_blobs(90, centers=3, cluster_std=1.2, random_state=1)
     head = PReLUHead(p=p, width=3, random_state=0).fit(X, y)
-    bracket = head.robust_radius(X[:3], y[:3], max_cells=2)
+    bracket = head.robust_radius(X[:3], y[:3], budget=Budget(branches=2))
     for i in range(3):
         truth = on_a_grid(head.net_, torch.as_tensor(X[i]), int(y[i]))
         assert bracket.certified[i] <= truth + 1e-9
@@ -40,7 +40,7 @@ def test_the_radius_is_the_least_over_all_rivals():
     X, y = load_digits(n_class=3, return_X_y=True)
     X, y = X[:200], y[:200]
     head.fit(X, y)
-    found = head.robust_radius(X[:2], y[:2], max_cells=1)
+    found = head.robust_radius(X[:2], y[:2], budget=Budget(branches=1))
     for i in range(2):
         own = int(y[i])
         pairs = [

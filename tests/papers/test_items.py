@@ -17,7 +17,6 @@ import tiny_beyond
 import tiny_feature_amplification
 import tiny_feature_averaging
 import tiny_feature_purification
-import tiny_gmm_flow
 import tiny_mechanisms
 import tiny_real
 from stated_premises import left_out
@@ -38,7 +37,6 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_gmm_flow,
     tiny_feature_averaging,
     tiny_feature_purification,
     tiny_mechanisms,

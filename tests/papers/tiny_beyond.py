@@ -7,7 +7,7 @@ from featureprism.papers.beyond import PAPER
 from featureprism.papers.beyond.phase_noise import _settings as _noise
 from featureprism.papers.feature_amplification import setting as amplification
 from featureprism.papers.feature_averaging import setting as averaging
-from featureprism.papers.gmm_flow.theorem import Flow
+from featureprism.papers.gmm_flow.theorem_1 import ClosestApproach
 
 QUICK: dict[str, list[Any]] = {e.item: list(e.settings("quick")) for e in PAPER.experiments}
 
@@ -18,7 +18,7 @@ def smaller(item: str, **changes: Any) -> list[Any]:
 
 
 FEW: dict[type, dict[str, int]] = {
-    Flow: {"positive": 1, "negative": 1, "per_cluster": 5, "num_times": 1},
+    ClosestApproach: {"positive": 1, "negative": 1, "per_cluster": 5, "num_times": 1},
     averaging.Setting: {"points": 30, "steps": 10, "test_points": 1},
     amplification.Setting: {"points": 30, "width": 50},
 }

@@ -29,7 +29,7 @@ from featureprism.papers.feature_purification.deep_table import TABLE_1
 from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
 from featureprism.papers.feature_purification.deep_zoo import ZOO
 from featureprism.records import RadiusBracket
-from featureprism.verify import margin_radius
+from featureprism.verify import robust_radius
 from featureprism.verify.one_layer.interior_point import LOOK
 
 DEEP = {
@@ -80,7 +80,7 @@ def free_bracket(net, x, _y, **_effort) -> RadiusBracket:
 
 def quick_bracket(net, x, y, **effort) -> RadiusBracket:
     """A bracket from two cells: looser, which is all the same to a tiny network."""
-    return margin_radius(net, x, y, **effort | {"max_cells": 2})
+    return robust_radius(net, x, y, **effort | {"max_cells": 2})
 
 
 def quicken(monkeypatch) -> None:
@@ -98,10 +98,10 @@ def quicken(monkeypatch) -> None:
         "double_edged.theorem_4_1",
         "double_edged.initialisation",
     ):
-        monkeypatch.setattr(f"featureprism.papers.{module}.margin_radius", quick_bracket)
+        monkeypatch.setattr(f"featureprism.papers.{module}.robust_radius", quick_bracket)
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
     monkeypatch.setattr("featureprism.heads.scored.robust_radius", free_bracket)
-    monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.margin_radius", free_bracket)
+    monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.robust_radius", free_bracket)
 
 
 TINY: dict[str, list] = {

@@ -35,7 +35,7 @@ def test_no_decision_changes_within_the_proven_ball_of_the_slice(activation):
     places = torch.tensor([[1.0, 0.0], [0.3, 0.4], [-0.4, -0.5]]).double()
     angles = torch.linspace(0, 2 * math.pi, 60, dtype=torch.float64)
     circle = torch.stack([angles.cos(), angles.sin()], dim=1)
-    for place, row in zip(places, nearest_of(net, scene, places, max_cells=2), strict=True):
+    for place, row in zip(places, nearest_of(net, scene, places, branches=2), strict=True):
         inside = (place + 0.999 * row["certified"] * circle) @ plane(scene)
         assert bool((row["label"] * net(inside) > 0).all())
         assert 0 < row["certified"] <= row["attacked"]

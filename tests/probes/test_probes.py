@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from featureprism.networks import PolynomialClassifier, PolynomialReLU, TwoLayerNet, balanced
+from featureprism.papers.gmm_flow.theory import kappa
 from featureprism.probes import (
     VOID,
     alignment,
@@ -15,7 +16,6 @@ from featureprism.probes import (
     sphere_distance,
     voronoi_region,
 )
-from featureprism.theory.gmm_flow import kappa
 
 
 def test_alignment_is_the_largest_cosine():

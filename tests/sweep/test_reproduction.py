@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from featureprism.lab import Claim, Experiment, at_least
-from featureprism.papers.gmm_flow.dynamics import FIGURE_4, Flow
+from featureprism.papers.gmm_flow.figure_4 import FIGURE_4, AlignmentAndGrowth
 from featureprism.sweep import Local, Serial, Store, reproduce
 
 HERE = Path(__file__).parent
@@ -72,7 +72,7 @@ def test_a_stopped_run_goes_on_and_ends_with_the_same_rows(tmp_path):
 
 def test_workers_give_the_same_files(tmp_path):
     """Of an experiment that other processes can import."""
-    tiny = [Flow(dim=40, positive=2, negative=2, per_cluster=5, width=8, num_times=3)]
+    tiny = [AlignmentAndGrowth(dim=40, positive=2, negative=2, per_cluster=5, width=8, num_times=3)]
     for name, executor in (("alone", Serial()), ("many", Local(1))):
         reproduce([replace(FIGURE_4, scales={"quick": tiny})], "quick", [0, 1], tmp_path / name, executor)
     for file in ("rows.jsonl", "claims.json"):
@@ -147,7 +147,7 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 import test_reproduction as toy
-from featureprism.papers.gmm_flow.dynamics import FIGURE_4, Flow
+from featureprism.papers.gmm_flow.figure_4 import FIGURE_4, AlignmentAndGrowth
 from featureprism.sweep import Local
 
 def slow(setting, seed, context):

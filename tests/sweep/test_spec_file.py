@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from featureprism.context import Context
-from featureprism.papers.gmm_flow.theorem import THEOREM_1
+from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
 from featureprism.sweep import Budget, Limits, Rules, read_spec
 
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ def test_a_grid_over_an_item(tmp_path):
         seeds = 2
         rerun = ["failed"]
         [where]
-        series = "fixed N"
+        series = "few points"
         [fixed]
         dim = 50
         [grid]
@@ -40,7 +40,9 @@ def test_a_grid_over_an_item(tmp_path):
         """,
     )
     units = list({unit.key: unit for unit in asked.units(Context())}.values())
-    assert len(units) == 2 * 3 * 2  # the settings of "fixed N" differ in alpha alone, which the grid replaces
+    assert (
+        len(units) == 2 * 3 * 2
+    )  # the settings of "few points" differ in per_cluster alone, which the grid replaces
     assert {unit.seed for unit in units} == {0, 1}
     sizes = [(unit.setting.alpha, unit.setting.per_cluster) for unit in units]
     assert sizes[:4] == [(0.1, 10)] * 2 + [(0.1, 20)] * 2

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from featureprism.theory import feature_averaging, gmm_flow
+from featureprism.papers.gmm_flow import theory as gmm_flow
+from featureprism.theory import feature_averaging
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])

@@ -6,10 +6,10 @@ import torch
 
 from featureprism.geometry import row_norms
 from featureprism.networks import PolynomialReLU, balanced, gaussian_shape, nudge_to_own_class, random_signs
+from featureprism.papers.gmm_flow.theory import nominal_alignment_field, nominal_mass
 from featureprism.probes import alignment, cluster_masses, voronoi_region
 from featureprism.records import Ended
 from featureprism.seeds import generator_for
-from featureprism.theory.gmm_flow import nominal_alignment_field, nominal_mass
 from featureprism.training import Loss, balanced_flow, gradient_flow
 
 LOSS = Loss("square", "per-cluster", 5)

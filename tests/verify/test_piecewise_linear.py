@@ -105,7 +105,7 @@ def test_given_or_exported_a_network_closes_like_its_rewritten_twin(name, tmp_pa
             warnings.simplefilter("ignore")  # the older exporter is called old
             torch.onnx.export(net, (x,), path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "n"}})
         models.append(path)
-    limits = {"max_cells": 300, "seconds_per_point": 60}
+    limits = {"budget": Budget(branches=300)}
     expected = fp.robust_radius(twin, x, y, **limits)
     closed = expected.gap <= CLOSED
     assert bool(closed.any())

@@ -64,7 +64,7 @@ def check_soundness(kind, seeds):
     for seed in seeds:
         net, x, y = random_net(seed, kind)
         x, y = x[:2], y[:2]
-        found = asked(net, x, y, gap=0.02, seconds_per_point=1e9, branches=12)
+        found = asked(net, x, y, gap=0.02, branches=12)
         for i in range(len(x)):
             truth = brute_force(net, x[i], float(y[i]), 1.05 * min(float(found.attacked[i]), 40.0))
             assert float(found.certified[i]) <= truth
@@ -114,7 +114,7 @@ def test_maxima_of_orthogonal_features_have_the_radius_of_the_nearest_cluster():
     d, labels = 6, torch.tensor([1.0, 1.0, 1.0, -1.0, -1.0, -1.0]).double()
     net = BinaryReadout(GroupedNet(torch.eye(d).double().unsqueeze(1)), labels, "max")
     x = torch.tensor([[3.0, 2.5, 0.5, 0.2, 0.1, 0.3]]).double()
-    found = asked(net, x, torch.ones(1).double(), gap=1e-3, seconds_per_point=1e9, branches=20)
+    found = asked(net, x, torch.ones(1).double(), gap=1e-3, branches=20)
     exact = float(pooled_radius(x[:, :3], torch.tensor([0.3]).double()))
     assert float(found.certified) <= exact <= float(found.attacked) * (1 + 1e-9)
     assert float(found.certified) > 0.998 * exact
@@ -125,7 +125,7 @@ def test_log_sum_exp_of_a_single_pair_is_linear():
     W = torch.tensor([[[1.0, 0.3]], [[0.4, 1.0]]]).double()
     net = BinaryReadout(GroupedNet(W), torch.tensor([1.0, -1.0]).double())
     x = torch.tensor([[30.0, 20.0]]).double()
-    found = asked(net, x, torch.ones(1).double(), gap=1e-4, seconds_per_point=1e9)
+    found = asked(net, x, torch.ones(1).double(), gap=1e-4)
     w = W[0, 0] - W[1, 0]
     assert float(found.certified) == pytest.approx(float(x[0] @ w / w.norm()), rel=1e-3)
 
@@ -155,7 +155,7 @@ def test_score_bounds_enclose_what_neurons_do(generator):
 @pytest.mark.parametrize("kind", KINDS)
 def test_malformed_proofs_prove_nothing(kind):
     net, x, y = random_net(7, kind)
-    found = asked(net, x, y, gap=0.02, seconds_per_point=1e9, branches=16)
+    found = asked(net, x, y, gap=0.02, branches=16)
     (i, good) = next((i, c) for i, c in enumerate(found.certificates) if c.kind == "boxes")
     point, label = x[i], float(y[i])
     assert check(good, net, point, label)
@@ -195,7 +195,7 @@ def test_decoupled_features_are_proven_nearly_to_the_attack(kind, h, generator):
     labels = torch.where(torch.arange(k) < 3, 1.0, -1.0).double()
     net = BinaryReadout(GroupedNet(W), labels, kind)
     x = mu[[0, 4]] + torch.randn(2, d, generator=generator).double()
-    found = asked(net, x, labels[[0, 4]], gap=0.03, seconds_per_point=1e9, branches=60)
+    found = asked(net, x, labels[[0, 4]], gap=0.03, branches=60)
     assert float((found.certified / found.attacked).min()) > 0.96
 
 

@@ -24,8 +24,9 @@ from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
 from featureprism.papers.double_edged import theory as double_edged
+from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
-from featureprism.theory import feature_averaging, gmm_flow
+from featureprism.theory import feature_averaging
 from featureprism.verify import bracket_classifier
 from featureprism.verify.query import Budget, Query
 

@@ -18,9 +18,10 @@ from featureprism.heads.estimators import Head
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
 from featureprism.networks import LinearClassifier, LinearScores
+from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.probes import alive, cosines
 from featureprism.records import Dataset, Premise, RadiusBracket, Row
-from featureprism.theory import feature_averaging, gmm_flow
+from featureprism.theory import feature_averaging
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0

@@ -185,7 +185,7 @@ def measured(
     if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
         held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
-        held_radius, held_proven = float(held.attacked.median()), float(held.certified.median())
+        held_radius, held_proven = held.half_radius[1], held.half_radius[0]
     row = {
         **named(candidate, head, task, seconds),
         "held_radius": held_radius,

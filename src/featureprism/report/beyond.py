@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from featureprism.lab import Rows
 from featureprism.lab.style import COLOURS, panels
 from featureprism.papers.beyond.curves import FAR, extrapolated
+from featureprism.papers.gmm_flow.theory import critical_start
+from featureprism.papers.gmm_flow.theory_phases import critical_power
 from featureprism.report.audit import pareto
 from featureprism.report.phase import draw_map, draw_slices, phase_of
-from featureprism.theory.gmm_flow import critical_start
-from featureprism.theory.gmm_flow_phases import critical_power
 
 
 def blind_attacks(rows: Rows) -> Figure:

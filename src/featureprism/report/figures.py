@@ -19,12 +19,10 @@ from featureprism.report import (
     feature_purification,
     feature_purification_deep,
     feature_purification_mechanisms,
-    gmm_flow,
 )
 from featureprism.report.contest import contest_page
 
 DRAWINGS = {
-    **gmm_flow.DRAWINGS,
     **feature_averaging.DRAWINGS,
     **feature_averaging_lemmas.DRAWINGS,
     **feature_averaging_real.DRAWINGS,

@@ -16,7 +16,7 @@ from featureprism.data import (
 from featureprism.networks import ReLU, TwoLayerNet, robust_margin_classifier
 from featureprism.papers.double_edged import theory
 from featureprism.training import log_loss, margin_descent, max_margin_network
-from featureprism.verify import robust_radius
+from featureprism.verify import Budget, robust_radius
 
 
 def setting(dim, k, sigma, n=400, coherence=0.0):
@@ -152,7 +152,7 @@ def test_the_constructed_network_keeps_its_promise(generator):
         net = robust_margin_classifier(clusters.mu, clusters.labels)
         with torch.no_grad():
             assert float((test.y * net(test.x)).min()) >= 1
-        bracket = robust_radius(net, test.x, test.y, gap=0.5, max_cells=4)
+        bracket = robust_radius(net, test.x, test.y, gap=0.5, budget=Budget(branches=4))
         assert float(bracket.certified.min()) > theory.PROMISED_ROBUST * math.sqrt(200)
 
 
@@ -208,7 +208,9 @@ def test_the_radius_of_partly_mixed_features(mixing):
     labels = class_labels(3, 3)
     same = (labels.unsqueeze(1) == labels).double()
     net = TwoLayerNet(torch.eye(6).double() + mixing * same, labels, activation=ReLU())
-    bracket = robust_radius(net, torch.eye(6).double()[[0, 5]], labels[[0, 5]], gap=0.005, max_cells=200)
+    bracket = robust_radius(
+        net, torch.eye(6).double()[[0, 5]], labels[[0, 5]], gap=0.005, budget=Budget(branches=200)
+    )
     law = theory.mixed_radius(mixing, 6)
     assert bool((bracket.certified <= law * 1.0001).all())
     assert bool((bracket.attacked >= law * 0.9999).all())

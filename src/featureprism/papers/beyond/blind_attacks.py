@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from featureprism.attacks import pgd, self_test, structured_starts
+from featureprism.brackets import lower_median
 from featureprism.context import Context, part
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
@@ -15,7 +16,7 @@ from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
 from featureprism.records import RadiusBracket, Row
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
 from featureprism.verify.bounds.linear_relaxation import crown_radius
 from featureprism.verify.one_layer.form import power_form
 
@@ -56,13 +57,12 @@ def measure(s: Averaging | Mixture, seed: int, context: Context) -> list[Row]:
     net, clusters, test = s.trained(seed)
     context.progress(0.2)
     x, y = test.x, test.y
-    bracket = margin_radius(
+    bracket = robust_radius(
         net,
         x,
         y,
         starts=structured_starts(net, clusters.mu, clusters.labels),
-        seconds_per_point=inf,
-        max_cells=s.max_cells,
+        budget=Budget(branches=s.max_cells),
         progress=part(context.progress, 0.2, 0.5),
     )
     form = power_form(net)
@@ -80,10 +80,10 @@ def _truth(bracket: RadiusBracket, crown: torch.Tensor, eps: float) -> Row:
     """The bracket of the median radius, and CROWN's proof beside ours."""
     return {
         "kind": "truth",
-        "certified_half_radius": float(bracket.certified.median()),
-        "attacked_half_radius": float(bracket.attacked.median()),
+        "certified_half_radius": bracket.half_radius[0],
+        "attacked_half_radius": bracket.half_radius[1],
         "attacked_accuracy": float((bracket.attacked > eps).double().mean()),
-        "median_gap": float(bracket.gap.median()),
+        "median_gap": lower_median(bracket.gap),
         "crown_half_radius": float(crown.median()),
         "asked_radius": eps,
         "zero_gradient_share": bracket.zero_gradient_share,

@@ -21,11 +21,11 @@ from featureprism.networks import (
     nudge_to_own_class,
 )
 from featureprism.papers.beyond.curves import crossing
-from featureprism.papers.gmm_flow.setting import NUDGE, Setting
+from featureprism.papers.gmm_flow import theory_phases as theory
+from featureprism.papers.gmm_flow.setting import NUDGE, SampledGMM
 from featureprism.probes import cluster_masses, voronoi_region
 from featureprism.records import Dataset, Row, Trajectory
 from featureprism.seeds import generator_for
-from featureprism.theory import gmm_flow_phases as theory
 from featureprism.training import Loss, balanced_flow
 
 LOG_EPSILON = -12.0  # of the start
@@ -38,7 +38,7 @@ finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Centres(Setting):
+class Centres(SampledGMM):
     """Centres with one cosine between any two.
 
     The last of each class keeps the share `smallest` of its points, and has norm `shortest`; all others have norm 1.

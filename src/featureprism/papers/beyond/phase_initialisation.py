@@ -13,10 +13,10 @@ from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, below, between
 from featureprism.networks import PolynomialReLU, gaussian_start
 from featureprism.papers.beyond.curves import crossing
-from featureprism.papers.gmm_flow.setting import Setting, mixture
+from featureprism.papers.gmm_flow import theory
+from featureprism.papers.gmm_flow.setting import SampledGMM, mixture
 from featureprism.records import Row
 from featureprism.seeds import generator_for
-from featureprism.theory import gmm_flow as theory
 from featureprism.training import Loss, gradient_descent
 
 FALLEN = 0.9  # of √2/2: below, a network counts as no longer as robust as possible
@@ -26,7 +26,7 @@ finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Start(Setting):
+class Start(SampledGMM):
     """The mixture of Figure 2, and descent from entries N(0, std²)."""
 
     positive: int = 12

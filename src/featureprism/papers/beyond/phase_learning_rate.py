@@ -33,7 +33,7 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
             "predicted_share": theory.averaging_share(s, s.steps),
             "in_domain": bool(theory.averaging_share_domain(s, s.steps).holds),
             "opposite": opposite,
-            "radius": float(radii.attacked.median()) / theory.critical_radius(s.dim, s.num_clusters),
+            "radius": radii.half_radius[1] / theory.critical_radius(s.dim, s.num_clusters),
             **averaging.attack_facts(radii),
         }
     ]

@@ -7,7 +7,8 @@ import numpy as np
 
 from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, between, log_slope, requires
-from featureprism.papers.gmm_flow import theorem
+from featureprism.papers.gmm_flow import theorem_1
+from featureprism.papers.gmm_flow.setting import THEOREM_1_PREMISES
 from featureprism.records import Row
 
 COLUMNS = ("distance", "predicted_distance", "over_predicted", "mass_error", "ended")
@@ -16,9 +17,9 @@ SOURCE = "beyond gmm-flow, Theorem 1"
 finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
-def measure(s: theorem.Flow, seed: int, context: Context) -> list[Row]:
+def measure(s: theorem_1.ClosestApproach, seed: int, context: Context) -> list[Row]:
     """The least distance along one flow, beside κ_p α/√N, and the premises of Theorem 1."""
-    summary, *rows = theorem.measure(s, seed, context)
+    summary, *rows = theorem_1.measure_closest(s, seed, context)
     cell = {"kind": "cell", **{name: summary[name] for name in COLUMNS}}
     return [cell, *(row for row in rows if row["kind"] == "premise")]
 
@@ -49,7 +50,7 @@ CLAIMS = (
         "with N = α⁻² points a cluster the distance falls like α²: slope of log distance against log α along that line",
         lambda rows: rows.of("cell", series=LINE).slope("alpha", "distance"),
         between(1.7, 2.3),
-        premises=requires(*theorem.REGIME, series=LINE),
+        premises=requires(*THEOREM_1_PREMISES, series=LINE),
     ),
     finding(
         "exponent-fixed-n",
@@ -73,9 +74,9 @@ CLAIMS = (
 )
 
 
-def _settings(dim: int, alphas: tuple[float, ...], num_times: int) -> list[theorem.Flow]:
+def _settings(dim: int, alphas: tuple[float, ...], num_times: int) -> list[theorem_1.ClosestApproach]:
     return [
-        theorem.Flow(
+        theorem_1.ClosestApproach(
             series=LINE if alpha == other else "elsewhere",
             dim=dim,
             positive=2,

@@ -11,7 +11,7 @@ from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
 from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.papers.feature_amplification import setting as amplification
 from featureprism.papers.feature_averaging import setting as averaging
-from featureprism.papers.gmm_flow import theorem
+from featureprism.papers.gmm_flow import theorem_1
 from featureprism.probes.amplification import correlations, leaning_neurons
 from featureprism.records import Row
 from featureprism.theory.feature_amplification import USABLE_C0
@@ -29,9 +29,9 @@ class Result(NamedTuple):
     neurons: int
 
 
-def _distance(s: theorem.Flow, seed: int, context: Context) -> Result:
+def _distance(s: theorem_1.ClosestApproach, seed: int, context: Context) -> Result:
     """Least distance to F^(p) along the flow ÷ κ_p α/√N."""
-    summary = theorem.measure(s, seed, context)[0]
+    summary = theorem_1.measure_closest(s, seed, context)[0]
     points, neurons = s.num_clusters * s.per_cluster, s.num_clusters * s.neurons_per_cluster
     return Result(summary["over_predicted"], summary["right_hand_sides"], points, neurons)
 
@@ -65,7 +65,7 @@ class Effect(NamedTuple):
 
 
 EFFECTS = {
-    "gmm-flow": Effect(theorem.Flow, _distance, "distance to F^(p) ÷ κ_p α/√N", 0.0),
+    "gmm-flow": Effect(theorem_1.ClosestApproach, _distance, "distance to F^(p) ÷ κ_p α/√N", 0.0),
     "feature-averaging": Effect(averaging.Setting, _radius, "50 % radius of two labels", 0.5),
     "feature-amplification": Effect(amplification.Setting, _gain, "gain in cosine by one step", 0.5),
 }
@@ -143,7 +143,7 @@ def _settings(dims: tuple[int, ...], per_cluster: int, averaged: int, amplified:
     """A flow on K = 2+2 clusters, two labels (step sizes as 1/d, so that margins grow alike), and XOR, at every dimension."""
     flow = {"series": "dimension", "positive": 2, "negative": 2, "neurons_per_cluster": 2, "num_times": 6}
     return [
-        *(theorem.Flow(dim=dim, per_cluster=per_cluster, test_points=1, **flow) for dim in dims),
+        *(theorem_1.ClosestApproach(dim=dim, per_cluster=per_cluster, test_points=1, **flow) for dim in dims),
         *(
             averaging.Setting(dim=dim, points=averaged, step_size=1e-3 * 3072 / dim, test_points=8)
             for dim in dims

@@ -53,7 +53,7 @@ def measure(s: RadiusSetting, seed: int, context: Context) -> list[Row]:
         "stationarity": audit.stationarity,
         **_lemmas(net, data, on_train, on_test, audit),
         "critical": norm / critical_norm(data),
-        "over_robust": norm / float(robust.certified.median()),
+        "over_robust": norm / robust.half_radius[0],
     }
     context.progress(1.0)
     premises = theory.assumption_2_2(apart) + theory.assumption_2_2(on_test)[:1]

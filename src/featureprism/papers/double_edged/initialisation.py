@@ -1,7 +1,7 @@
 """Theorem 4.2 holds for any start: gradient flow that starts at the robust network of Theorem 4.1, and when it stops being robust."""
 
 from dataclasses import dataclass
-from math import inf, log, nan, sqrt
+from math import log, nan, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ from featureprism.papers.double_edged.setting import (
 )
 from featureprism.records import Row
 from featureprism.training import log_loss, margin_descent
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,8 +88,8 @@ def _start(s: RobustStartSetting, data: Problem) -> TwoLayerNet:
 @torch.no_grad()
 def _state(s: RobustStartSetting, net: TwoLayerNet, data: Problem) -> Row:
     x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
-    bracket = margin_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=CELLS)
-    attacked, certified = float(bracket.attacked.median()), float(bracket.certified.median())
+    bracket = robust_radius(net, x, y, gap=0.02, budget=Budget(branches=CELLS))
+    attacked, certified = bracket.half_radius[1], bracket.half_radius[0]
     return {
         "clock": -float(log_loss(data.train.y * net(data.train.x), "exponential")),
         "bias": float(net.b.mean()) / s.scale if net.b is not None else None,

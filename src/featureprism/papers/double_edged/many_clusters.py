@@ -25,7 +25,7 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.probes import kkt_audit
 from featureprism.records import Row
 from featureprism.training import NotSeparableError, max_margin_network
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -103,14 +103,14 @@ def _neighbour(data: Problem, num_points: int) -> tuple[float, float]:
 def _network(net: TwoLayerNet, data: Problem, num_points: int) -> Row:
     audit = kkt_audit(net, data.train.x, data.train.y, tolerance=TRAINED_KINK)
     x, y = data.test.x[:num_points], data.test.y[:num_points]
-    bracket = margin_radius(net, x, y, gap=0.05, seconds_per_point=inf, max_cells=CELLS)
-    attacked = float(bracket.attacked.median())
+    bracket = robust_radius(net, x, y, gap=0.05, budget=Budget(branches=CELLS))
+    attacked = bracket.half_radius[1]
     along_u = flipping_norm(net, data.test.x, data.test.y, direction(data))
     return {
         "error": error_of(net, data.test),
         "stationarity": audit.stationarity,
         "radius": attacked,
-        "certified": float(bracket.certified.median()),
+        "certified": bracket.half_radius[0],
         "over_law": along_u / critical_norm(data),
         "along_u": along_u / attacked,
     }

@@ -1,12 +1,11 @@
 """Theorem 4.1: a robust network of the same size exists."""
 
-from math import inf, sqrt
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import torch
 
 from featureprism.attacks import self_test
-from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, silent
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.networks import robust_margin_classifier
@@ -20,6 +19,7 @@ from featureprism.papers.double_edged.setting import (
     problem,
 )
 from featureprism.records import RadiusBracket, Row
+from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ def robust_bracket(s: RadiusSetting, data: Problem, gap: float, progress: Progre
     """Radii of test points for the network that Theorem 4.1 constructs."""
     net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
     x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
-    return margin_radius(net, x, y, gap=gap, seconds_per_point=inf, max_cells=CELLS, progress=progress)
+    return robust_radius(net, x, y, gap=gap, budget=Budget(branches=CELLS), progress=progress)
 
 
 def proven_at_promise(bracket: RadiusBracket, dim: int) -> float:
@@ -48,8 +48,8 @@ def measure(s: RadiusSetting, seed: int, context: Context) -> list[Row]:
         margins = data.test.y * net(data.test.x)
     measured = {
         "kind": "radius",
-        "half_radius": float(bracket.attacked.median()) / sqrt(s.dim),
-        "certified_half_radius": float(bracket.certified.median()) / sqrt(s.dim),
+        "half_radius": bracket.half_radius[1] / sqrt(s.dim),
+        "certified_half_radius": bracket.half_radius[0] / sqrt(s.dim),
         "proven_at_promise": proven_at_promise(bracket, s.dim),
         "margin_at_least_one": float((margins >= 1).double().mean()),
         "zero_gradient_share": bracket.zero_gradient_share,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, sqrt
+from math import sqrt
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from featureprism.papers.feature_amplification.setting import (
 )
 from featureprism.probes.amplification import count_by_noise
 from featureprism.records import Row
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
 
 BEST = 1 / sqrt(2)  # the distance of a centre from the boundary of f*
 EARLY = (4, 100)  # steps: after the start has been forgotten, long before anything is memorised
@@ -55,16 +55,16 @@ def measure_robustness(s: Bracketed, seed: int, context: Context) -> list[Row]:
     rows: list[Row] = []
     for time, net in zip(run.times, run.snapshots, strict=True):
         share = part(context.progress, 0.4 + 0.3 * len(rows), 0.7 + 0.3 * len(rows))
-        bracket = margin_radius(
-            net, x, y, gap=0.02, seconds_per_point=inf, max_cells=s.max_cells, upper=3.0, progress=share
+        bracket = robust_radius(
+            net, x, y, gap=0.02, budget=Budget(branches=s.max_cells), max_radius=3.0, progress=share
         )
         rows.append(
             {
                 "kind": "radius",
                 "time": time,
                 "stage": "theorem" if time == s.theorem_steps else "long",
-                "half_radius": float(bracket.attacked.median()),
-                "certified_half_radius": float(bracket.certified.median()),
+                "half_radius": bracket.half_radius[1],
+                "certified_half_radius": bracket.half_radius[0],
                 "clean_error": clean_error(net, data.test),
                 "zero_gradient_share": bracket.zero_gradient_share,
                 "blind_share": bracket.blind_share,

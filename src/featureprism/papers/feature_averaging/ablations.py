@@ -129,8 +129,8 @@ def measure(s: Ablation, seed: int, context: Context) -> list[Row]:
                 "law": law_of(run),
                 "clean_accuracy": clean_accuracy(net, test),
                 **attack_facts(radii),
-                "radius": float(radii.attacked.median()) / critical,
-                "certified_radius": float(radii.certified.median()) / critical,
+                "radius": radii.half_radius[1] / critical,
+                "certified_radius": radii.half_radius[0] / critical,
             }
         )
         rows += matrix_rows(net.W, own, value=value)

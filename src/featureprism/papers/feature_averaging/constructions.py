@@ -49,8 +49,8 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
                 "kind": "summary",
                 "network": name,
                 **attack_facts(radii),
-                "radius": float(radii.attacked.median()) / unit,
-                "certified_radius": float(radii.certified.median()) / unit,
+                "radius": radii.half_radius[1] / unit,
+                "certified_radius": radii.half_radius[0] / unit,
                 "attacked_within": float(radii.accuracy(radius)[1][0]),
             }
         )

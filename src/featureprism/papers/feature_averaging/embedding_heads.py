@@ -27,7 +27,7 @@ from featureprism.papers.feature_averaging.embeddings import (
     trained,
 )
 from featureprism.records import RadiusBracket, Row
-from featureprism.verify import margin_radius
+from featureprism.verify import robust_radius
 
 ENOUGH = above(1.2)  # the least ratio of median radii that counts
 BEYOND = "beyond the paper"
@@ -61,7 +61,7 @@ class Fitted(NamedTuple):
 
 
 def fitted(net: nn.Module, **more: Any) -> Fitted:
-    """A torch function whose sign is the decision as a head; `more` is told to `certificates.margin_radius`."""
+    """A torch function whose sign is the decision as a head; `more` is told to `certificates.robust_radius`."""
 
     def predict(x: np.ndarray) -> np.ndarray:
         with torch.no_grad():
@@ -69,7 +69,7 @@ def fitted(net: nn.Module, **more: Any) -> Fitted:
 
     def radius(x: np.ndarray, y: np.ndarray) -> RadiusBracket:
         effort = {"seconds_per_point": inf, "max_cells": 1, **more}
-        return margin_radius(net, torch.as_tensor(x), torch.as_tensor(y).double(), **effort)
+        return robust_radius(net, torch.as_tensor(x), torch.as_tensor(y).double(), **effort)
 
     return Fitted(predict, radius)
 
@@ -169,8 +169,8 @@ def measure(s: Heads, seed: int, context: Context) -> list[Row]:
                 "weight_decay": decay,
                 "held_accuracy": held,
                 "accuracy": float((head.predict(task.x_test) == task.y_test).mean()),
-                "attacked_radius": float(bracket.attacked.median()),
-                "certified_radius": float(bracket.certified.median()),
+                "attacked_radius": bracket.half_radius[1],
+                "certified_radius": bracket.half_radius[0],
                 "num_points": len(y),
             }
         )

@@ -45,8 +45,8 @@ def measure(s: Split, seed: int, context: Context) -> list[Row]:
                 "network": name,
                 "clusters": s.num_clusters,
                 **attack_facts(radii),
-                "radius": float(radii.attacked.median()) / s.dim**0.5,
-                "certified_radius": float(radii.certified.median()) / s.dim**0.5,
+                "radius": radii.half_radius[1] / s.dim**0.5,
+                "certified_radius": radii.half_radius[0] / s.dim**0.5,
             }
         )
     return rows + [premise.as_row() for premise in theory.premises(s, data.clusters.mu)]

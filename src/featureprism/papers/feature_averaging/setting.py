@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +17,7 @@ from featureprism.records import Dataset, RadiusBracket, Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
 
 ours = partial(Claim, origin="featureprism")
 LITTLE = below(
@@ -109,7 +108,7 @@ def bracket(
     """Radii of the test points, certificates limited by cells, or by boxes for read-outs of k classes."""
     most = boxes if isinstance(net, BinaryReadout) else CELLS
     gap = max(gap, READOUT_GAP) if isinstance(net, BinaryReadout) else gap
-    return margin_radius(net, test.x, test.y, gap=gap, seconds_per_point=inf, max_cells=most)
+    return robust_radius(net, test.x, test.y, gap=gap, budget=Budget(branches=most))
 
 
 def attack_facts(radii: RadiusBracket) -> Row:

@@ -166,8 +166,8 @@ def measure_4_7(s: Setting, seed: int, context: Context) -> list[Row]:
         **fit_row(feature_fit(net.W.detach().flatten(0, 1), own, mu), s),
         **attack_facts(radii),
         "certified_at_printed": float(certified[0]),
-        "half_radius": float(radii.attacked.median()),
-        "certified_half_radius": float(radii.certified.median()),
+        "half_radius": radii.half_radius[1],
+        "certified_half_radius": radii.half_radius[0],
     }
     row["growth"] = row["lambda"] / (2 * log(k))
     row["proven_share"] = row["certified_half_radius"] / row["half_radius"]

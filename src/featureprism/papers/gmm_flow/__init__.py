@@ -7,29 +7,31 @@ are α⁻² and more wherever Theorem 1 asks for it, ε = α^(8K), and α goes a
 
 from featureprism.lab import Paper
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT
-from featureprism.papers.gmm_flow.dynamics import FIGURE_4, FIGURE_5, FIGURE_6
+from featureprism.papers.gmm_flow.figure_2 import FIGURE_2
+from featureprism.papers.gmm_flow.figure_2_one_start import FIGURE_2_ONE_START
+from featureprism.papers.gmm_flow.figure_4 import FIGURE_4
+from featureprism.papers.gmm_flow.figure_5 import FIGURE_5
+from featureprism.papers.gmm_flow.figure_6 import FIGURE_6
+from featureprism.papers.gmm_flow.figure_7 import FIGURE_7
+from featureprism.papers.gmm_flow.figure_7_recipes import FIGURE_7_RECIPES
 from featureprism.papers.gmm_flow.losses import LOSSES
-from featureprism.papers.gmm_flow.metrics import METRICS
 from featureprism.papers.gmm_flow.propositions import PROPOSITIONS
-from featureprism.papers.gmm_flow.recipes import FIGURE_2_ONE_START, FIGURE_7_RECIPES
-from featureprism.papers.gmm_flow.robustness import FIGURE_2, FIGURE_7
-from featureprism.papers.gmm_flow.theorem import THEOREM_1
+from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
 
 PAPER = Paper(
     "gmm-flow",
     str(__doc__),
     (
+        PROPOSITIONS,
         FIGURE_2,
         FIGURE_2_ONE_START,
+        THEOREM_1,
         FIGURE_4,
+        ALIGNMENT,
         FIGURE_5,
         FIGURE_6,
         FIGURE_7,
         FIGURE_7_RECIPES,
-        THEOREM_1,
-        ALIGNMENT,
         LOSSES,
-        PROPOSITIONS,
-        METRICS,
     ),
 )

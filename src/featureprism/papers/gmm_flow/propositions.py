@@ -1,7 +1,8 @@
 """Propositions 1, 2 and 3: what no classifier can do, what Bayes does, and what closeness to F^(p) guarantees."""
 
 from dataclasses import dataclass
-from math import inf, log, nan, sqrt
+from math import log, nan, sqrt
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from featureprism.attacks import minimal_radius, self_test, structured_starts
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
-from featureprism.lab import Claim, Experiment, Rows, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.lab.rows import number
 from featureprism.networks import (
     BayesClassifier,
@@ -19,16 +20,23 @@ from featureprism.networks import (
     PolynomialReLU,
     ReLU,
     TwoLayerNet,
-    balanced,
     gaussian_start,
 )
-from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture, nondegenerate_shape
+from featureprism.papers.gmm_flow import theory
+from featureprism.papers.gmm_flow.setting import (
+    Mixture,
+    SampledGMM,
+    follow_flow,
+    mixture,
+    nondegenerate_start,
+)
 from featureprism.probes import sphere_distance
 from featureprism.records import Row
 from featureprism.seeds import generator_for
-from featureprism.theory import gmm_flow as theory
-from featureprism.training import Loss, balanced_flow
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 QUANTILES = torch.linspace(0.005, 0.995, 100, dtype=torch.float64)
 NEURONS_PER_CLUSTER = 3  # of the network after gradient flow
@@ -36,29 +44,19 @@ SHARES = (0.5, 1.05, 1.25, 1.5)  # of the ν at which the bound of Proposition 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contest(Setting):
+class ClassifierOnMixture(SampledGMM):
     """One classifier on one mixture; `exact_points` for exact radii, `noise_draws` for the attack of Proposition 1."""
 
     classifier: str
     exact_points: int
     noise_draws: int
-    max_cells: int = (
-        16  # of the proof of a radius; cells are counted, not seconds, so that rows repeat exactly
-    )
+    max_cells: int = 16  # of the proof of a radius; counted, not seconds, so that rows repeat exactly
 
 
-def _flow_net(data: Mixture, s: Contest, seed: int, progress: Progress) -> TwoLayerNet:
+def _flow_net(data: Mixture, s: ClassifierOnMixture, seed: int, progress: Progress) -> TwoLayerNet:
     """A pReLU network after gradient flow from ε = α^(8K)."""
-    shape, signs = nondegenerate_shape(data, NEURONS_PER_CLUSTER, seed)
-    trajectory = balanced_flow(
-        balanced(shape, signs, s.log_epsilon),
-        data.train.x,
-        data.train.y,
-        p=s.p,
-        loss=Loss("square", "per-cluster", s.num_clusters),
-        t_end=-s.log_epsilon + 6,
-        progress=progress,
-    )
+    start = nondegenerate_start(s, data, NEURONS_PER_CLUSTER, seed)
+    trajectory = follow_flow(s, data, start, t_end=-s.log_epsilon + 6, progress=progress)
     return trajectory.last.to_net(PolynomialReLU(s.p))
 
 
@@ -69,9 +67,9 @@ def _constant(mu: Tensor, labels: Tensor) -> TwoLayerNet:
     return TwoLayerNet(torch.zeros_like(mu[:1]), sign * one, one, activation=ReLU())
 
 
-def _classifier(s: Contest, data: Mixture, seed: int, progress: Progress) -> nn.Module:
+def _classifier(s: ClassifierOnMixture, data: Mixture, seed: int, progress: Progress) -> nn.Module:
     mu, labels = data.clusters.mu, data.clusters.labels
-    made = {
+    classifiers = {
         "bayes": lambda: BayesClassifier(mu, labels, data.clusters.noise_std),
         "nearest cluster": lambda: NearestCluster(mu, labels),
         "F^(p)": lambda: PolynomialClassifier(mu, labels, s.p),
@@ -82,10 +80,10 @@ def _classifier(s: Contest, data: Mixture, seed: int, progress: Progress) -> nn.
         "constant": lambda: _constant(mu, labels),
         "flow": lambda: _flow_net(data, s, seed, progress),
     }
-    return made[s.classifier]()
+    return classifiers[s.classifier]()
 
 
-def measure(s: Contest, seed: int, context: Context) -> list[Row]:
+def measure(s: ClassifierOnMixture, seed: int, context: Context) -> list[Row]:
     """One classifier: its robust error at √2/2, and what the propositions say about it."""
     data = mixture(s, seed)
     net = _classifier(s, data, seed, part(context.progress, 0, 0.8))
@@ -94,6 +92,7 @@ def measure(s: Contest, seed: int, context: Context) -> list[Row]:
     if isinstance(net, BayesClassifier):
         radius = net.radius_bracket(points.x, points.y).certified
         rows += _radii(s.classifier, radius) + _proposition_2(radius, s)
+        rows.append({"kind": "bayes", "lost": theory.LARGEST_RADIUS - float(radius.mean())})
     elif isinstance(net, PolynomialClassifier):
         rows += _radii(s.classifier, net.exact_radius(points.x, points.y))
     elif s.classifier == "flow":
@@ -103,7 +102,7 @@ def measure(s: Contest, seed: int, context: Context) -> list[Row]:
     return rows
 
 
-def _robust_error(net: nn.Module, data: Mixture, s: Contest, seed: int) -> Row:
+def _robust_error(net: nn.Module, data: Mixture, s: ClassifierOnMixture, seed: int) -> Row:
     """Share of clusters broken at √2/2, averaged over noise draws that every cluster shares.
 
     A cluster is broken by the midpoints of Proposition 1 (and for each draw at least min(K₁, K₂) are), or by any other
@@ -145,7 +144,7 @@ def _radii(name: str, radius: Tensor) -> list[Row]:
     ]
 
 
-def _proposition_2(radius: Tensor, s: Contest) -> list[Row]:
+def _proposition_2(radius: Tensor, s: ClassifierOnMixture) -> list[Row]:
     """P(Bayes is robust at (√2-ν)/2), proven by its closed-form bracket, beside the bound."""
     nus = critical_nus(s)
     rows: list[Row] = []
@@ -164,21 +163,21 @@ def _proposition_2(radius: Tensor, s: Contest) -> list[Row]:
     return rows + [premise.as_row() for premise in theory.proposition_2_premises(s, nus[-1])]
 
 
-def critical_nus(s: Contest) -> list[float]:
+def critical_nus(s: ClassifierOnMixture) -> list[float]:
     """ν around the value where the bound of Proposition 2 stops being vacuous."""
     critical = 8 * s.alpha * sqrt(log(2 * s.num_clusters) / s.dim)
     return [share * critical for share in SHARES]
 
 
-def _proposition_3(net: TwoLayerNet, data: Mixture, s: Contest) -> list[Row]:
+def _proposition_3(net: TwoLayerNet, data: Mixture, s: ClassifierOnMixture) -> list[Row]:
     """ν measured, the radius and probability that follow, and the share of points proven robust there."""
     mu, labels = data.clusters.mu, data.clusters.labels
     distance = sphere_distance(net, PolynomialClassifier(mu, labels, s.p), best_scale=True)
     bound = theory.proposition_3(s, distance.value)
     test = data.test
     starts = structured_starts(net, mu, labels)
-    bracket = margin_radius(
-        net, test.x, test.y, starts=starts, upper=1.0, seconds_per_point=inf, max_cells=s.max_cells
+    bracket = robust_radius(
+        net, test.x, test.y, starts=starts, max_radius=1.0, budget=Budget(branches=s.max_cells)
     )
     row = {
         "kind": "proposition-3",
@@ -188,45 +187,156 @@ def _proposition_3(net: TwoLayerNet, data: Mixture, s: Contest) -> list[Row]:
         "bound": bound.probability,
         "vacuous": bound.is_vacuous,
         "robust": float((bracket.certified > bound.radius).double().mean()),
-        "half_radius": float(bracket.certified.median()),
+        "half_radius": bracket.half_radius[0],
     }
     return [row, *(p.as_row() for p in theory.proposition_3_premises(s, distance.value))]
 
 
-def _third_note(rows: Rows) -> str:
-    first = next(iter(rows.of("proposition-3")), None)
-    if first is None:
-        return "no run"
-    text = "proven point by point, K = 2+2; guaranteed radius {radius:.3f} at ν = {nu:.4f}, proven median {half_radius:.3f}"
-    return text.format(**{key: first[key] or nan for key in ("radius", "nu", "half_radius")})
+def _over_proposition_1(rows: Rows) -> float:
+    """The least robust error over classifiers ÷ the bound of Proposition 1."""
+    return min(number(row["robust_error"]) / _smaller_share(row) for row in rows)
 
 
-def _cost_of_closeness(own: Rows) -> float:
+def _smaller_share(row: Row) -> float:
+    """min(K₁, K₂)/K."""
+    return min(row["positive"], row["negative"]) / (row["positive"] + row["negative"])
+
+
+def _over_bound(rows: Rows) -> float:
+    """The least share of robust points ÷ the probability that the proposition promises, where it promises any."""
+    return min(
+        (number(row["robust"]) / number(row["bound"]) for row in rows if not row["vacuous"]), default=nan
+    )
+
+
+def _over_bayes_law(rows: Rows) -> float:
+    """The mean radius that the Bayes rule loses ÷ its law."""
+    row = rows[0]
+    sizes = {name: row[name] for name in ("dim", "positive", "negative", "alpha", "per_cluster", "p")}
+    return number(row["lost"]) / theory.bayes_loss(theory.OrthonormalGMM(**sizes))
+
+
+def _cost_of_closeness(rows: Rows) -> float:
     """√2/2 minus the proven median radius ÷ the 4ν^(1/p) that Proposition 3 takes off."""
-    (row,) = own
+    row = rows[0]
     return (theory.LARGEST_RADIUS - number(row["half_radius"])) / (4 * number(row["nu"]) ** (1 / row["p"]))
+
+
+def _closeness_note(rows: Rows) -> str:
+    row = rows.of("proposition-3")[0]
+    text = "guaranteed radius {radius:.3f} at ν = {nu:.4f}, proven median {half_radius:.3f}"
+    return text.format(**{key: number(row[key]) for key in ("radius", "nu", "half_radius")})
 
 
 CLAIMS = (
     Claim(
-        "closeness",
-        "behind Proposition 3",
-        "a network within ν of F^(p) loses far less than the 4ν^(1/p) of its radius that the proposition takes off: √2/2 minus the"
-        " proven median radius ÷ that",
-        lambda rows: rows.of("proposition-3").per_seed(_cost_of_closeness),
-        at_most(0.1),
+        "proposition-1",
+        source="Proposition 1",
+        says="At radius √2/2 every classifier loses at least the share of clusters that the smaller class has.",
+        quantity="robust error at √2/2 divided by the bound, least over Bayes, linear, random, constant and trained classifiers",
+        formula=r"P(\min_{\lVert d\rVert \le 1} f(x + \tfrac{\sqrt 2}{2} d)\, y \le 0) \ge \min\{K_1, K_2\}/K",
+        bound=at_least(1.0),
+        because="the proposition's own bound; a constant classifier attains it",
+        value=lambda rows: rows.of("error").per_seed(_over_proposition_1),
+        aggregate="worst",
+        headline=True,
+    ),
+    Claim(
+        "proposition-2",
+        source="Proposition 2, (3)",
+        says="The Bayes classifier is robust at every radius below √2/2, but for a probability that vanishes with the dimension.",
+        quantity="share of robust points divided by the promised probability, least over radii where it promises anything",
+        formula=r"P(\text{robust at } \tfrac{\sqrt 2 - \nu}{2}) \ge 1 - 2K e^{-D\nu^2/(64\alpha^2)}",
+        bound=at_least(1.0),
+        because="the proposition's own bound",
+        value=lambda rows: rows.of("proposition-2").per_seed(_over_bound),
+        aggregate="worst",
+        headline=True,
+        premises=requires("proposition-2"),
+        note="no point falls below any of these radii: the law of proposition-2-law is far sharper",
+    ),
+    Claim(
+        "proposition-2-law",
+        source="behind Proposition 2",
+        says="The Bayes classifier falls short of √2/2 by the largest noise towards a centre of the other class.",
+        quantity="mean radius lost by the Bayes classifier, divided by the law",
+        formula=r"\tfrac{\sqrt 2}{2} - E\, r = \tfrac{\alpha}{\sqrt{2D}}\, E\max_{l} g_l, \quad g_l \sim N(0, 1)",
+        bound=between(0.95, 1.05),
+        because="the law is exact but for terms of order α²/D; a sample of a thousand points moves the mean by 2 %",
+        value=lambda rows: rows.of("bayes").per_seed(_over_bayes_law),
         origin="featureprism",
-        note=_third_note,
+    ),
+    Claim(
+        "proposition-3",
+        source="Proposition 3, (10)",
+        says="A classifier close to F^(p) on the unit sphere is robust at nearly √2/2.",
+        quantity="share of points proven robust at the guaranteed radius, divided by the promised probability",
+        formula=r"\operatorname{dist}(f, F^{(p)}) \le \nu \Rightarrow P(\text{robust at } \tfrac{\sqrt 2}{2} - 4\nu^{1/p}) \to 1",
+        bound=at_least(1.0),
+        because="the proposition's own bound, for a network trained by gradient flow with its measured ν",
+        value=lambda rows: rows.of("proposition-3").per_seed(_over_bound),
+        aggregate="worst",
         premises=requires("proposition-3"),
+    ),
+    Claim(
+        "closeness",
+        source="behind Proposition 3",
+        says="A trained network close to F^(p) loses far less of its radius than Proposition 3 takes off.",
+        quantity="radius lost by the median point, divided by what the proposition takes off",
+        formula=r"(\tfrac{\sqrt 2}{2} - r) / (4 \nu^{1/p})",
+        bound=at_most(0.1),
+        because="a tenth is what we call far less",
+        value=lambda rows: rows.of("proposition-3").per_seed(_cost_of_closeness),
+        origin="featureprism",
+        premises=requires("proposition-3"),
+        note=_closeness_note,
     ),
 )
 
 
-def _settings(exact_points: int, noise_draws: int, flow_dim: int, flow_points: int) -> list[Contest]:
-    size = {"exact_points": exact_points, "noise_draws": noise_draws}
-    mix = {"dim": 2000, "positive": 12, "negative": 8, "per_cluster": 1, **size}
-    known = ("bayes", "nearest cluster", "F^(p)", "linear", "random pReLU", "constant")
-    flow = Contest(
+def draw(rows: Rows) -> "Figure":
+    """Robust error of every classifier at √2/2, and the exact radii of Bayes and F^(p)."""
+    from featureprism.lab.style import COLOURS, guide, over_seeds, panels
+
+    figure, (left, right) = panels(2, width=3.9, height=3.0)
+    errors = rows.of("error")
+    names = errors.distinct("classifier")
+    for position, name in enumerate(names):
+        runs = errors.having(classifier=name)
+        left.barh(position, runs.column("robust_error").mean(), color=COLOURS[0], alpha=0.35)
+        left.barh(position, runs.column("midpoint_error").mean(), color=COLOURS[0], height=0.4)
+        bound = _smaller_share(runs[0])
+        left.plot([bound, bound], [position - 0.4, position + 0.4], color=COLOURS[1])
+    left.set_yticks(range(len(names)), names)
+    passed = "passed" if all(row["self_test_passed"] for row in errors) else "FAILED"
+    left.set(xlabel=f"robust error at √2/2 (attack self-test {passed})", xlim=(0, 1.02))
+    left.set_title("(a) thin bar: midpoints alone; red: min(K₁,K₂)/K")
+    for colour, name in zip(COLOURS, rows.of("radius").distinct("name"), strict=False):
+        x, low, mean, high = over_seeds(rows.of("radius", name=name), "quantile", "radius")
+        right.fill_betweenx(1 - x, low, high, color=colour, alpha=0.2, linewidth=0)
+        right.plot(mean, 1 - x, color=colour, label=name, linestyle="-" if name == "bayes" else "--")
+    guide(right, theory.LARGEST_RADIUS, "√2/2")
+    right.set(xlabel="ℓ2 radius", ylabel="share of points still right", title="(b) exact radii")
+    right.legend(loc="lower left")
+    return figure
+
+
+def _settings(
+    exact_points: int, noise_draws: int, flow_dim: int, flow_points: int
+) -> list[ClassifierOnMixture]:
+    known = [
+        ClassifierOnMixture(
+            classifier=name,
+            dim=2000,
+            positive=12,
+            negative=8,
+            per_cluster=1,
+            exact_points=exact_points,
+            noise_draws=noise_draws,
+        )
+        for name in ("bayes", "nearest cluster", "F^(p)", "linear", "random pReLU", "constant")
+    ]
+    flow = ClassifierOnMixture(
         classifier="flow",
         dim=flow_dim,
         positive=2,
@@ -234,9 +344,10 @@ def _settings(exact_points: int, noise_draws: int, flow_dim: int, flow_points: i
         alpha=0.05,
         per_cluster=400,
         test_points=flow_points,
-        **size,
+        exact_points=exact_points,
+        noise_draws=noise_draws,
     )
-    return [*(Contest(classifier=name, **mix) for name in known), flow]
+    return [*known, flow]
 
 
 PROPOSITIONS = Experiment(
@@ -244,16 +355,16 @@ PROPOSITIONS = Experiment(
     source="Min & Vidal 2025, Propositions 1-3",
     title="The best possible radius, and who reaches it",
     scales={
-        "quick": _settings(1000, 3, 400, 12),
-        "standard": _settings(5000, 20, 1000, 500),
-        "paper": _settings(20000, 50, 2000, 1000),
+        "quick": _settings(exact_points=1000, noise_draws=3, flow_dim=400, flow_points=12),
+        "standard": _settings(exact_points=5000, noise_draws=20, flow_dim=1000, flow_points=500),
+        "paper": _settings(exact_points=20000, noise_draws=50, flow_dim=2000, flow_points=1000),
     },
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
-        "Robust error at √2/2 of every classifier, noise shared by all clusters so that Lemma 1 holds draw by draw (for any"
-        " classifier whatever: a test of the code, not a claim; the constant classifier attains it); exact radii of Bayes"
-        " (closed-form bracket) and F^(p) (separable root search). The bounds of Propositions 2 and 3 hold with so much room that they"
-        " are tests too: no point of any sample falls below the radius they speak of."
+        "Robust error at √2/2 of every classifier, noise shared by all clusters so that Lemma 1 holds draw by draw; exact radii of"
+        " Bayes (closed-form bracket) and F^(p) (separable root search). The propositions hold with so much room that no sample can"
+        " refute them; the law behind Proposition 2 can be refuted."
     ),
 )

@@ -1,5 +1,6 @@
-"""What the experiments of the paper share: the mixture of a setting, its samples, and a start that is not degenerate."""
+"""What the items share: the mixture with its samples, a non-degenerate start, the flow from it, and the premises of Theorem 1."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -7,18 +8,21 @@ from torch import Tensor
 
 from featureprism.data import GaussianClusters, orthonormal_clusters, sample, sample_balanced
 from featureprism.geometry import unit_rows
-from featureprism.networks import gaussian_shape, nudge_to_own_class
-from featureprism.records import Dataset
+from featureprism.networks import BalancedWeights, balanced, gaussian_shape, nudge_to_own_class
+from featureprism.papers.gmm_flow import theory
+from featureprism.probes import nondegeneracy_margin, voronoi_region
+from featureprism.records import Dataset, Progress, Row, Trajectory, silent
 from featureprism.seeds import generator_for
-from featureprism.theory import gmm_flow as theory
+from featureprism.training import Loss, balanced_flow
 
 ALPHA = 0.1  # Appendix B.1; Figure 2 does not state it
 NUDGE = 0.5  # of a unit-norm shape: cosines near 0.7, a margin of order 1 as Assumption 2 asks
+THEOREM_1_PREMISES = ("theorem-1", "assumption-2", "lemma-4")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(theory.Setting):
-    """The sizes of the theory, and how many points test the network."""
+class SampledGMM(theory.OrthonormalGMM):
+    """An orthonormal mixture with a number of test points."""
 
     alpha: float = ALPHA
     test_points: int = 1
@@ -32,7 +36,15 @@ class Mixture(NamedTuple):
     test: Dataset
 
 
-def mixture(s: Setting, seed: int) -> Mixture:
+class Start(NamedTuple):
+    """Balanced weights with the Voronoi region and the margin of each neuron."""
+
+    weights: BalancedWeights
+    region: Tensor
+    margin: Tensor
+
+
+def mixture(s: SampledGMM, seed: int) -> Mixture:
     """The orthonormal mixture of a setting."""
     clusters = orthonormal_clusters(
         s.dim, s.positive, s.negative, s.alpha, generator=generator_for("centres", seed)
@@ -42,10 +54,56 @@ def mixture(s: Setting, seed: int) -> Mixture:
     return Mixture(clusters, train, test)
 
 
-def nondegenerate_shape(data: Mixture, neurons_per_cluster: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Unit-norm directions nudged towards centres of their own class, and their signs: as many for each cluster."""
+def start_from(shape: Tensor, signs: Tensor, log_epsilon: float, clusters: GaussianClusters) -> Start:
+    """The start of scale ε from a shape."""
+    mu, labels = clusters.mu, clusters.labels
+    return Start(
+        balanced(shape, signs, log_epsilon),
+        voronoi_region(shape, signs, mu, labels),
+        nondegeneracy_margin(shape, signs, mu, labels),
+    )
+
+
+def nondegenerate_start(s: SampledGMM, data: Mixture, neurons_per_cluster: int, seed: int) -> Start:
+    """Unit-norm directions nudged towards centres of their own class, as many for each cluster, at ε = α^(8K)."""
     mu, labels = data.clusters.mu, data.clusters.labels
     signs = labels.repeat(neurons_per_cluster)
     shape = unit_rows(gaussian_shape(len(signs), data.clusters.dim, generator=generator_for("shape", seed)))
     nudge = generator_for("nudge", seed)
-    return nudge_to_own_class(shape, signs, mu, labels, NUDGE, generator=nudge), signs
+    shape = nudge_to_own_class(shape, signs, mu, labels, NUDGE, generator=nudge)
+    return start_from(shape, signs, s.log_epsilon, data.clusters)
+
+
+def follow_flow(
+    s: SampledGMM,
+    data: Mixture,
+    start: Start,
+    *,
+    t_end: float,
+    record: Sequence[float] = (),
+    loss: str = "square",
+    rtol: float | None = None,
+    progress: Progress = silent,
+) -> Trajectory[BalancedWeights]:
+    """Gradient flow on the per-cluster loss of Appendix E, the clock of every rate in the theory."""
+    return balanced_flow(
+        start.weights,
+        data.train.x,
+        data.train.y,
+        p=s.p,
+        loss=Loss(loss, "per-cluster", s.num_clusters),
+        t_end=t_end,
+        record=record,
+        rtol=rtol,
+        progress=progress,
+    )
+
+
+def theorem_1_premises(s: SampledGMM, data: Mixture, start: Start, log_epsilon: float) -> list[Row]:
+    """The premises named in THEOREM_1_PREMISES, as rows."""
+    premises = [
+        *theory.theorem_1_premises(s, log_epsilon),
+        *theory.assumption_2(start.margin, start.region, s.num_clusters),
+        *theory.good_event(data.train, s.alpha),
+    ]
+    return [premise.as_row() for premise in premises]

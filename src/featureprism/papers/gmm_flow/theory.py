@@ -12,14 +12,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.geometry import row_norms
-from featureprism.records import Dataset, Premise
+from featureprism.lab import Premise
+from featureprism.records import Dataset
 
 LARGEST_RADIUS = math.sqrt(2) / 2  # Propositions 1 and 2
 EULER = 0.5772156649015329  # H_q = digamma(q + 1) + EULER
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class OrthonormalGMM:
     """K₁ positive and K₂ negative orthonormal clusters in D dimensions, noise of norm α, N points a cluster, pReLU of power p."""
 
     dim: int
@@ -53,25 +54,9 @@ class RobustnessBound:
         return self.probability <= 0 or self.radius <= 0
 
 
-def proposition_1(s: Setting) -> float:
+def proposition_1(s: OrthonormalGMM) -> float:
     """No classifier has less robust error at √2/2 than min(K₁, K₂)/K. Eq. (2)."""
     return min(s.positive, s.negative) / s.num_clusters
-
-
-def largest_radius(difference: Float[Tensor, " d"], norm: float) -> float:
-    """Proposition 1 in another metric: ½‖μ_k - μ_l‖_q, because its midpoints are midpoints in every norm."""
-    return float(torch.linalg.vector_norm(difference, norm)) / 2
-
-
-def metric_share(dim: int) -> float:
-    """What the Bayes rule reaches of ½‖μ_k - μ_l‖ in ℓ1 and in ℓ∞ for centres in general position: 2/(‖δ‖₁‖δ‖_∞) of a Gaussian δ.
-
-    The rule is linear between two centres, so its ℓq radius is 1/‖δ‖_q' with the dual q'; both metrics give the same product. It is 1
-    in ℓ2. With ‖δ‖₁ = D√(2/π) and the largest of D entries at their quantile 1 - e^(-γ)/D: about √(π/(4 ln 2D)).
-    """
-    normal = torch.distributions.Normal(torch.tensor(0.0).double(), torch.tensor(1.0).double())
-    largest = float(normal.icdf(torch.tensor(1 - math.exp(-EULER) / (2 * dim)).double()))
-    return math.sqrt(math.pi / 2) / largest
 
 
 def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
@@ -82,13 +67,31 @@ def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
     return int((values <= 0).any(dim=1).sum() + (values >= 0).any(dim=0).sum())
 
 
-def proposition_2(s: Setting, nu: float) -> RobustnessBound:
+def proposition_2(s: OrthonormalGMM, nu: float) -> RobustnessBound:
     """The Bayes rule at radius (√2 - ν)/2: P ≥ 1 - 2K exp(-Dν²/(64α²)). Eq. (3)."""
     failure = 2 * s.num_clusters * math.exp(-s.dim * nu**2 / (64 * s.alpha**2))
     return RobustnessBound((math.sqrt(2) - nu) / 2, 1 - failure)
 
 
-def proposition_2_premises(s: Setting, nu: float) -> list[Premise]:
+def expected_maximum(num: int) -> float:
+    """E max of `num` independent standard normal variables, ∫ x d(Φ^num), by the trapezoidal rule."""
+    x = torch.linspace(-9, 9, 20_001, dtype=torch.float64)
+    below = torch.special.ndtr(x) ** num
+    return float(torch.trapezoid(1 - below, x)) - 9.0
+
+
+def bayes_loss(s: OrthonormalGMM) -> float:
+    """√2/2 minus the mean radius of the Bayes rule: (α/√(2D)) E max over the other class, averaged over clusters.
+
+    The rule is nearest-centre up to α² ln K/D, so the radius of μ_k + ε is min_l (1 + ⟨ε, μ_k - μ_l⟩)/√2 over the centres of the other
+    class: the noise along μ_k has mean 0, and that along the other centres its largest value. Sharper than Proposition 2.
+    """
+    towards_negative, towards_positive = expected_maximum(s.negative), expected_maximum(s.positive)
+    largest = (s.positive * towards_negative + s.negative * towards_positive) / s.num_clusters
+    return s.alpha / math.sqrt(2 * s.dim) * largest
+
+
+def proposition_2_premises(s: OrthonormalGMM, nu: float) -> list[Premise]:
     """2√2 α² ln K / D ≤ ν ≤ √2."""
     least = 2 * math.sqrt(2) * s.alpha**2 * math.log(s.num_clusters) / s.dim
     return [
@@ -97,7 +100,7 @@ def proposition_2_premises(s: Setting, nu: float) -> list[Premise]:
     ]
 
 
-def proposition_3(s: Setting, nu: float) -> RobustnessBound:
+def proposition_3(s: OrthonormalGMM, nu: float) -> RobustnessBound:
     """A classifier within ν of F^(p): P ≥ 1 - 2K exp(-Dν^(2/p)/(2K²α²)) - 4 exp(-3/(8α²)) at (√2 - 8ν^(1/p))/2.
 
     Printed for functions of degree 1 in x, which neither F^(p) nor a pReLU network is; the same bound holds for degree p
@@ -109,7 +112,7 @@ def proposition_3(s: Setting, nu: float) -> RobustnessBound:
     return RobustnessBound((math.sqrt(2) - 8 * nu ** (1 / s.p)) / 2, 1 - failure)
 
 
-def proposition_3_premises(s: Setting, nu: float) -> list[Premise]:
+def proposition_3_premises(s: OrthonormalGMM, nu: float) -> list[Premise]:
     """0 < ν ≤ (√2/8)^p, p > 2."""
     largest = (math.sqrt(2) / 8) ** s.p
     return [
@@ -156,7 +159,7 @@ def assumption_2(margin: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clu
     ]
 
 
-def theorem_1_premises(s: Setting, log_eps: float) -> list[Premise]:
+def theorem_1_premises(s: OrthonormalGMM, log_eps: float) -> list[Premise]:
     """The regime of Theorem 1; its orders are read with constant 1.
 
     D ≥ α⁻², α⁻² ≤ N, √(ln N) α ≤ 1 (N ≤ exp(α⁻²)), ε ≤ α^(8K), p > 2.
@@ -187,7 +190,7 @@ class Theorem1Prediction:
     radius: float
 
 
-def theorem_1(s: Setting) -> Theorem1Prediction:
+def theorem_1(s: OrthonormalGMM) -> Theorem1Prediction:
     """What the flow should reach: α² shows only if N grows like α⁻², else the law is α/√N."""
     tilt = s.alpha / math.sqrt(s.per_cluster)
     mean_square = s.p**2 * s.alpha**2 / s.dim
@@ -202,7 +205,7 @@ def kappa(p: float) -> float:
     return math.sqrt(p) * ((p - 1) / p) ** ((p - 1) / 2)
 
 
-def window_length(s: Setting) -> float:
+def window_length(s: OrthonormalGMM) -> float:
     """T* - t* of Theorem 1, α^(-min(p-2, 2)): its order read with constant 1 and without logarithms."""
     return s.alpha ** -min(s.p - 2, 2.0)
 
@@ -216,7 +219,7 @@ def drift_delay(p: float) -> float:
     return float(torch.special.digamma(torch.tensor(p / 2 + 1, dtype=torch.float64)) + EULER) / 2
 
 
-def drift_tilt(s: Setting, since_half: float) -> float:
+def drift_tilt(s: OrthonormalGMM, since_half: float) -> float:
     """Expected ‖u - μ‖/⟨u, μ⟩ of a neuron, `since_half` after its cluster's mass passed ½, under the square loss.
 
     Once S z̄^p = 1, the residual of x_i is p⟨ε_i - ε̄, u⟩ and the direction follows u' = -p²Ĉu, Ĉ the sample covariance of
@@ -235,28 +238,49 @@ def tilted_distance(tilt: float, deficit: float, p: float) -> float:
 
     κ_p·tilt for a small tilt alone. The length of μ + tilt·e stands for the mass, which keeps the margin at 1.
     """
-    phi = torch.linspace(-math.pi / 2, math.pi / 2, 4001, dtype=torch.float64)
-    tilted = (phi.cos() + tilt * phi.sin()).clamp_min(0) ** p
-    return float(((1 - deficit) * tilted - phi.cos().clamp_min(0) ** p).abs().max())
+    return float(_tilted_distances(torch.tensor([tilt]).double(), torch.tensor([deficit]).double(), p, 4001))
 
 
-def drift_distance(s: Setting, since_half: float) -> float:
-    """Expected sup|f - F^(p)|, `since_half` after the mass passed ½: the tilt of `drift_tilt` and a mass that is not 1.
+def _tilted_distances(
+    tilt: Float[Tensor, " n"], deficit: Float[Tensor, " n"], p: float, num_angles: int
+) -> Float[Tensor, " n"]:
+    phi = torch.linspace(-math.pi / 2, math.pi / 2, num_angles, dtype=torch.float64)
+    tilted = (phi.cos() + tilt.unsqueeze(1) * phi.sin()).clamp_min(0) ** p
+    return ((1 - deficit).unsqueeze(1) * tilted - phi.cos().clamp_min(0) ** p).abs().amax(dim=1)
 
-    By e^(-2t) it has not grown yet, and by p⟨ε̄, μ⟩ of std pα/√(DN) it makes up for the mean of its points.
+
+def drift_distance(s: OrthonormalGMM, since_half: float) -> float:
+    """Expected sup|f - F^(p)|, `since_half` after the masses passed ½: the largest over K clusters.
+
+    A cluster alone has the tilt of `drift_tilt` and a mass that is not 1: by e^(-2t) it has not grown yet, and by p⟨ε̄, μ⟩ of std
+    pα/√(DN) it makes up for the mean of its points. Both scatter from cluster to cluster. The two parts of the tilt, of norms a and b,
+    scatter by 1/(2D) and 1/(2D) + 1/(2N) (relative variances of the norms of Gaussian vectors), and by their inner product, of std
+    ab/√D. Clusters do not add up on the sphere, so the distance is the largest of K independent ones: E max = ∫ v d(F(v)^K).
     """
+    tilt = drift_tilt(s, since_half)
+    mean_noise = s.alpha / math.sqrt(s.per_cluster)
+    drifted = math.sqrt(max(0.0, tilt**2 - mean_noise**2))
+    variance = mean_noise**4 / (2 * s.dim) + drifted**4 * (1 / (2 * s.dim) + 1 / (2 * s.per_cluster))
+    spread = math.sqrt(variance + (mean_noise * drifted) ** 2 / s.dim) / tilt
     growing, settled = 1 - nominal_mass(0.5, since_half), s.p * s.alpha / math.sqrt(s.dim * s.per_cluster)
-    deficit = math.hypot(growing, settled)
-    return tilted_distance(drift_tilt(s, since_half), deficit, s.p)
+    z = torch.linspace(-4, 4, 33, dtype=torch.float64)
+    weight = torch.exp(-(z**2) / 2)
+    tilts, deficits = ((tilt + spread * z).clamp_min(0), growing + settled * z)
+    values, order = _tilted_distances(
+        tilts.repeat_interleave(len(z)), deficits.repeat(len(z)), s.p, 401
+    ).sort()
+    below = torch.outer(weight, weight).flatten()[order].cumsum(0)
+    chance = (below / below[-1]) ** s.num_clusters
+    return float((values * chance.diff(prepend=torch.zeros(1).double())).sum())
 
 
-def drift_rate(s: Setting, since_half: float) -> float:
+def drift_rate(s: OrthonormalGMM, since_half: float) -> float:
     """-dc/dt of a drifting neuron, p⁴α⁴t/(DN), from 1 - c = tilt²/2: the law behind Lemma 12."""
     later = max(0.0, since_half - drift_delay(s.p))
     return s.p**4 * s.alpha**4 * later / (s.dim * s.per_cluster)
 
 
-def stopping_time(s: Setting) -> float:
+def stopping_time(s: OrthonormalGMM) -> float:
     """√D/(p²α) after the mass passed ½ the drift is as large as the tilt α/√N that no stopping avoids: stop before."""
     return math.sqrt(s.dim) / (s.p**2 * s.alpha)
 

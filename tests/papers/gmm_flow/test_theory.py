@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from featureprism.data import orthonormal_clusters, sample_balanced
+from featureprism.papers.gmm_flow import theory
 from featureprism.seeds import generator_for
-from featureprism.theory import gmm_flow as theory
 
 
 def setting(**changes):
     sizes = {"dim": 400, "positive": 5, "negative": 5, "alpha": 0.1, "per_cluster": 100}
-    return theory.Setting(**(sizes | changes))
+    return theory.OrthonormalGMM(**(sizes | changes))
 
 
 def test_lemma_1_holds_for_every_matrix(generator):
@@ -175,9 +175,18 @@ def test_distances_of_a_tilt_and_of_a_mass():
     assert later == pytest.approx(81 * 1e-4 * 10 / 1e4)
 
 
-def test_the_best_radius_in_other_metrics():
-    difference = torch.tensor([3.0, -4.0]).double()
-    assert [theory.largest_radius(difference, q) for q in (1, 2, math.inf)] == pytest.approx([3.5, 2.5, 2.0])
-    g = torch.randn(200, 2000, generator=generator_for("metric", 0)).double()
-    shares = 2 * (g**2).sum(dim=1) / 2 / (g.abs().sum(dim=1) * g.abs().amax(dim=1))
-    assert theory.metric_share(2000) == pytest.approx(float(shares.mean()), rel=0.03)
+def test_the_largest_of_normal_variables():
+    assert theory.expected_maximum(1) == pytest.approx(0.0, abs=1e-6)
+    assert theory.expected_maximum(2) == pytest.approx(1 / math.sqrt(math.pi), rel=1e-6)
+    assert theory.expected_maximum(3) == pytest.approx(1.5 / math.sqrt(math.pi), rel=1e-6)
+
+
+def test_the_radius_that_the_bayes_rule_loses_by_brute_force(generator):
+    """min_l (1 + ⟨ε, μ_k - μ_l⟩)/√2 over the centres of the other class, for noise drawn along the centres."""
+    s = setting(dim=100, positive=3, negative=5)
+    noise = 0.1 / 10 * torch.randn(200_000, 8, generator=generator).double()
+    lost = []
+    for k in range(8):
+        others = noise[:, 3:] if k < 3 else noise[:, :3]
+        lost.append((others.amax(dim=1) - noise[:, k]).mean() / math.sqrt(2))
+    assert theory.bayes_loss(s) == pytest.approx(float(torch.stack(lost).mean()), rel=0.01)

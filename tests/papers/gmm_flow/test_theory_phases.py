@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
+from featureprism.papers.gmm_flow import theory_phases as phases
+from featureprism.papers.gmm_flow.theory import OrthonormalGMM, nominal_mass
 from featureprism.probes import cosines, nondegeneracy_gap, nondegeneracy_margin
-from featureprism.theory import gmm_flow_phases as phases
-from featureprism.theory.gmm_flow import Setting, nominal_mass
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
@@ -94,7 +94,7 @@ def test_the_printed_second_leg_is_too_short_for_p_4_and_small_noise():
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
 def test_the_printed_end_of_the_phase_comes_before_its_beginning(p):
     for alpha in (1e-2, 1e-4, 1e-6):
-        s = Setting(dim=100, positive=2, negative=2, alpha=alpha, per_cluster=100, p=p)
+        s = OrthonormalGMM(dim=100, positive=2, negative=2, alpha=alpha, per_cluster=100, p=p)
         assert phases.alignment_end(s, 1, s.log_epsilon) < phases.aligning_time(0.7, 1 - alpha**2, p)
 
 
@@ -117,7 +117,7 @@ def test_the_tilt_under_the_exponential_loss_solves_its_equation():
     while mass < 8:
         departure -= step * p / (2 * mass) * (departure + p * mass - p + 1)
         mass += step
-    s = Setting(dim=400, positive=1, negative=1, alpha=0.1, per_cluster=100, p=p)
+    s = OrthonormalGMM(dim=400, positive=1, negative=1, alpha=0.1, per_cluster=100, p=p)
     tilt = math.hypot(0.01, departure * 0.01 / 200)
     assert phases.tilt_under_margin_loss(s, 8.0) == pytest.approx(tilt, rel=1e-4)
 
@@ -142,3 +142,17 @@ def test_the_critical_power_is_where_the_mean_of_a_class_stops_being_a_maximum()
     assert phases.critical_power(0.0, 3, 3) == pytest.approx(2.0)
     assert phases.critical_power(0.5, 4, 0) == pytest.approx(2 + 4 * 0.5 / 0.5)
     assert phases.averaged_radius(0.2, 4) == pytest.approx(math.sqrt(0.1))
+
+
+def test_the_border_between_centres_of_unequal_norms():
+    """Where (a/r)^p = (b/r')^p in the plane of both centres, by a fine line search."""
+    norms, labels = torch.tensor([1.0, 0.6]).double(), torch.tensor([1.0, -1.0]).double()
+    slope = torch.linspace(0, 3, 100_001).double()
+    line = torch.stack([slope, 0.6 * slope], dim=1)  # a/1 = b/0.6
+    for centre, radius in ((torch.tensor([1.0, 0.0]), 0), (torch.tensor([0.0, 0.6]), 1)):
+        nearest = torch.linalg.vector_norm(line - centre.double(), dim=1).min()
+        assert float(phases.unequal_radius(norms, labels)[radius]) == pytest.approx(float(nearest), rel=1e-6)
+    same = torch.ones(3).double()
+    torch.testing.assert_close(
+        phases.unequal_radius(same, torch.tensor([1.0, 1.0, -1.0]).double()), same * 2**-0.5
+    )

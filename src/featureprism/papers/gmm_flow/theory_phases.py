@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.theory.gmm_flow import Setting, nominal_alignment_field
+from featureprism.papers.gmm_flow.theory import OrthonormalGMM, nominal_alignment_field
 
 STEP, STEPS = (
     0.0125,
@@ -81,7 +81,7 @@ def lemma_5(gap: float, p: float) -> tuple[float, float]:
     return math.sqrt(((1 - gap) ** -2 - 1) / 2), 1 - (1 - math.sqrt(2 * gap)) ** (p - 2)
 
 
-def alignment_end(s: Setting, width: int, log_eps: float) -> float:
+def alignment_end(s: OrthonormalGMM, width: int, log_eps: float) -> float:
     """t₂ as printed in the proof of Proposition 4 and in Lemma 8: ln(1/(2^(p-1)√h ε))/(2^(p+2)K).
 
     At ε = α^(8K) it is below 2^(1-p) ln(1/α), while t₁ grows like ln(1/α)/p, and 2^(1-p) < 1/p for every p > 2: [t₁, t₂] is empty
@@ -139,7 +139,7 @@ def mass_under(kind: str, start: float, times: Float[Tensor, " t"]) -> Float[Ten
     return (log_mass[index - 1] + part.clamp_max(1) * (log_mass[index] - log_mass[index - 1])).exp()
 
 
-def tilt_under_margin_loss(s: Setting, mass: float) -> float:
+def tilt_under_margin_loss(s: OrthonormalGMM, mass: float) -> float:
     """Expected tilt of a neuron whose cluster has this mass, under the exponential loss (and the logistic one for large masses).
 
     Points weigh e^(-S z^p), so u' = p e^(-S)(ε̄ - τ - (pS - p + 1)Ĉμ) while S' = 2S e^(-S): in the time ln S the tilt follows
