@@ -162,7 +162,8 @@ class LongWitnesses:
     def __call__(self, net, x, y, *, starts, upper, norm=2, steps=0, rounds=0, domain=None) -> AttackedRadius:
         n, d = x.shape
         rays = torch.from_numpy(self.rng.normal(size=(RAYS, n, d)))
-        rays = upper * rays / torch.linalg.vector_norm(rays, ord=norm, dim=2, keepdim=True)
+        reach = torch.as_tensor(upper).double().expand(n).unsqueeze(1)
+        rays = reach * rays / torch.linalg.vector_norm(rays, ord=norm, dim=2, keepdim=True)
 
         def flips(shares: Tensor, rays: Tensor) -> tuple[Tensor, Tensor]:
             deltas = within(shares.unsqueeze(-1) * rays, x, domain)
@@ -199,7 +200,7 @@ def long_witnesses(rng: np.random.Generator, longer: float) -> Iterator[None]:
     with (
         patch(f"{package}.bracket.minimal_radius", stand_in),
         patch(f"{package}.pairs.minimal_radius", stand_in),
-        patch(f"{package}.classes.flip_within"),
+        patch(f"{package}.classes.attack_targets"),
         patch(f"{package}.closing.attack_from", no_help),
         patch(f"{package}.pair_proofs.attack_from", no_help),
         patch(f"{package}.ball_in_box.TRIES", 1),

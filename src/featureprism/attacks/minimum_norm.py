@@ -23,7 +23,10 @@ from featureprism.geometry import Box
 
 FMN_STEPS = (100, 200)  # of the first restart and of the others
 FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine
-RADIUS_RATES = 0.05, 0.001  # relative change of the radius after a hit or a miss, at the first and the last step
+RADIUS_RATES = (
+    0.05,
+    0.001,
+)  # relative change of the radius after a hit or a miss, at the first and the last step
 FAR = 20.0, 60.0  # random starts: times the first-order distance to the boundary
 SHRINK = 0.97  # of the shortest flip: the first radius of the refinement
 NEARER = 0.6  # factor of 1 - SHRINK after a round without a flip
@@ -47,15 +50,15 @@ class TargetMargins:
         """The margins of some rows."""
         return TargetMargins(self.scores, self.own[index], self.target[index])
 
-    def __call__(self, z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
+    def __call__(self, z: Tensor) -> Tensor:
         """f_own - f_target."""
         with torch.no_grad():
             scores = in_batches(self.scores, z)
-        return (
-            scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))
-        ).squeeze(1)
+        return (scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))).squeeze(
+            1
+        )
 
-    def gradient(self, z: Float[Tensor, "m d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
+    def gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """f_own - f_target and its gradient."""
         own, target = batches(self.own), batches(self.target)
         values, gradients = [], []
@@ -76,7 +79,7 @@ class SignScores(nn.Module):
         super().__init__()
         self.net = net
 
-    def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
+    def forward(self, z: Tensor) -> Tensor:
         """0 and f."""
         value = self.net(z)
         return torch.stack([torch.zeros_like(value), value], dim=1)
@@ -169,7 +172,9 @@ def minimum_norm(
         _refine(paths, flips, enough)
         after = flips.shortest()
         missed = torch.where(after < (1 - GAIN) * before, 0, missed + 1)
-        if restart == 0:  # where the refinement has little to do the boundary is smooth, and one restart without a gain is enough
+        if (
+            restart == 0
+        ):  # where the refinement has little to do the boundary is smooth, and one restart without a gain is enough
             missed = torch.where(after > (1 - SMOOTH) * coarse, PATIENCE - 1, missed)
     return flips
 

@@ -146,9 +146,10 @@ def _bracketed(net: Any, x: Tensor, own: Tensor, effort: Effort) -> Pairs:
 
 
 def _attacked(pairs: Pairs, effort: Effort) -> None:
-    """Flips of the pairs: all targets by the minimum-norm attack, the nearest ones drawn in; with `at` those within that radius alone."""
+    """Flips of the pairs: all targets by the minimum-norm attack, the nearest drawn in; with `at` only those within that radius."""
     attack_targets(pairs, effort)
-    for rounds, tried in ((0, TRIED if effort.norm == 2 else 1), *(((8, 1),) if effort.norm == 2 else ())):
+    passes = ((0, TRIED), (8, 1)) if effort.norm == 2 else ((0, 1),)
+    for rounds, tried in passes:
         shortest, _ = pairs.shortest()
         length = pairs.length.reshape(len(pairs.x), -1)
         nearest = (length.argsort(dim=1, stable=True).argsort(dim=1) < tried).flatten()

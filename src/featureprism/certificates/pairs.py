@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Along, Start, minimal_radius
-from featureprism.attacks.minimum_norm import minimum_norm
+from featureprism.attacks.minimum_norm import RESTARTS, minimum_norm
 from featureprism.attacks.rivals import AlongEach, NeuronMargins, pair_margins
 from featureprism.attacks.starts import FAN, fan
 from featureprism.certificates.bracket import (
@@ -21,7 +21,6 @@ from featureprism.certificates.bracket import (
 )
 from featureprism.certificates.closing import HAIR
 from featureprism.checker.certificate import Certificate
-
 
 
 @dataclass(frozen=True)
@@ -110,6 +109,7 @@ def attack_targets(pairs: Pairs, effort: Effort) -> None:
         domain=effort.domain,
         reach=_reach(pairs, x, effort),
         enough=effort.at or 0.0,
+        restarts=2 if effort.norm == 2 else RESTARTS,  # ℓ2 flips are drawn in by convex-concave steps as well
     )
     pairs.length, pairs.delta = flips.length, flips.delta
 
