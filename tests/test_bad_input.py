@@ -383,7 +383,8 @@ ABOUT = {
 
 @pytest.mark.parametrize("file", ["run.json", "claims.json"])
 @pytest.mark.parametrize(
-    "content", [b"null", b"", b"{}", b"3", b'{"id": ', b"\xff\xfe", b"[1]", b"[{}]", b'[{"speaker": "ours"}]']
+    "content",
+    [b"null", b"", b"{}", b"3", b'{"id": ', b"\xff\xfe", b"[1]", b"[{}]", b'[{"origin": "featureprism"}]'],
 )
 def test_a_damaged_result_is_named_and_the_page_stays(file, content, folder, capsys):
     item = folder / "runs" / "toy" / "item"

@@ -14,7 +14,7 @@ import featureprism.cli as cli
 from featureprism.certificates import robust_radius
 from featureprism.commands import arguments
 from featureprism.data.images import ARCHIVES
-from featureprism.experiment import SCALES, Claim, Experiment, Paper, above, below, under
+from featureprism.lab import SCALES, Claim, Experiment, Paper, above, below, requires
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
 from featureprism.papers import all_papers
 from featureprism.records import Premise
@@ -40,9 +40,9 @@ CLAIMS = (
         "t <b>",
         lambda rows: rows.of("v").per_seed("value"),
         above(0.0),
-        premises=under("theorem-1"),
+        premises=requires("theorem-1"),
     ),
-    Claim("y", "s", "t", lambda rows: rows.of("none").per_seed("value"), above(0.0), speaker="ours"),
+    Claim("y", "s", "t", lambda rows: rows.of("none").per_seed("value"), above(0.0), origin="featureprism"),
 )
 TOY = Experiment("toy/item", "a source", "a title", {"quick": [Setting()]}, measure, CLAIMS)
 
@@ -103,9 +103,9 @@ def test_claims_are_listed_without_running_anything(capsys):
     assert len(rows) == sum(len(e.claims) for paper in all_papers().values() for e in paper.experiments)
     assert len({(row["item"], row["id"]) for row in rows}) == len(rows)
     for row in rows:
-        assert {"id", "speaker", "source", "statement", "bound", "reported"} <= row.keys()
-        assert row["speaker"] in ("paper", "ours")
-        assert row["statement"]
+        assert {"id", "origin", "source", "says", "bound", "reported"} <= row.keys()
+        assert row["origin"] in ("paper", "featureprism")
+        assert row["says"]
         assert row["source"]
     assert cli.main(["claims", "gmm-flow/figure-2"]) == 0
     told = capsys.readouterr().out
@@ -133,7 +133,7 @@ def test_json_is_one_object_and_nothing_else_is_on_stdout(tmp_path, capsys):
     printed = json.loads(capsys.readouterr().out)
     assert printed["seeds"] == [4, 5]
     first, second = printed["claims"]
-    assert (first["measured"], first["verdict"], first["speaker"], first["reported"]) == (
+    assert (first["measured"], first["verdict"], first["origin"], first["reported"]) == (
         7.5,
         "holds",
         "paper",

@@ -3,8 +3,8 @@
 import torch
 
 import featureprism as fp
-from featureprism.experiment import below, judge
 from featureprism.heads import files
+from featureprism.lab import below, judge
 from featureprism.records import Ended
 
 CLAIM = fp.Claim("error", "Theorem 1", "a < b", lambda rows: rows.per_seed("error"), below(0.1))

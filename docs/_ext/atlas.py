@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from featureprism.experiment import SCALES, Claim, Experiment, Paper
+from featureprism.lab import SCALES, Claim, Experiment, Paper
 from featureprism.report import claims as words
 from featureprism.report.published import Published
 
@@ -79,8 +79,8 @@ def places_of(paper: Paper, entries: list[Entry]) -> dict[str, tuple[str, list[E
     }
 
     def sentence(place: str, own: list[Entry]) -> str:
-        spoken = [e for e in own if e.claim.speaker == "paper"] or own
-        return titles.get(place) or spoken[0].claim.statement
+        spoken = [e for e in own if e.claim.origin == "paper"] or own
+        return titles.get(place) or spoken[0].claim.says
 
     order = sorted(found, key=_natural)
     return {place: (sentence(place, found[place]), found[place]) for place in order}
@@ -180,7 +180,7 @@ def claims_table(entries: list[Entry], published: Published, prefix: str) -> str
     for e in entries:
         link = f"{prefix}{e.item.item}.html#{e.anchor}" if prefix else f"#{e.anchor}"
         own = "" if prefix else f" id='{e.anchor}'"
-        who = "the paper" if e.claim.speaker == "paper" else "ours"
+        who = "the paper" if e.claim.origin == "paper" else "featureprism"
         note = (
             f"<br><small>{escape(e.claim.note)}</small>"
             if isinstance(e.claim.note, str) and e.claim.note
@@ -188,9 +188,9 @@ def claims_table(entries: list[Entry], published: Published, prefix: str) -> str
         )
         judged = "".join(f"<td data-scale='{scale}'>{_judged(e.judged.get(scale))}</td>" for scale in scales)
         rows.append(
-            f"<tr{own} data-verdict='{e.verdict}' data-speaker='{who}' data-regime='{e.regime}'>"
+            f"<tr{own} data-verdict='{e.verdict}' data-origin='{who}' data-regime='{e.regime}'>"
             f"<td><a href='{link}'><code>{escape(e.id)}</code></a><br><small>{escape(e.claim.source)} · {who}</small></td>"
-            f"<td>{escape(e.claim.statement)}{note}</td><td class='n'>{escape(words.expected(e.claim.as_row()))}</td>{judged}</tr>"
+            f"<td>{escape(e.claim.says)}{note}</td><td class='n'>{escape(words.expected(e.claim.as_row()))}</td>{judged}</tr>"
         )
     return _table(head, rows, "claims")
 
@@ -253,7 +253,7 @@ def _filters(told: Mapping[str, int]) -> str:
     return (
         "<form class='atlas-filters' role='search'>"
         "<label>Search <input type='search' data-filter='text' placeholder='theorem, word, claim'></label>"
-        f"{choice('verdict', 'Verdict', (kind for kind in KINDS if told[kind]))}{choice('speaker', 'Speaker', ('the paper', 'ours'))}"
+        f"{choice('verdict', 'Verdict', (kind for kind in KINDS if told[kind]))}{choice('origin', 'Origin', ('the paper', 'featureprism'))}"  # noqa: E501
         f"{choice('regime', 'Premises', ('inside', 'outside'))}<output></output></form>"
     )
 

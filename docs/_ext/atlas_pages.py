@@ -6,7 +6,7 @@ from typing import Any
 
 import atlas
 
-from featureprism.experiment import SCALES
+from featureprism.lab import SCALES
 from featureprism.papers import all_papers
 from featureprism.report.published import figure_path, read_published
 

@@ -44,7 +44,7 @@ def left_out(experiment, rows):
     rests_on = RESTS_ON.get(experiment.paper, {})
     found = []
     for claim in experiment.claims:
-        named = statements_named(claim.source) if claim.speaker == "paper" else []
+        named = statements_named(claim.source) if claim.origin == "paper" else []
         groups = {
             group for name in named for group in (name, *rests_on.get(name, ())) if _is_needed(name, group)
         }

@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 import torch
 
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.networks import LinearClassifier
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS, claimed
 from featureprism.papers.beyond.peers import Answer, Question, answers, asked, found_radius

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 from featureprism.context import Context
 from featureprism.data import LabelNoise, sample_xor, xor_clusters
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.papers.feature_amplification.adversary import label_influence
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION

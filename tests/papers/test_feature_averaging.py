@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.networks import BinaryReadout, decoupled_classifier, shared_features_net
 from featureprism.papers.feature_averaging import PAPER
 from featureprism.papers.feature_averaging.ablations import Ablation, clusters_of, last_that_averages
@@ -127,7 +127,7 @@ PREMISES = {  # what a claim rests on, by the beginning of its source
 
 def test_a_claim_of_a_theorem_lists_its_premises():
     """Inside its premises a claim must not be because some were left out."""
-    spoken = [(e, c) for e in PAPER.experiments for c in e.claims if c.speaker == "paper"]
+    spoken = [(e, c) for e in PAPER.experiments for c in e.claims if c.origin == "paper"]
     named = 0
     for experiment, claim in spoken:
         for source, premises in PREMISES.items():

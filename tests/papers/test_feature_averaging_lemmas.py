@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.networks import ReLU, TwoLayerNet, averaging_classifier
 from featureprism.papers.feature_averaging.approach import CLAIMS, class_shares, size, sphere_gap
 from featureprism.papers.feature_averaging.dynamics import balance_of

@@ -10,9 +10,9 @@ import torch
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.data.real import real_data
-from featureprism.experiment import Outcome, Rows, fields_of, judge
 from featureprism.heads import HeadNet, PReLUHead
 from featureprism.heads.network import MergedHead
+from featureprism.lab import Outcome, Rows, fields_of, judge
 from featureprism.networks import GroupedNet
 from featureprism.papers.feature_averaging import embedding_heads, embeddings, images
 from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS, Heads

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from featureprism.data import SparseSample, sample_sparse
-from featureprism.experiment import Rows
 from featureprism.geometry import LpBall, unit_rows
+from featureprism.lab import Rows
 from featureprism.networks import SymmetricNet, TangentNet, symmetric_start
 from featureprism.papers.feature_purification import setting as shared
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, Attackers

@@ -9,7 +9,7 @@ from scipy.stats import spearmanr
 
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.papers.feature_purification.deep_features import BY_STRENGTH, FIGURE_5, FIGURE_13, sparsity
 from featureprism.papers.feature_purification.deep_perturbations import FIGURE_12, amplified, share_at
 from featureprism.papers.feature_purification.deep_setting import (

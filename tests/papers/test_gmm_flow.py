@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Outcome, Rows, fields_of
+from featureprism.lab import Outcome, Rows, fields_of
 from featureprism.papers.gmm_flow import PAPER
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT
 from featureprism.papers.gmm_flow.alignment_run import Phase, three_kinds

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.papers.beyond.curves import crossing, ends, extrapolated, largest_gap
 from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION, fall
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE, breakdown

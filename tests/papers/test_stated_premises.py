@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from stated_premises import left_out, statements_named
 
-from featureprism.experiment import Claim, Experiment, Rows, below, under
+from featureprism.lab import Claim, Experiment, Rows, below, requires
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ def test_premises_that_are_left_out_are_found():
         return left_out(replace(item, claims=(replace(claim, **changes),)), rows)
 
     assert missing() == [f"end: {id}" for id in ids[:3]]
-    assert missing(premises=under("theorem-2-1")) == [f"end: {id}" for id in ids[:2]]
-    assert not missing(premises=under("theorem-2-1", "theorem-3-1", "assumption-2-2"))
-    assert not missing(premises=under(case="another"))  # none was measured there
-    assert not missing(speaker="ours")
+    assert missing(premises=requires("theorem-2-1")) == [f"end: {id}" for id in ids[:2]]
+    assert not missing(premises=requires("theorem-2-1", "theorem-3-1", "assumption-2-2"))
+    assert not missing(premises=requires(case="another"))  # none was measured there
+    assert not missing(origin="featureprism")
     assert not missing(source="Lemma B.3")

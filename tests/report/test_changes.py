@@ -3,7 +3,7 @@
 from featureprism.report.changes import changes, depth, sentence, sizes_of, sizes_told, why
 
 
-def claim(verdict, values, bound=1.0, relation="<=", over="mean", **other):
+def claim(verdict, values, bound=1.0, relation="<=", aggregate="mean", **other):
     low, high = min(values), max(values)
     return {
         "verdict": verdict,
@@ -12,7 +12,7 @@ def claim(verdict, values, bound=1.0, relation="<=", over="mean", **other):
         "interval": [low, high],
         "bound": bound,
         "relation": relation,
-        "over": over,
+        "aggregate": aggregate,
         "reported": None,
         **other,
     }
@@ -43,8 +43,8 @@ def test_a_value_that_stays_on_its_side_does_not_cross_its_bound():
 
 def test_the_worst_seed_of_a_claim_about_every_seed_is_named():
     way = {
-        "quick": claim("holds", [0.5, 0.9], over="every seed"),
-        "paper": claim("fails", [0.5, 1.2], over="every seed"),
+        "quick": claim("holds", [0.5, 0.9], aggregate="worst"),
+        "paper": claim("fails", [0.5, 1.2], aggregate="worst"),
     }
     assert "within the bound by 0.1, and beyond it by 0.2 at paper" in why(way)
     assert "2 of 2 seeds), **fails** at paper (0.5 to 1.2; 1 of 2 seeds)" in sentence("mine/a", way)

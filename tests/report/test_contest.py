@@ -3,7 +3,7 @@
 import pytest
 
 import featureprism as fp
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
 from featureprism.papers.beyond.contest import ahead
 from featureprism.report.contest import contest_page
 

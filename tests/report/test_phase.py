@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from featureprism import cli
+from featureprism.lab.style import panels
 from featureprism.report.phase import _edges, draw_map, draw_slices, exponents, phase_of, power
-from featureprism.report.style import panels
 from featureprism.sweep import Serial, grid, of_function, sweep
 
 

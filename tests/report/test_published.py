@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from featureprism.experiment import Claim, Experiment, Paper, Rows, above, below, under
+from featureprism.lab import Claim, Experiment, Paper, Rows, above, below, requires
 from featureprism.papers import item_called
 from featureprism.records import Premise
 from featureprism.report.markdown import results_page
@@ -29,7 +29,7 @@ CLAIMS = (
         "a < b & c",
         lambda r: r.of("end").per_seed("a"),
         below(1.0),
-        premises=under("one"),
+        premises=requires("one"),
     ),
     Claim(
         "large",
@@ -37,7 +37,7 @@ CLAIMS = (
         "not so",
         lambda r: r.of("end").per_seed("a"),
         above(1.0),
-        speaker="ours",
+        origin="featureprism",
         reported=2.0,
     ),
 )
@@ -104,7 +104,7 @@ def test_the_page_of_what_is_published_is_that_of_the_run(published, monkeypatch
     assert results_page(in_words(read_published(published)["quick"])) == of_the_run
 
 
-@pytest.mark.parametrize("change", [{"statement": "other words"}, {"bound": below(7.0)}, {"name": "renamed"}])
+@pytest.mark.parametrize("change", [{"bound": below(7.0)}, {"name": "renamed"}])
 def test_a_claim_that_has_changed_since_is_no_longer_published(published, monkeypatch, change):
     first, second = ITEM.claims
     changed = replace(ITEM, claims=(replace(first, **change), second))
@@ -126,7 +126,7 @@ def test_the_atlas_shows_claims_premises_figure_and_code(atlas, published, tmp_p
     index, paper, item = (path.read_text() for path in pages)
     assert "1 holds" in index
     assert "1 fails" in index
-    assert "data-verdict='holds' data-speaker='the paper' data-regime='inside'" in paper
+    assert "data-verdict='holds' data-origin='the paper' data-regime='inside'" in paper
     assert "<td>Theorem 1</td><td>The first</td>" in paper
     assert ":doc:`/errata_mine`" in paper
     assert "0.51 ± 0.025" in item

@@ -13,7 +13,7 @@ def claim(name, verdict, low, high, bound=1.0, relation="<="):
         "values": [low, high],
         "bound": bound,
         "relation": relation,
-        "over": "mean",
+        "aggregate": "mean",
         "reported": None,
         "slack": middle if relation != "in" else None,
         "loose": False,

@@ -10,7 +10,7 @@ import pytest
 from featureprism.cli import main
 from featureprism.commands import experiments
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, at_least
+from featureprism.lab import Claim, Experiment, at_least
 from featureprism.sweep import Serial, Store, costs, reproduce
 from featureprism.sweep.beginnings import Beginning
 from featureprism.sweep.unit import units_of

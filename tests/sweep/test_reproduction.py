@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from featureprism.experiment import Claim, Experiment, at_least
+from featureprism.lab import Claim, Experiment, at_least
 from featureprism.papers.gmm_flow.dynamics import FIGURE_4, Flow
 from featureprism.sweep import Local, Serial, Store, reproduce
 

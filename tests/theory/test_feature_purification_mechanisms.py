@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featureprism.data import SparseCoding, SparseSample, sample_sparse, two_level
-from featureprism.experiment.rows import log_slope
+from featureprism.lab.rows import log_slope
 from featureprism.networks import SymmetricNet
 from featureprism.probes.growth import growth
 from featureprism.theory import feature_purification_mechanisms as laws

@@ -21,12 +21,12 @@ from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import clusters, features, geometry
 from featureprism.audit.watch import Show, Watch, noted
 from featureprism.context import Context, part
-from featureprism.experiment import fields_of
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.heads import GaussianHead
 from featureprism.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, told
 from featureprism.heads.mixture import mixture_distance
 from featureprism.heads.subclasses import Subclasses
+from featureprism.lab import fields_of
 from featureprism.records import Progress, RadiusBracket, Row
 from featureprism.sweep.engine import run_units
 from featureprism.sweep.executors import Local, Serial

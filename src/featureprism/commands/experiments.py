@@ -14,8 +14,8 @@ from featureprism import __version__
 from featureprism.commands.common import chosen_executor, context_from
 from featureprism.context import Context
 from featureprism.data.images import DIGITS, find_source
-from featureprism.experiment import Experiment, Outcome, fields_of
 from featureprism.files import as_json, write_whole
+from featureprism.lab import Experiment, Outcome, fields_of
 from featureprism.papers import experiments_called
 from featureprism.records import Row
 from featureprism.report import (

@@ -37,6 +37,6 @@ def list_claims(args: argparse.Namespace) -> int:
                 if row["relation"] == "in"
                 else f"{row['relation']} {row['bound']:g}"
             )
-            speaker = row["source"] if row["speaker"] == "paper" else f"ours; {row['source']}"
-            print(f"  {row['id']}: {row['statement']} [{bound}] ({speaker})")
+            origin = row["source"] if row["origin"] == "paper" else f"featureprism; {row['source']}"
+            print(f"  {row['id']}: {row['says']} [{bound}] ({origin})")
     return 0

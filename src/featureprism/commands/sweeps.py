@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.commands.common import chosen_executor, context_from
-from featureprism.experiment import Experiment
+from featureprism.lab import Experiment
 from featureprism.records import Row
 from featureprism.report import progress_bar
 from featureprism.report.phase import exponents, is_place, phase_of, power, save_phase, show

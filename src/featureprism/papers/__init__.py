@@ -5,7 +5,7 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from featureprism.experiment import Experiment, Paper
+from featureprism.lab import Experiment, Paper
 from featureprism.suggest import did_you_mean
 
 GROUP = "featureprism.papers"
@@ -28,9 +28,7 @@ def all_papers() -> dict[str, Paper]:
         try:
             paper = entry.load()
             if not isinstance(paper, Paper):
-                raise TypeError(
-                    f"{entry.value} is a {type(paper).__name__}, not a featureprism.experiment.Paper"
-                )
+                raise TypeError(f"{entry.value} is a {type(paper).__name__}, not a featureprism.lab.Paper")
             if paper.name in papers:
                 raise ValueError(f"there is a paper called '{paper.name}' already")
         except Exception as error:  # whatever someone else's package raises

@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from featureprism.lab.style import COLOURS, SETTINGS, panels
 from featureprism.records import Row
 from featureprism.report.claims import show
-from featureprism.report.style import COLOURS, SETTINGS, panels
 
 FAMILIES = (
     *("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "Gaussian", "other"),

@@ -8,11 +8,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, panels
 from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.report.audit import pareto
 from featureprism.report.phase import draw_map, draw_slices, phase_of
-from featureprism.report.style import COLOURS, panels
 from featureprism.theory.gmm_flow import critical_start
 from featureprism.theory.gmm_flow_phases import critical_power
 

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from featureprism.brackets import RadiusBracket
-from featureprism.report.style import COLOURS, SETTINGS, panels
+from featureprism.lab.style import COLOURS, SETTINGS, panels
 
 POINTS = 200  # of the curve
 

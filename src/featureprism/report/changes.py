@@ -53,7 +53,7 @@ def why(way: Way) -> str:
     missing = [scale for scale, claim in ((small, before), (large, after)) if None in claim["interval"]]
     if missing:
         return f"At {' and '.join(missing)} it could not be measured."
-    if after["over"] == "every seed":
+    if after["aggregate"] == "worst":
         return _worst_seed(large, before, after)
     shift = f"from {words.show(before['measured'])} to {words.show(after['measured'])}"
     if apart(before, after):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from featureprism.lab import Bound
 from featureprism.records import Row
 
 INSIDE, OUTSIDE, PAPER, OURS = (
@@ -13,7 +14,6 @@ INSIDE, OUTSIDE, PAPER, OURS = (
 )
 SECTIONS = (INSIDE, OUTSIDE, PAPER, OURS)
 VERDICTS = ("holds", "fails", "undecided", "not measured")
-RELATIONS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥"}
 
 
 def show(value: float | None) -> str:
@@ -23,7 +23,7 @@ def show(value: float | None) -> str:
 
 def section(claim: Row) -> str:
     """Who speaks, and whether the premises hold in this run."""
-    if claim["speaker"] == "ours":
+    if claim["origin"] == "featureprism":
         return OURS
     return {True: INSIDE, False: OUTSIDE, None: PAPER}[claim["regime"]["inside"]]
 
@@ -40,19 +40,14 @@ def measured(claim: Row) -> str:
     low, high = claim["interval"]
     if claim["measured"] is None or low is None or high is None:
         return show(claim["measured"])
-    if claim["over"] == "every seed":
+    if claim["aggregate"] == "worst":
         return f"{show(low)} to {show(high)}"
     return f"{show(claim['measured'])} ± {(high - low) / 2:.2g}"
 
 
 def expected(claim: Row) -> str:
     """The bound, and what the paper reports where it prints a number."""
-    bound = claim["bound"]
-    words = (
-        f"{bound[0]:g} to {bound[1]:g}"
-        if isinstance(bound, list)
-        else f"{RELATIONS[claim['relation']]} {bound:g}"
-    )
+    words = str(Bound.of(claim["relation"], claim["bound"]))
     return words if claim["reported"] is None else f"{words} (reported: {claim['reported']:g})"
 
 

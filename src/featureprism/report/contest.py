@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 
 from featureprism import __version__
-from featureprism.experiment import Rows
-from featureprism.experiment.verdict import mean_interval
+from featureprism.lab import Rows
+from featureprism.lab.verdict import mean_interval
 from featureprism.papers.beyond.contest import CONTEST, FIELDS
 
 SIZES = ("data", "classes", "train_points", "test_points")  # by which a scale is known

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Rows
-from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
 
 
 def approach(rows: Rows) -> Figure:

@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
 from featureprism.records import as_image
-from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
 
 LABELS = {"two-class": "two labels", "ten-class": "ten labels"}
 CLASSES = (

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Rows
-from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
 
 STAGES = {
     "clean": "clean training",

@@ -9,9 +9,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, guide, over_seeds, panels
 from featureprism.records import Row, as_image
-from featureprism.report.style import COLOURS, guide, over_seeds, panels
 
 GAP = 1  # pixels between pictures
 NAMES = {"adversarial": "adversarially trained", "clean": "cleanly trained", "start": "at the start"}

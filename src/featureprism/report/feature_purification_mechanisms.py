@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Rows
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, guide, panels
 from featureprism.report.feature_purification import bars, mean
-from featureprism.report.style import COLOURS, guide, panels
 
 STAGES = {"clean": "clean training", "adversarial": "adversarial training", "pure": "pure network"}
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Experiment, Rows, Verdict
 from featureprism.files import write_whole
+from featureprism.lab import Experiment, Rows, Verdict
+from featureprism.lab.style import COLOURS, SETTINGS, panels
 from featureprism.papers import all_papers
 from featureprism.report import (
     beyond,
-    double_edged,
     feature_amplification,
     feature_averaging,
     feature_averaging_lemmas,
@@ -22,7 +22,6 @@ from featureprism.report import (
     gmm_flow,
 )
 from featureprism.report.contest import contest_page
-from featureprism.report.style import COLOURS, SETTINGS, panels
 
 DRAWINGS = {
     **gmm_flow.DRAWINGS,
@@ -30,7 +29,6 @@ DRAWINGS = {
     **feature_averaging_lemmas.DRAWINGS,
     **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
-    **double_edged.DRAWINGS,
     **feature_purification.DRAWINGS,
     **feature_purification_deep.DRAWINGS,
     **feature_purification_mechanisms.DRAWINGS,
@@ -40,7 +38,11 @@ DRAWINGS = {
 
 def draw(experiment: Experiment, rows: Rows) -> Figure:
     """The figure of an experiment: our own drawing, that of a paper from outside, or, for want of one, its claims."""
-    drawing = DRAWINGS.get(experiment.id) or all_papers()[experiment.paper].drawings.get(experiment.item)
+    drawing = (
+        experiment.draw
+        or DRAWINGS.get(experiment.id)
+        or all_papers()[experiment.paper].drawings.get(experiment.item)
+    )
     return drawing(rows) if drawing else verdicts(experiment.judge(rows))
 
 

@@ -6,8 +6,8 @@ from math import sqrt
 import numpy as np
 from matplotlib.figure import Figure
 
-from featureprism.experiment import Rows
-from featureprism.report.style import COLOURS, band, guide, over_seeds, panels
+from featureprism.lab import Rows
+from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
 from featureprism.theory import gmm_flow as theory
 
 NAMES = {

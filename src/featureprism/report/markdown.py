@@ -69,7 +69,7 @@ def _item(about: Row, claims: list[Row]) -> str:
 def _line(claim: Row) -> str:
     failing = f" ({words.premises(claim)})" if claim["regime"]["inside"] is False else ""
     cells = (
-        f"`{claim['id']}` {claim['statement']}{failing}",
+        f"`{claim['id']}` {claim['says']}{failing}",
         words.measured(claim),
         words.expected(claim),
         words.slack(claim),

@@ -150,7 +150,7 @@ def _claim(claim: Row) -> list[str]:
     kind = "unmeasured" if claim["verdict"] == "not measured" else claim["verdict"]
     return [
         f"<td><code>{escape(claim['id'])}</code><br><span class=soft>{escape(claim['source'])}</span></td>",
-        f"<td>{escape(claim['statement'])}{small}</td>",
+        f"<td>{escape(claim['says'])}{small}</td>",
         _cell(f"{words.measured(claim)} ({len(claim['values'])} seeds)", "n"),
         _cell(words.expected(claim), "n"),
         _cell(words.slack(claim), "n loose" if claim["loose"] else "n"),

@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.lines import Line2D
 
-from featureprism.experiment import log_slope, mean_interval
+from featureprism.lab import log_slope, mean_interval
+from featureprism.lab.style import COLOURS, SETTINGS, band, panels
 from featureprism.records import Row
-from featureprism.report.style import COLOURS, SETTINGS, band, panels
 
 LINES = 6  # slices drawn
 WIDE = 4.0  # a range with this ratio is drawn on a log scale

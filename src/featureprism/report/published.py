@@ -1,12 +1,11 @@
 """Results as a project keeps them: one compact JSON file for each scale, one small figure for each item; the atlas is made of them."""
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-from featureprism.experiment import SCALES, Claim, Experiment
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.lab import SCALES, Experiment
 from featureprism.papers import all_papers
 from featureprism.records import Row
 from featureprism.report.changes import sizes_of
@@ -19,12 +18,16 @@ CLAIM = (
     "values",
     "relation",
     "bound",
-    "over",
+    "aggregate",
     "reported",
     "slack",
     "loose",
 )
-SAME = ("relation", "bound", "over", "words")  # what makes a claim the same as when it was published
+SAME = (
+    "relation",
+    "bound",
+    "aggregate",
+)  # what makes a claim the same as when it was published; its words may change
 CLAIM_TOO = ("seeds_to_decide", "regime", "note")
 EMPTY: Row = {"seeds_to_decide": None, "note": ""}
 ITEM = (
@@ -73,7 +76,7 @@ def _still_claimed(item: Row, experiment: Experiment | None) -> Row:
     """An item with those of its claims that still say the same against the same bound; of unknown items all of them."""
     if experiment is None:
         return item
-    said = {row["id"]: row for row in (_with_words(experiment, claim) for claim in experiment.claims)}
+    said = {experiment.claim_id(claim): claim.as_row() for claim in experiment.claims}
     kept = [
         row
         for row in item["claims"]
@@ -81,16 +84,6 @@ def _still_claimed(item: Row, experiment: Experiment | None) -> Row:
         and all(as_json(row[key]) == as_json(said[row["id"]][key]) for key in SAME if key in row)
     ]
     return item | {"claims": kept}
-
-
-def _with_words(experiment: Experiment, claim: Claim) -> Row:
-    """A claim as the registry has it, with the mark of its words."""
-    return claim.as_row() | {"id": experiment.claim_id(claim), "words": _mark(claim.statement)}
-
-
-def _mark(statement: str) -> str:
-    """Statements with the same mark have the same words."""
-    return hashlib.sha256(statement.encode()).hexdigest()[:8]
 
 
 def in_words(items: dict[str, Row]) -> list[tuple[Row, list[Row]]]:
@@ -112,9 +105,8 @@ def figure_path(folder: Path, item: str, scale: str) -> Path:
 
 
 def _kept(claim: Row) -> Row:
-    """What the registry of claims does not know, and a mark of the words that were judged."""
-    kept = {key: claim[key] for key in CLAIM} | {key: claim[key] for key in CLAIM_TOO if claim[key]}
-    return kept | {"words": _mark(claim["statement"])}
+    """What the registry of claims does not know."""
+    return {key: claim[key] for key in CLAIM} | {key: claim[key] for key in CLAIM_TOO if claim[key]}
 
 
 def _as_text(items: dict[str, Row]) -> str:

@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from featureprism.experiment import SCALES
+from featureprism.lab import SCALES
 from featureprism.papers import all_papers
 from featureprism.records import Row
 from featureprism.report import claims as words
@@ -88,7 +88,7 @@ def _owners(published: Published) -> dict[str, str]:
 def _registry() -> dict[str, str]:
     """By paper and claim, what is said."""
     return {
-        f"{e.paper}/{e.claim_id(claim)}": claim.statement
+        f"{e.paper}/{e.claim_id(claim)}": claim.says
         for paper in all_papers().values()
         for e in paper.experiments
         for claim in e.claims

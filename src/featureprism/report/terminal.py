@@ -18,7 +18,7 @@ from rich.table import Table
 
 from featureprism.certificates.referee import Ruling
 from featureprism.context import Progress as Tick
-from featureprism.experiment import Verdict
+from featureprism.lab import Verdict
 from featureprism.records import Row
 from featureprism.report.claims import (
     OUTSIDE,
@@ -155,7 +155,7 @@ def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
         table.add_section()
         table.add_row("", f"[bold]{name}[/]")
         for claim in part:
-            said = escape(claim["statement"] + (f" ({premises(claim)})" if section(claim) == OUTSIDE else ""))
+            said = escape(claim["says"] + (f" ({premises(claim)})" if section(claim) == OUTSIDE else ""))
             colour = COLOURS[claim["verdict"]]
             table.add_row(
                 claim["id"], said, measured(claim), expected(claim), f"[{colour}]{verdict(claim)}[/]"

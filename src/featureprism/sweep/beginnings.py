@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from featureprism.context import Context
-from featureprism.experiment import Measure
+from featureprism.lab import Measure
 from featureprism.records import Row
 from featureprism.sweep.engine import Rules, Track, run_units
 from featureprism.sweep.executors import Local

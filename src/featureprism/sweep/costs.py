@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment
 from featureprism.files import as_json, write_whole
+from featureprism.lab import Experiment
 from featureprism.sweep.beginnings import Beginning
 from featureprism.sweep.store import FILE, Store
 from featureprism.sweep.unit import Unit, units_of

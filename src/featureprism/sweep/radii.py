@@ -19,8 +19,8 @@ from featureprism.certificates.pairs import Effort
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
 from featureprism.context import Context
-from featureprism.experiment import Rows, fields_of
 from featureprism.files import packed, prepare_folder, unpacked, write_whole
+from featureprism.lab import Rows, fields_of
 from featureprism.networks.reading import Classifier, save_model
 from featureprism.records import RadiusBracket, Row
 from featureprism.sweep.engine import Rules, Track, run_units

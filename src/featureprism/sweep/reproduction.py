@@ -8,8 +8,8 @@ from pathlib import Path
 
 from featureprism import __version__
 from featureprism.context import Context
-from featureprism.experiment import Experiment, Rows, Verdict, fields_of
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.lab import Experiment, Rows, Verdict, fields_of
 from featureprism.records import Row
 from featureprism.sweep.engine import Track, run_units
 from featureprism.sweep.executors import Executor

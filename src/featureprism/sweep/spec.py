@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment, changed, fields_of
+from featureprism.lab import Experiment, changed, fields_of
 from featureprism.papers import item_called
 from featureprism.records import Row
 from featureprism.seeds import generator_for

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment, Rows, Verdict
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.lab import Experiment, Rows, Verdict
 from featureprism.records import Row
 from featureprism.sweep.engine import Summary, Track, run_units
 from featureprism.sweep.executors import Executor

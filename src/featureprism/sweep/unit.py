@@ -9,8 +9,8 @@ from typing import Any
 
 from featureprism.context import Context
 from featureprism.data.images import find_source
-from featureprism.experiment import Experiment, fields_of
 from featureprism.files import content_hash
+from featureprism.lab import Experiment, fields_of
 from featureprism.records import Row
 from featureprism.sweep.sources import source_hash
 

@@ -24,7 +24,7 @@ from typing import Any
 import cloudpickle
 
 from featureprism.context import Context
-from featureprism.experiment import Measure
+from featureprism.lab import Measure
 from featureprism.threads import one_thread_for_good
 
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"

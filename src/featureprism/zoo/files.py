@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from featureprism.data.images import ImageSet
-from featureprism.experiment import Rows
 from featureprism.files import as_json, prepare_folder, read_arrays, write_whole
+from featureprism.lab import Rows
 from featureprism.networks.deep import channels_last
 from featureprism.records import Row
 from featureprism.zoo.members import MEMBERS, SHAPE, Member

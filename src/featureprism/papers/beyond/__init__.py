@@ -3,7 +3,7 @@
 No paper prints their sizes; those of the paper scale are the largest whose grids cost minutes a seed.
 """
 
-from featureprism.experiment import Paper
+from featureprism.lab import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
 from featureprism.papers.beyond.contest import CONTEST
 from featureprism.papers.beyond.phase_cosine import PHASE_COSINE

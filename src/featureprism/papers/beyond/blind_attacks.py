@@ -12,8 +12,8 @@ from featureprism.certificates import margin_radius
 from featureprism.certificates.canonical import power_form
 from featureprism.certificates.rungs import crown_radius
 from featureprism.context import Context, part
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most
 from featureprism.geometry import LpBall
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
@@ -21,7 +21,7 @@ from featureprism.records import RadiusBracket, Row
 
 BEYOND = 1.05  # the radius asked about, in units of the largest attacked radius: no point is robust there
 SOURCE = "beyond the papers"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,34 +126,34 @@ def _over_crown(own: Rows) -> float:
 CLAIMS = (
     finding(
         "prelu-pgd",
-        statement="foolbox L2PGD with its defaults calls the pReLU network robust where no point is (claimed robust accuracy)",
+        says="foolbox L2PGD with its defaults calls the pReLU network robust where no point is (claimed robust accuracy)",
         value=lambda rows: _claimed_by_pgd(rows, "defaults"),
         bound=above(0.5),
         note="unknown where foolbox is not installed",
     ),
     finding(
         "prelu-pgd-tuned",
-        statement="200 steps and 10 restarts do not cure it (claimed robust accuracy)",
+        says="200 steps and 10 restarts do not cure it (claimed robust accuracy)",
         value=lambda rows: _claimed_by_pgd(rows, "tuned"),
         bound=above(0.5),
         note="unknown where foolbox is not installed",
     ),
     finding(
         "ours",
-        statement="our attacked radius is at most that of every tool on every point (largest ratio ours ÷ theirs)",
+        says="our attacked radius is at most that of every tool on every point (largest ratio ours ÷ theirs)",
         value=lambda rows: _working(rows).largest("ours_over_theirs"),
         bound=at_most(1 + 1e-4),
-        over="every seed",
+        aggregate="worst",
     ),
     finding(
         "proof",
-        statement="and a proof meets it: median gap of the bracket, the wider of the two networks",
+        says="and a proof meets it: median gap of the bracket, the wider of the two networks",
         value=lambda rows: rows.of("truth").largest("median_gap"),
         bound=at_most(0.02),
     ),
     finding(
         "crown",
-        statement="the proof goes beyond CROWN (median certified radius ÷ CROWN's, the smaller of the two networks)",
+        says="the proof goes beyond CROWN (median certified radius ÷ CROWN's, the smaller of the two networks)",
         value=lambda rows: rows.of("truth").per_seed(_over_crown),
         bound=above(1.0),
     ),

@@ -11,7 +11,6 @@ import numpy as np
 from featureprism.context import Context, part
 from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
-from featureprism.experiment import Claim, Experiment, Rows, above
 from featureprism.heads.compare import (
     NOISE,
     Plan,
@@ -24,6 +23,7 @@ from featureprism.heads.compare import (
     told,
     trained_alike,
 )
+from featureprism.lab import Claim, Experiment, Rows, above
 from featureprism.records import Progress, Row, silent
 
 SOURCE = "beyond the papers"
@@ -216,7 +216,7 @@ CLAIMS = tuple(
         " within 2 points and a standard error of the best validation accuracy",
         partial(_of, data=data, classes=classes, column="proven_lead"),
         above(0.0),
-        speaker="ours",
+        origin="featureprism",
         note=partial(_note, data, classes),
     )
     for data, classes in FIELDS
@@ -224,7 +224,7 @@ CLAIMS = tuple(
 
 
 def _settings(effort: Plan, cifar: int, mnist: int) -> list[Setting]:
-    from featureprism.experiment import fields_of
+    from featureprism.lab import fields_of
 
     plan = fields_of(effort)
     sizes = {

@@ -6,7 +6,7 @@ from math import exp, isnan, log, nan
 
 import numpy as np
 
-from featureprism.experiment import Rows, Values, log_slope
+from featureprism.lab import Rows, Values, log_slope
 
 FAR = 1e6  # the dimension extrapolated to
 

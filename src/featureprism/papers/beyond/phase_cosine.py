@@ -11,8 +11,8 @@ from torch import Tensor
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.context import Context, part
 from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample, sample_balanced
-from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between
 from featureprism.geometry import unit_rows
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between
 from featureprism.networks import (
     BalancedWeights,
     PolynomialReLU,
@@ -34,7 +34,7 @@ NEURONS_PER_CLUSTER = 2
 LEFT = 1.1  # times the radius of an average: from here on neurons have left it
 BELOW, ABOVE = 0.95, 1.5  # of the critical power: the cells that count as clearly on one side
 SOURCE = "beyond gmm-flow, Theorem 1"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,32 +178,32 @@ def _rise(own: Rows) -> float:
 CLAIMS = (
     finding(
         "averaged",
-        statement="below the predicted power neurons average their class: 50 % radius ÷ √((1-ρ)/(2K₁)), farthest from 1 over cells",
+        says="below the predicted power neurons average their class: 50 % radius ÷ √((1-ρ)/(2K₁)), farthest from 1 over cells",
         value=lambda rows: _map(rows).per_seed(_averaged),
         bound=between(0.9, 1.1),
     ),
     finding(
         "separated",
-        statement=f"from {ABOVE:g} times that power on they do not: least 50 % radius ÷ √((1-ρ)/2) over cells",
+        says=f"from {ABOVE:g} times that power on they do not: least 50 % radius ÷ √((1-ρ)/2) over cells",
         value=lambda rows: _map(rows).per_seed(_separated),
         bound=at_least(0.85),
     ),
     finding(
         "place",
-        statement="they leave the average where predicted: p at which the radius is a tenth above it ÷ the predicted power, mean over"
+        says="they leave the average where predicted: p at which the radius is a tenth above it ÷ the predicted power, mean over"
         " cosines",
         value=lambda rows: _map(rows).per_seed(_place),
         bound=between(0.95, 1.25),
     ),
     finding(
         "best-power",
-        statement="closer centres want larger powers: best p at the largest cosine ÷ at the smallest",
+        says="closer centres want larger powers: best p at the largest cosine ÷ at the smallest",
         value=lambda rows: _map(rows).per_seed(_rise),
         bound=at_least(1.5),
     ),
     finding(
         "sizes",
-        statement="orthonormal clusters with fewer points are learned later in proportion: (time ÷ that of a full cluster) times the"
+        says="orthonormal clusters with fewer points are learned later in proportion: (time ÷ that of a full cluster) times the"
         " share of points, farthest from 1",
         value=lambda rows: (
             rows.of("cell")
@@ -214,20 +214,20 @@ CLAIMS = (
     ),
     finding(
         "sizes-radius",
-        statement="and as well: least 50 % radius ÷ √2/2 with unequal clusters",
+        says="and as well: least 50 % radius ÷ √2/2 with unequal clusters",
         value=lambda rows: rows.of("cell").where(lambda row: row["smallest"] < 1).least("share"),
         bound=at_least(0.95),
     ),
     finding(
         "norms",
-        statement="orthogonal centres of unequal norms r break at rr'/√(r²+r'²), r' the shortest of the other class: median"
+        says="orthogonal centres of unequal norms r break at rr'/√(r²+r'²), r' the shortest of the other class: median"
         " radius ÷ that over points, farthest from 1",
         value=lambda rows: _short(rows).per_seed(lambda own: _farthest_from_1(own.column("over_norms"))),
         bound=between(0.95, 1.05),
     ),
     finding(
         "norms-half-way",
-        statement="which is less than half the way to that centre, √(r²+r'²)/2: least radius ÷ that over points and norms",
+        says="which is less than half the way to that centre, √(r²+r'²)/2: least radius ÷ that over points and norms",
         value=lambda rows: _short(rows).least("over_half_way"),
         bound=at_most(0.9),
         note="the network says 1 at every centre, so the border is ⟨x, μ⟩/r² = ⟨x, μ'⟩/r'², nearer to the longer one than half the"
@@ -235,7 +235,7 @@ CLAIMS = (
     ),
     finding(
         "norms-late",
-        statement="and short ones are learned later, as r^(-p): (time ÷ that of a centre of norm 1) times r^p, farthest from 1",
+        says="and short ones are learned later, as r^(-p): (time ÷ that of a centre of norm 1) times r^p, farthest from 1",
         value=lambda rows: _short(rows).per_seed(
             lambda own: _farthest_from_1(own.column("late") * own.column("shortest") ** own.column("p"))
         ),

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, above, at_most
+from featureprism.lab import Claim, Experiment, Rows, above, at_most
 from featureprism.papers.beyond.curves import crossing, ends, largest_gap
 from featureprism.papers.feature_amplification.setting import C, Setting, clean_error, problem, trained
 from featureprism.records import Row
@@ -14,7 +14,7 @@ from featureprism.theory import amplification_laws
 
 LEARNED = 0.05  # a clean error of at most this counts as learned
 SOURCE = "beyond feature-amplification, Theorem 3.1"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,20 +56,20 @@ OTHER_CONSTANTS, FEW_RATES, FEW_POINTS = (4.0, 8.0, 64.0), (0.1, 0.3, 0.45), 64
 CLAIMS = (
     finding(
         "place",
-        statement="learning breaks down where predicted: rate at which the clean error passes 5 %, measured against predicted, largest"
+        says="learning breaks down where predicted: rate at which the clean error passes 5 %, measured against predicted, largest"
         " difference over n",
         value=lambda rows: rows.of("cell").per_seed(_off_place),
         bound=at_most(0.06),
     ),
     finding(
         "law",
-        statement="the clean error is the predicted chance to lose a cluster: largest difference over cells",
+        says="the clean error is the predicted chance to lose a cluster: largest difference over cells",
         value=lambda rows: largest_gap(rows, "clean_error", "predicted_error"),
         bound=at_most(0.1),
     ),
     finding(
         "constants",
-        statement=f"the same on the edge of the assumptions for C = 4, 8 and 64, n = {FEW_POINTS}: largest difference over cells",
+        says=f"the same on the edge of the assumptions for C = 4, 8 and 64, n = {FEW_POINTS}: largest difference over cells",
         value=lambda rows: rows.of("other constant").per_seed(
             lambda own: np.abs(own.column("clean_error") - own.column("predicted_error")).max()
         ),
@@ -77,7 +77,7 @@ CLAIMS = (
     ),
     finding(
         "points",
-        statement="more points bear more noise: breakdown rate at the largest n minus that at the smallest",
+        says="more points bear more noise: breakdown rate at the largest n minus that at the smallest",
         value=lambda rows: rows.of("cell").per_seed(_rise),
         bound=above(0.0),
     ),

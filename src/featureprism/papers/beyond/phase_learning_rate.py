@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most
 from featureprism.papers.beyond.curves import largest_gap
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.feature_averaging.setting import Setting
@@ -16,7 +16,7 @@ from featureprism.theory import feature_averaging as theory
 
 AVERAGES = 0.9  # cosines of at least this share of the law count as averaging
 SOURCE = "beyond feature-averaging, Figures 6 and 7"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 def measure(s: Setting, seed: int, context: Context) -> list[Row]:
@@ -50,23 +50,23 @@ def _agreement(own: Rows) -> float:
 CLAIMS = (
     finding(
         "boundary",
-        statement="averaging stops where predicted: share of cells on the predicted side (cosines at least 90 % of the law, or not)",
+        says="averaging stops where predicted: share of cells on the predicted side (cosines at least 90 % of the law, or not)",
         value=lambda rows: rows.of("cell").per_seed(_agreement),
         bound=at_least(0.9),
     ),
     finding(
         "law",
-        statement="and the cosines follow the predicted law where the start is below the margin: largest difference over those"
+        says="and the cosines follow the predicted law where the start is below the margin: largest difference over those"
         " cells, as a share of the averaging law",
         value=lambda rows: largest_gap(rows.having(in_domain=True), "share", "predicted_share"),
         bound=at_most(0.1),
     ),
     finding(
         "radius",
-        statement="no step size and no start buys robustness: largest 50 % radius ÷ √(d/k)",
+        says="no step size and no start buys robustness: largest 50 % radius ÷ √(d/k)",
         value=lambda rows: rows.of("cell").largest("radius"),
         bound=at_most(1.05),
-        over="every seed",
+        aggregate="worst",
     ),
 )
 

@@ -6,14 +6,14 @@ from math import ceil
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, between, log_slope, under
+from featureprism.lab import Claim, Experiment, Rows, Values, between, log_slope, requires
 from featureprism.papers.gmm_flow import theorem
 from featureprism.records import Row
 
 COLUMNS = ("distance", "predicted_distance", "over_predicted", "mass_error", "ended")
 LINE = "N = α⁻²"  # the series on the boundary of the two laws
 SOURCE = "beyond gmm-flow, Theorem 1"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 def measure(s: theorem.Flow, seed: int, context: Context) -> list[Row]:
@@ -49,23 +49,23 @@ CLAIMS = (
         "with N = α⁻² points a cluster the distance falls like α²: slope of log distance against log α along that line",
         lambda rows: rows.of("cell", series=LINE).slope("alpha", "distance"),
         between(1.7, 2.3),
-        premises=under(*theorem.REGIME, series=LINE),
+        premises=requires(*theorem.REGIME, series=LINE),
     ),
     finding(
         "exponent-fixed-n",
-        statement="with any fixed number of points it falls like α only: the same slope at fixed N, mean over N",
+        says="with any fixed number of points it falls like α only: the same slope at fixed N, mean over N",
         value=lambda rows: _mean_slope(rows, "alpha", "per_cluster"),
         bound=between(0.8, 1.4),
     ),
     finding(
         "exponent-points",
-        statement="and with more points like 1/√N: slope of log distance against log N at fixed α, mean over α",
+        says="and with more points like 1/√N: slope of log distance against log N at fixed α, mean over α",
         value=lambda rows: _mean_slope(rows, "per_cluster", "alpha"),
         bound=between(-0.65, -0.35),
     ),
     finding(
         "law",
-        statement="one law on both sides of the line: distance ÷ κ_p α/√N in the cell where it is largest",
+        says="one law on both sides of the line: distance ÷ κ_p α/√N in the cell where it is largest",
         value=lambda rows: rows.of("cell").largest("over_predicted"),
         bound=between(0.9, 1.6),
         note=_least_ratio,

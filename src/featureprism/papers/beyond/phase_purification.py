@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, below
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, below
 from featureprism.networks import LinearClassifier
 from featureprism.papers.beyond.curves import ends, largest_gap
 from featureprism.papers.feature_purification import setting as purification
@@ -16,7 +16,7 @@ from featureprism.records import Row
 from featureprism.theory import feature_purification as theory
 
 SOURCE = "beyond feature-purification, Theorems 5.1 and 5.3"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 def measure(s: Setting, seed: int, context: Context) -> list[Row]:
@@ -64,33 +64,33 @@ def _with_dimension(rows: Rows) -> Values:
 CLAIMS = (
     finding(
         "gain",
-        statement="sparse data (the smallest k): what adversarial training adds to robust accuracy, least over d",
+        says="sparse data (the smallest k): what adversarial training adds to robust accuracy, least over d",
         value=lambda rows: ends(rows.of("cell"), "sparsity")[0].least("gain"),
         bound=above(0.3),
     ),
     finding(
         "dense",
-        statement="the gain shrinks as k grows: at the largest k minus the smallest, largest over d",
+        says="the gain shrinks as k grows: at the largest k minus the smallest, largest over d",
         value=lambda rows: rows.of("cell").per_seed(_change),
         bound=below(0.0),
         note="phrased after a first run: at d = 100, k = 30 little is gained",
     ),
     finding(
         "ceiling",
-        statement="and never beyond the pure network: robust accuracy minus that of the ceiling, largest over cells",
+        says="and never beyond the pure network: robust accuracy minus that of the ceiling, largest over cells",
         value=lambda rows: rows.of("cell").largest("over_ceiling"),
         bound=at_most(0.1),
-        over="every seed",
+        aggregate="worst",
     ),
     finding(
         "floor",
-        statement="the linear floor is where predicted: largest |measured - predicted| robust accuracy over cells",
+        says="the linear floor is where predicted: largest |measured - predicted| robust accuracy over cells",
         value=lambda rows: largest_gap(rows, "floor", "predicted_floor"),
         bound=at_most(0.08),
     ),
     finding(
         "dimension",
-        statement="clean networks get worse with d: robust accuracy at the largest d minus the smallest, mean over k",
+        says="clean networks get worse with d: robust accuracy at the largest d minus the smallest, mean over k",
         value=_with_dimension,
         bound=below(0.0),
     ),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
 from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.papers.feature_amplification import setting as amplification
 from featureprism.papers.feature_averaging import setting as averaging
@@ -17,7 +17,7 @@ from featureprism.records import Row
 from featureprism.theory.feature_amplification import USABLE_C0
 
 SOURCE = "beyond the papers"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 class Result(NamedTuple):
@@ -114,7 +114,7 @@ def _costs(rows: Rows) -> str:
 def _effect_claim(paper: str, effect: Effect) -> Claim:
     return finding(
         paper,
-        statement=f"{effect.about}: power of d",
+        says=f"{effect.about}: power of d",
         value=lambda rows: _power(rows, paper, "effect"),
         bound=between(effect.power - 0.15, effect.power + 0.15),
         note=f"predicted {effect.power:g}",
@@ -125,14 +125,14 @@ CLAIMS = (
     *(_effect_claim(paper, effect) for paper, effect in EFFECTS.items()),
     finding(
         "cost",
-        statement="no experiment costs more than in proportion to d: largest power of d of its operations",
+        says="no experiment costs more than in proportion to d: largest power of d of its operations",
         value=lambda rows: np.max([_power(rows, paper, "operations") for paper in EFFECTS], axis=0),
         bound=at_most(1.1),
         note=_costs,
     ),
     finding(
         "extrapolation",
-        statement="smaller dimensions foretell the largest: effect there ÷ its extrapolation, minus 1, in the worst paper",
+        says="smaller dimensions foretell the largest: effect there ÷ its extrapolation, minus 1, in the worst paper",
         value=lambda rows: rows.of("cell").per_seed(_missed),
         bound=at_most(0.25),
     ),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, at_most, between
 from featureprism.networks import BinaryReadout, grouped_start
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.records import Row
@@ -16,7 +16,7 @@ from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 
 SOURCE = "beyond feature-averaging, Section 4"
-finding = partial(Claim, source=SOURCE, speaker="ours")
+finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,19 +61,19 @@ def _off_law(own: Rows) -> float:
 CLAIMS = (
     finding(
         "two-labels",
-        statement="two labels: the radius falls like 1/√k (slope of log radius against log k)",
+        says="two labels: the radius falls like 1/√k (slope of log radius against log k)",
         value=lambda rows: rows.of("cell", labels=2).slope("clusters", "radius"),
         bound=between(-0.6, -0.4),
     ),
     finding(
         "all-labels",
-        statement="a label for each cluster: it stays (the same slope)",
+        says="a label for each cluster: it stays (the same slope)",
         value=lambda rows: rows.of("cell", per_label=1).slope("clusters", "radius"),
         bound=between(-0.1, 0.1),
     ),
     finding(
         "partial",
-        statement="partial labels: only the number s of clusters under one label counts (slope of log radius against log s)",
+        says="partial labels: only the number s of clusters under one label counts (slope of log radius against log s)",
         value=lambda rows: (
             rows.of("cell").where(lambda row: row["per_label"] != 1).slope("per_label", "radius")
         ),
@@ -81,7 +81,7 @@ CLAIMS = (
     ),
     finding(
         "law",
-        statement="one law for all: largest |radius ÷ √(d/2s) - 1| over cells",
+        says="one law for all: largest |radius ÷ √(d/2s) - 1| over cells",
         value=lambda rows: rows.of("cell").per_seed(_off_law),
         bound=at_most(0.15),
     ),

@@ -7,8 +7,8 @@ import numpy as np
 
 from featureprism.context import Context
 from featureprism.data.real import Split, real_data, unit_norm
-from featureprism.experiment import Bound, Claim, Experiment, Rows, above, at_least, fields_of
 from featureprism.heads.compare import NOISY, OURS, Measured, Plan, Task, best_within, candidates, measured
+from featureprism.lab import Bound, Claim, Experiment, Rows, above, at_least, fields_of
 from featureprism.records import Row
 
 ALLOWED = {"free": 0.01, "discovered": 0.03, "pReLU": 0.01}  # the loss of clean accuracy each claim allows
@@ -123,7 +123,7 @@ def _claim(
         statement,
         lambda rows: rows.of("gain", data=data, which=which).per_seed(column),
         bound,
-        speaker="ours",
+        origin="featureprism",
         note=_note(data, which),
     )
 

@@ -4,7 +4,7 @@ Figure 1 is the paper's only experiment; it has its printed sizes at every scale
 premises count, the paper scale stays inside (A1)-(A7) for C = 16, with more points and dimensions than the standard one.
 """
 
-from featureprism.experiment import Paper
+from featureprism.lab import Paper
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 from featureprism.papers.feature_amplification.baselines import BASELINES
 from featureprism.papers.feature_amplification.critical_constant import CRITICAL_C

@@ -6,7 +6,7 @@ from math import ceil, log
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, above, between, under
+from featureprism.lab import Claim, Experiment, Rows, above, between, requires
 from featureprism.papers.feature_amplification.setting import (
     DIMS,
     GOOD_RUN,
@@ -102,7 +102,7 @@ CLAIMS = (
         lambda rows: _dimensions(rows).slope("dim", "after"),
         between(-0.05, 0.05),
         reported=0.0,
-        premises=under(*GOOD_RUN, family="dimension"),
+        premises=requires(*GOOD_RUN, family="dimension"),
         note=_lemma_bound,
     ),
     Claim(
@@ -111,8 +111,8 @@ CLAIMS = (
         "median correlation over J at t = 1 ÷ 1/√(2+s²), s = 8/(C²α(1-2η)): mean over C from 4 to 25",
         lambda rows: _constants(rows).mean("over_limit"),
         between(0.97, 1.03),
-        speaker="ours",
-        premises=under("assumption", family="constant"),
+        origin="featureprism",
+        premises=requires("assumption", family="constant"),
         note=_small_constants,
     ),
     Claim(
@@ -121,8 +121,8 @@ CLAIMS = (
         "the same ÷ the law with the start's own correlation along μ: mean over C from 4 to 25",
         lambda rows: _constants(rows).mean("over_law"),
         between(0.97, 1.03),
-        speaker="ours",
-        premises=under("assumption", family="constant"),
+        origin="featureprism",
+        premises=requires("assumption", family="constant"),
     ),
     Claim(
         "cosine-laws",
@@ -130,8 +130,8 @@ CLAIMS = (
         f"the same for clusters of other log-concave laws ({', '.join(OTHER_LAWS)}), C = 16: mean over them",
         lambda rows: rows.of("summary", family="law").mean("over_law"),
         between(0.95, 1.05),
-        speaker="ours",
-        premises=under("assumption", family="law"),
+        origin="featureprism",
+        premises=requires("assumption", family="law"),
     ),
     Claim(
         "start",
@@ -139,7 +139,7 @@ CLAIMS = (
         "the smaller the initialisation the stronger: correlation at t = 1, smallest start minus largest",
         lambda rows: rows.of("summary", family="start").per_seed(_smaller_start),
         above(0.0),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

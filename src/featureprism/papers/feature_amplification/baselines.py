@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, between, under
 from featureprism.geometry import unit_rows
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, between, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.setting import (
     DIMS,
@@ -123,8 +123,8 @@ CLAIMS = (
         "inside the assumptions the lazy twin learns as well, features fixed: its clean test error after the theorem's steps",
         lambda rows: _at(rows, "tight", "lazy"),
         at_most(0.005),
-        speaker="ours",
-        premises=under("assumption", clusters="tight"),
+        origin="featureprism",
+        premises=requires("assumption", clusters="tight"),
         note="in so tight clusters the gates of the start know the clusters: the theorem itself does not need features to move",
     ),
     Claim(
@@ -133,7 +133,7 @@ CLAIMS = (
         f"{_OUTSIDE}: clean test error of the lazy twin minus that of the network",
         lambda rows: _at(rows, "wide", "lazy") - _at(rows, "wide", "network"),
         above(0.1),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "depth-3",
@@ -141,8 +141,8 @@ CLAIMS = (
         "three layers, inside the assumptions: clean test error after the theorem's steps",
         lambda rows: _at(rows, "tight", "depth 3"),
         at_most(0.005),
-        speaker="ours",
-        premises=under("assumption", clusters="tight"),
+        origin="featureprism",
+        premises=requires("assumption", clusters="tight"),
     ),
     Claim(
         "depth-3-gain",
@@ -150,8 +150,8 @@ CLAIMS = (
         "three layers amplify too: median correlation of first-layer neurons with their nearest centre at t = 1",
         lambda rows: _correlation(rows, 1),
         between(0.72, 0.92),
-        speaker="ours",
-        premises=under("assumption", clusters="tight"),
+        origin="featureprism",
+        premises=requires("assumption", clusters="tight"),
         note=lambda rows: (
             f"at t = 0 it was {_correlation(rows, 0).mean():.3f}; neurons that vote differently on different clusters"
             " are drawn to one of them, so it passes 1/√2"
@@ -163,7 +163,7 @@ CLAIMS = (
         f"{_OUTSIDE}: clean test error of three layers minus that of two",
         lambda rows: _at(rows, "wide", "depth 3") - _at(rows, "wide", "network"),
         between(-0.1, 0.1),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

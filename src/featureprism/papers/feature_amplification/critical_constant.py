@@ -9,7 +9,7 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.data import LabelNoise, NoisySample, with_flips
 from featureprism.data.label_noise import flips
-from featureprism.experiment import Bound, Claim, Experiment, Rows, at_least, at_most, between, under
+from featureprism.lab import Bound, Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.papers.feature_amplification.setting import OTHER_LAWS, Setting, margins, problem, trained
 from featureprism.probes.amplification import aligned, count_by_noise, feature_changes, leaning_neurons
 from featureprism.records import Row
@@ -165,8 +165,8 @@ def _of_laws(name: str, conclusion: str, source: str) -> Claim:
         "the law of the clusters does not matter: least C for other log-concave laws ÷ for Gaussian ones, mean over laws",
         lambda rows: rows.of("share", conclusion=conclusion).per_seed(_over_gaussian),
         between(0.85, 1.18),
-        speaker="ours",
-        premises=under("assumption"),
+        origin="featureprism",
+        premises=requires("assumption"),
         note=told,
     )
 
@@ -185,8 +185,8 @@ def _critical(
         f"{statement}: least C at which it holds in {GOOD:.0%} of the runs with (A1)-(A7) met with equality",
         lambda rows: _shares(rows, conclusion).per_seed(lambda own: smallest_constant(own, GOOD)),
         bound,
-        speaker="ours",
-        premises=under("assumption"),
+        origin="featureprism",
+        premises=requires("assumption"),
         note=lambda rows: _together(_shares(rows, conclusion), reason),
     )
 
@@ -227,7 +227,7 @@ CLAIMS = (
         " all in one cluster), the proposition, and alignment from t = 1 to 1/(4α); least share over these and over laws",
         _at_largest,
         at_least(GOOD),
-        premises=under("assumption"),
+        premises=requires("assumption"),
         note=_vacuous,
     ),
     Claim(
@@ -237,7 +237,7 @@ CLAIMS = (
         f" starts, C = {GRID[-1]:g} and C₀ = {C0:g}",
         lambda rows: _shares(rows, "lemma-4-2").having(constant=GRID[-1]).per_seed("share"),
         at_least(1 - DELTA),
-        premises=under("assumption"),
+        premises=requires("assumption"),
         note=_lemma_constant,
     ),
     _critical(
@@ -279,8 +279,8 @@ CLAIMS = (
         f"share of starts with (1-1/C₀)² m/4 neurons in each J_μ, C₀ = {C0:g}, against its exact chance: mean difference over C",
         lambda rows: _shares(rows, "lemma-4-2").per_seed(_from_lemma),
         at_most(0.06),
-        speaker="ours",
-        premises=under("assumption"),
+        origin="featureprism",
+        premises=requires("assumption"),
     ),
 )
 

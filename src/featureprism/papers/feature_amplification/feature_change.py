@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.papers.feature_amplification.setting import (
     DIMS,
     INSIDE,
@@ -62,8 +62,8 @@ CLAIMS = (
         " points, starts, dimensions and laws",
         lambda rows: rows.of("change").least("over_bound"),
         at_least(1.0),
-        premises=under("assumption"),
-        over="every seed",
+        premises=requires("assumption"),
+        aggregate="worst",
         note=_proof,
     ),
     Claim(
@@ -72,8 +72,8 @@ CLAIMS = (
         "features change by √(2d)(α+1/4)(1-2η)/16 ÷ ω√(md), and a little for neurons thrown across: mean change ÷ law, mean over runs",
         lambda rows: rows.of("change").mean("over_law"),
         between(0.93, 1.07),
-        speaker="ours",
-        premises=under("assumption"),
+        origin="featureprism",
+        premises=requires("assumption"),
     ),
     Claim(
         "slope",
@@ -81,7 +81,7 @@ CLAIMS = (
         "as ω√(md) → 0 the change of every point's features is unbounded, at least as 1/(ω√(md)): power of ω of the least change",
         lambda rows: rows.of("change", family="start").slope("start", "change"),
         at_most(-0.97),
-        premises=under("assumption"),
+        premises=requires("assumption"),
     ),
     Claim(
         "dimension",
@@ -89,8 +89,8 @@ CLAIMS = (
         "the bound loses √d, by ‖φ(W⁰x)‖ ≤ ‖W⁰‖_F‖x‖: power of d of the mean change × ω√(md)",
         lambda rows: rows.of("change", family="dimension").slope("dim", "scaled"),
         between(0.4, 0.6),
-        speaker="ours",
-        premises=under("assumption"),
+        origin="featureprism",
+        premises=requires("assumption"),
     ),
 )
 

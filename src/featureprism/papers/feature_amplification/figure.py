@@ -7,7 +7,7 @@ import torch
 
 from featureprism.context import Context
 from featureprism.data import best_classifier
-from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, under
+from featureprism.lab import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.lemmas import HIGHLY, near_centre
 from featureprism.papers.feature_amplification.planar import planar_descent
@@ -125,7 +125,7 @@ def _at_end(
     return Claim(name, source, statement, value, bound, **other)
 
 
-_EVERY: dict[str, Any] = {"reported": 0.0, "over": "every seed"}
+_EVERY: dict[str, Any] = {"reported": 0.0, "aggregate": "worst"}
 _RIGHT = "every clean training point is right: clean training points that are wrong"
 _WRONG = "every flipped training point is wrong: flipped training points that are fitted"
 CLAIMS = (
@@ -153,7 +153,7 @@ CLAIMS = (
         between(-0.01, 0.01),
         "Theorem 3.1, in the setting of Figure 1",
         note=_no_constant,
-        premises=under("assumption", "theorem-3-1"),
+        premises=requires("assumption", "theorem-3-1"),
     ),
 )
 

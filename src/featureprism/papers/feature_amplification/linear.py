@@ -6,7 +6,7 @@ import torch
 
 from featureprism.context import Context
 from featureprism.data import LAWS, XorClusters
-from featureprism.experiment import Claim, Experiment, at_least, between
+from featureprism.lab import Claim, Experiment, at_least, between
 from featureprism.papers.feature_amplification.setting import C, Setting, problem
 from featureprism.records import Row
 from featureprism.seeds import generator_for
@@ -88,7 +88,7 @@ CLAIMS_LINEAR = (
         "along an axis of centred exponential noise, with a signal of size σ, it is 1/2 - (cosh 1 - 1)/(2e): test error ÷ that",
         lambda rows: rows.of("linear", through="origin", law=SKEWED).per_seed("error") / SKEWED_ERROR,
         between(0.92, 1.08),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "one-cluster",
@@ -96,7 +96,7 @@ CLAIMS_LINEAR = (
         "with a bias a linear classifier cuts off one cluster and errs on another: test error of the best found, mean over laws",
         lambda rows: rows.of("linear", through="bias").mean("error"),
         between(0.2, 0.3),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 from featureprism.attacks import self_test
 from featureprism.certificates import margin_radius
 from featureprism.context import Context, part
-from featureprism.experiment import (
+from featureprism.lab import (
     Bound,
     Claim,
     Experiment,
@@ -79,7 +79,7 @@ def _radius(rows: Rows, stage: str, name: str = "half_radius") -> Values:
 
 
 def _ours(name: str, statement: str, value: Callable[[Rows], Values], bound: Bound) -> Claim:
-    return Claim(name, BEYOND, statement, value, bound, speaker="ours")
+    return Claim(name, BEYOND, statement, value, bound, origin="featureprism")
 
 
 CLAIMS_ROBUSTNESS = (

@@ -9,7 +9,7 @@ import torch
 
 from featureprism.context import Context
 from featureprism.data import NOISES
-from featureprism.experiment import Bound, Claim, Experiment, Rows, at_least, between
+from featureprism.lab import Bound, Claim, Experiment, Rows, at_least, between
 from featureprism.papers.feature_amplification.setting import (
     ADVERSARY,
     C,
@@ -91,7 +91,7 @@ def _breakdown(name: str, noise: str, bound: Bound, **other: Any) -> Claim:
         f"{noise} noise: the rate at which more than 1 % of the clean points are lost (the largest tried if none)",
         lambda rows: _sweep(rows, noise).per_seed(breakdown),
         bound,
-        speaker="ours",
+        origin="featureprism",
         **other,
     )
 
@@ -114,8 +114,8 @@ CLAIMS = (
         "noise has the rate that was asked for: labels that contradict their point ÷ asked, farthest from 1 over kinds, rates and d",
         lambda rows: rows.of("rate").where(lambda row: row["counted"]).farthest("realised", 1.0),
         between(0.99, 1.01),
-        speaker="ours",
-        over="every seed",
+        origin="featureprism",
+        aggregate="worst",
     ),
     Claim(
         "coins",
@@ -123,7 +123,7 @@ CLAIMS = (
         "so has noise by independent coins, in the mean: the same ratio, mean over kinds, rates and d",
         lambda rows: rows.of("rate", family="coins").mean("realised"),
         between(0.97, 1.03),
-        speaker="ours",
+        origin="featureprism",
         note=_coins,
     ),
     _breakdown("breakdown", "constant", at_least(0.35)),
@@ -137,7 +137,7 @@ CLAIMS = (
         " breakdown rate ÷ predicted",
         _over_law,
         between(0.9, 1.2),
-        speaker="ours",
+        origin="featureprism",
         note="measured on a grid of rates, rounded up",
     ),
     Claim(
@@ -148,8 +148,8 @@ CLAIMS = (
             _sweep(rows, "one cluster").per_seed(breakdown) - _sweep(rows, ADVERSARY).per_seed(breakdown)
         ),
         at_least(0.0),
-        speaker="ours",
-        over="every seed",
+        origin="featureprism",
+        aggregate="worst",
     ),
 )
 

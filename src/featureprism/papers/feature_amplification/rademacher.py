@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, between
 from featureprism.geometry import unit_rows
+from featureprism.lab import Claim, Experiment, Rows, between
 from featureprism.papers.feature_amplification.setting import OTHER_LAWS, C, Setting, problem
 from featureprism.records import Row
 from featureprism.seeds import generator_for
@@ -84,7 +84,7 @@ CLAIMS = (
         f"it is {laws.rademacher_limit():.3f} R/√n, from the sums of signs over the four clusters: ÷ law, mean over n",
         lambda rows: rows.of("complexity", law="gaussian").mean("over_law"),
         between(0.96, 1.04),
-        speaker="ours",
+        origin="featureprism",
         note=_bound,
     ),
     Claim(
@@ -93,7 +93,7 @@ CLAIMS = (
         f"the same for clusters of other log-concave laws ({', '.join(OTHER_LAWS)}): ÷ law, mean over them",
         lambda rows: rows.of("complexity").where(lambda row: row["law"] != "gaussian").mean("over_law"),
         between(0.94, 1.06),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "slope",
@@ -101,7 +101,7 @@ CLAIMS = (
         "it falls as 1/√n, as its bound does: power of n",
         lambda rows: rows.of("complexity", law="gaussian").slope("points", "complexity"),
         between(-0.55, -0.45),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -7,17 +7,17 @@ from typing import Any
 
 from featureprism.context import Context
 from featureprism.data import NoisySample
-from featureprism.experiment import (
+from featureprism.lab import (
     Bound,
     Claim,
     Experiment,
+    Requires,
     Rows,
-    Under,
     Values,
     at_least,
     at_most,
     between,
-    under,
+    requires,
 )
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification import lemmas
@@ -125,7 +125,7 @@ def _over_steps(steps: list[Row]) -> Row:
 
 
 def _claim(
-    regime: Under, name: str, source: str, statement: str, field: str, bound: Bound, **other: Any
+    regime: Requires, name: str, source: str, statement: str, field: str, bound: Bound, **other: Any
 ) -> Claim:
     """The largest over all runs of a seed against an upper bound, the least against a lower bound; one seed refutes."""
     worst = Rows.largest if bound.relation == "<=" else Rows.least
@@ -133,7 +133,7 @@ def _claim(
     def value(rows: Rows) -> Values:
         return worst(rows.of("summary"), field)
 
-    return Claim(name, source, statement, value, bound, premises=regime, over="every seed", **other)
+    return Claim(name, source, statement, value, bound, premises=regime, aggregate="worst", **other)
 
 
 def _law(name: str, source: str, statement: str, field: str, room: float) -> Claim:
@@ -143,8 +143,8 @@ def _law(name: str, source: str, statement: str, field: str, room: float) -> Cla
         return rows.of("summary").mean(field)
 
     bound = between(1 - room, 1 + room)
-    regime = under("assumption")
-    return Claim(name, f"{source}, sharp", statement, value, bound, "ours", premises=regime)
+    regime = requires("assumption")
+    return Claim(name, f"{source}, sharp", statement, value, bound, "featureprism", premises=regime)
 
 
 def _proof_allows(rows: Rows) -> str:
@@ -176,8 +176,8 @@ def _sample_constant(run: Rows) -> float:
 
 
 _TIME, _ALL = "theorem-3-1", {"bound": at_most(0.0), "reported": 0.0}
-_theorem = partial(_claim, under("assumption", _TIME))
-_lemma = partial(_claim, under(*GOOD_RUN, "lemma-4-2", _TIME))
+_theorem = partial(_claim, requires("assumption", _TIME))
+_lemma = partial(_claim, requires(*GOOD_RUN, "lemma-4-2", _TIME))
 _OVER = "over all d, laws and C"
 _CAPTURED = f"a neuron with a correlation of {lemmas.CAPTURED:g} with its centre after the first step"
 _C2 = f"C₂ = 12C₀√(2πe) = {1 / theory.edge_bound(1, C0):.0f} for C₀ = {C0:g}"
@@ -202,8 +202,8 @@ CLAIMS = (
         "Abstract, Theorem 3.1 (1)",
         "so also where an adversary who knows points, start and training flips n/C labels: clean points wrong and flipped ones fitted",
         lambda rows: rows.of(ADVERSARY).per_seed("clean_wrong") + rows.of(ADVERSARY).per_seed("noisy_right"),
-        premises=under("assumption", _TIME, family=ADVERSARY),
-        over="every seed",
+        premises=requires("assumption", _TIME, family=ADVERSARY),
+        aggregate="worst",
         note="the rate that breaks it is label-noise.adversarial",
         **_ALL,
     ),
@@ -214,8 +214,8 @@ CLAIMS = (
         " flipped test labels, ÷ C√(ln(1/δ)/n), largest over C",
         lambda rows: rows.of(EXCESS).largest("over_allowed"),
         at_most(1.0),
-        premises=under("assumption", _TIME, family=EXCESS),
-        over="every seed",
+        premises=requires("assumption", _TIME, family=EXCESS),
+        aggregate="worst",
         note=_proof_allows,
     ),
     _theorem(
@@ -240,8 +240,8 @@ CLAIMS = (
         f" {_OVER}",
         lambda rows: rows.of("premise").per_seed(_sample_constant),
         at_most(1.0),
-        premises=under("assumption"),
-        over="every seed",
+        premises=requires("assumption"),
+        aggregate="worst",
     ),
     _lemma(
         "edges",

@@ -5,7 +5,7 @@ Figure 5 up to 50 000 points at the paper scale), so that scales differ in test 
 print no sizes.
 """
 
-from featureprism.experiment import Paper
+from featureprism.lab import Paper
 from featureprism.papers.feature_averaging.ablations import ABLATIONS
 from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.approach import THEOREM_4_6

@@ -16,7 +16,7 @@ from featureprism.data import (
     sample,
     sample_blocks,
 )
-from featureprism.experiment import SCALES, Claim, Experiment, Rows, Values, at_least, at_most, below, between
+from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_least, at_most, below, between
 from featureprism.networks import TwoLayerNet, stack
 from featureprism.papers.feature_averaging.setting import (
     Setting,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import SCALES, Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_most, between
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging.lemmas import spread_of
 from featureprism.papers.feature_averaging.setting import (
@@ -140,7 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
         "σ of an own point is at most (2k/n) ln(t+1): the largest ÷ that, at the end",
         _noise,
         at_most(1.0),
-        over="every seed",
+        aggregate="worst",
     ),
     of_appendix_b(
         "derivatives",
@@ -148,7 +148,7 @@ CLAIMS: tuple[Claim, ...] = (
         "-y ℓ' of a point is at most 2 exp(-(n/2k)σ): largest -y ℓ' exp((n/2k)σ), at the end",
         lambda rows: np.exp(summary("slope_below")(rows)),
         at_most(2.0),
-        over="every seed",
+        aggregate="worst",
         note=lambda rows: (
             "from below, exp(-(2n/k)σ)/3 holds by a factor of"
             f" {3 * np.exp(summary('slope_above')(rows)).mean():.0f}"

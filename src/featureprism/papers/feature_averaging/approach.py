@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment, Rows, Values, at_most, between
+from featureprism.lab import Experiment, Rows, Values, at_most, between
 from featureprism.networks import TwoLayerNet, averaging_classifier
 from featureprism.papers.feature_averaging.setting import Setting, descent, ours, problem, two_class_start
 from featureprism.papers.feature_averaging.theorems import of_4_5

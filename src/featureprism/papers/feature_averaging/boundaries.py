@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import SCALES, Claim, Experiment, Rows, Values, above, at_least, at_most, between
+from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, above, at_least, at_most, between
 from featureprism.papers.feature_averaging.figures import classifiers, over_critical
 from featureprism.papers.feature_averaging.setting import Setting, ours
 from featureprism.records import Row

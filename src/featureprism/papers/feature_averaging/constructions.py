@@ -6,7 +6,7 @@ from math import sqrt
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, at_least, between
+from featureprism.lab import Claim, Experiment, at_least, between
 from featureprism.networks import (
     BinaryReadout,
     averaging_classifier,

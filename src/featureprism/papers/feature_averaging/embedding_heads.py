@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.data.real import Split, unit_norm
-from featureprism.experiment import Bound, Claim, Experiment, Rows, Values, above, at_most
 from featureprism.heads.compare import Task, trained_alike
 from featureprism.heads.compare import drawn as drawn_points
 from featureprism.heads.network import MergedHead
 from featureprism.heads.subclasses import discovered_subclasses
+from featureprism.lab import Bound, Claim, Experiment, Rows, Values, above, at_most
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet
 from featureprism.papers.feature_averaging.embeddings import (
     WHERE,
@@ -243,7 +243,7 @@ def _claim(which: str, statement: str, field: str = "gain", suffix: str = "", bo
         return gain(rows, which, field)
 
     note = partial(_note, which=which) if field == "gain" else ""
-    return Claim(f"{which}{suffix}", BEYOND, statement, value, bound, "ours", note=note)
+    return Claim(f"{which}{suffix}", BEYOND, statement, value, bound, "featureprism", note=note)
 
 
 CLAIMS = (
@@ -276,7 +276,7 @@ CLAIMS = (
         "share of the ten-label gain that remains with labels from clustering: (gain - 1)/(gain with given labels - 1)",
         lambda rows: survives(gain(rows, "discovered"), gain(rows, "ten-labels")),
         above(0.5),
-        "ours",
+        "featureprism",
         note=partial(_note, which="discovered"),
     ),
     _claim("discovered-adam", "found labels with heads trained by Adam ÷ the two-class ReLU head"),

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, Progress
-from featureprism.experiment import (
+from featureprism.lab import (
     Claim,
     Experiment,
     Rows,
@@ -104,7 +104,7 @@ CLAIMS_2 = (
         "two labels: cosines with the features of the own class are uniformly larger: least own minus largest other",
         summary("least_gap"),
         above(0.0),
-        over="every seed",
+        aggregate="worst",
     ),
     ours(
         "same-class",

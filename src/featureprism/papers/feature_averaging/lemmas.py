@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, part
-from featureprism.experiment import Claim, Experiment, Rows, above, between
+from featureprism.lab import Claim, Experiment, Rows, above, between
 from featureprism.papers.feature_averaging.setting import LITTLE, Setting, ours, problem, two_class_start
 from featureprism.papers.feature_averaging.theorems import of_appendix_b
 from featureprism.records import Dataset, Row

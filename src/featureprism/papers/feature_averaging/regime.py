@@ -10,7 +10,7 @@ from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.data import class_labels, sample_in_span
-from featureprism.experiment import SCALES, Claim, Experiment, Rows, at_least, between, under
+from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, between, requires
 from featureprism.networks import ReLU, TwoLayerNet, voting_start
 from featureprism.papers.feature_averaging.approach import class_shares, sphere_gap
 from featureprism.papers.feature_averaging.lemmas import spread_of
@@ -212,8 +212,8 @@ CLAIMS = (
         summary("active_with"),
         at_least(1.0),
         note=_without_note,
-        premises=under(*ASSUMPTIONS, *(id for id in APPENDIX_A if id != "proposition-a-12")),
-        over="every seed",
+        premises=requires(*ASSUMPTIONS, *(id for id in APPENDIX_A if id != "proposition-a-12")),
+        aggregate="worst",
     ),
     of_4_5(
         "weights",

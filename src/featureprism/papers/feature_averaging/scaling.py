@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
     Setting,
@@ -72,7 +72,7 @@ def _claim(network: str, split: str) -> Claim:
         f"{order}: slope of log radius against log k, {classes}",
         lambda rows: rows.of("radius", network=network, split=split).slope("clusters", "radius"),
         bound,
-        premises=under(*ASSUMPTIONS, THEOREM[network], split=split),
+        premises=requires(*ASSUMPTIONS, THEOREM[network], split=split),
     )
 
 
@@ -93,7 +93,7 @@ VANISHES = Claim(
     _units_lost,
     at_most(0.9),
     note="read as any fall by a tenth; Section 3 has the radius Θ(√k) times smaller than √d, which is what is measured",
-    premises=under(*ASSUMPTIONS, "theorem-4-5", split="equal"),
+    premises=requires(*ASSUMPTIONS, "theorem-4-5", split="equal"),
 )
 
 

@@ -3,7 +3,7 @@
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment, at_least, between
+from featureprism.lab import Experiment, at_least, between
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging.approach import sphere_gap
 from featureprism.papers.feature_averaging.setting import (

@@ -12,7 +12,7 @@ from torch import Tensor
 from featureprism.attacks import self_test
 from featureprism.certificates import margin_radius
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
-from featureprism.experiment import SCALES, Claim, Rows, Values, below
+from featureprism.lab import SCALES, Claim, Rows, Values, below
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
 from featureprism.probes import cosines
 from featureprism.records import Dataset, RadiusBracket, Row, Trajectory
@@ -20,7 +20,7 @@ from featureprism.seeds import generator_for
 from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
-ours = partial(Claim, speaker="ours")
+ours = partial(Claim, origin="featureprism")
 LITTLE = below(
     1.0
 )  # the paper's o(1), which has no constant; where that would say nothing a claim says what it reads

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, between, under
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, between, requires
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging.setting import (
     LITTLE,
@@ -96,9 +96,9 @@ def measure_4_5(s: Setting, seed: int, context: Context) -> list[Row]:
     return [row, *(premise.as_row() for premise in premises)]
 
 
-of_4_5 = partial(Claim, premises=under(*ASSUMPTIONS, "theorem-4-5"))
-of_4_7 = partial(Claim, premises=under(*ASSUMPTIONS, "theorem-4-7"))
-of_appendix_b = partial(Claim, premises=under(*ASSUMPTIONS, "theorem-4-5", *APPENDIX_A))
+of_4_5 = partial(Claim, premises=requires(*ASSUMPTIONS, "theorem-4-5"))
+of_4_7 = partial(Claim, premises=requires(*ASSUMPTIONS, "theorem-4-7"))
+of_appendix_b = partial(Claim, premises=requires(*ASSUMPTIONS, "theorem-4-5", *APPENDIX_A))
 
 
 def _worst(name: str, side: str) -> Callable[[Rows], Values]:

@@ -1,6 +1,6 @@
 """Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", 2020."""
 
-from featureprism.experiment import Paper
+from featureprism.lab import Paper
 from featureprism.papers.feature_purification.adversaries import ATTACKERS, L_INFINITY
 from featureprism.papers.feature_purification.baselines import BASELINES
 from featureprism.papers.feature_purification.certified import CERTIFIED

@@ -9,8 +9,8 @@ import numpy as np
 from featureprism.attacks import ProjectedGradient, SmoothAdversary, along
 from featureprism.context import Context
 from featureprism.data import DICTIONARIES, SparseCoding, SparseSample, dictionary, dictionary_norms
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, under
 from featureprism.geometry import LpBall
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, requires
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     LEARNED,
@@ -127,7 +127,7 @@ CLAIMS_LINF = (
         "clean training is not robust: accuracy under Mw* at the ℓ∞ radius k⁻² is o(1)",
         at_stage("clean", "universal_far"),
         at_most(SMALL),
-        premises=under(*LINF, "theorem-e-1.sparsity"),
+        premises=requires(*LINF, "theorem-e-1.sparsity"),
     ),
     Claim(
         "adversarial-robust",
@@ -135,7 +135,7 @@ CLAIMS_LINF = (
         "worst accuracy at τ is 1 - o(1), ℓ∞ adversarial training",
         at_stage("adversarial", "worst"),
         at_least(NEARLY_ALL),
-        premises=under(*LINF),
+        premises=requires(*LINF),
     ),
     Claim(
         "robust-ceiling",
@@ -143,8 +143,8 @@ CLAIMS_LINF = (
         "adversarial training reaches the pure network: worst accuracy at τ ÷ that of the pure network",
         relative("adversarial", "worst"),
         at_least(0.85),
-        speaker="ours",
-        premises=under(*LINF),
+        origin="featureprism",
+        premises=requires(*LINF),
     ),
     Claim(
         "robust",
@@ -152,7 +152,7 @@ CLAIMS_LINF = (
         "robust training beats clean training: worst accuracy at τ ÷ that of the pure network, adversarial minus clean",
         lambda rows: relative("adversarial", "worst")(rows) - relative("clean", "worst")(rows),
         above(0.1),
-        premises=under(*LINF, "theorem-e-1.sparsity", "theorem-e-1.linf-radius"),
+        premises=requires(*LINF, "theorem-e-1.sparsity", "theorem-e-1.linf-radius"),
     ),
     Claim(
         "purity",
@@ -160,7 +160,7 @@ CLAIMS_LINF = (
         "norm-weighted purity: after minus before",
         gain("purity"),
         above(0.1),
-        premises=under(*LINF),
+        premises=requires(*LINF),
     ),
 )
 
@@ -176,7 +176,7 @@ def _purity_claim(name: str, algorithm: str) -> Claim:
         f"purification happens whatever the adversary: purity after training with {algorithm} minus before it",
         gained,
         above(0.1),
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     )
 
 

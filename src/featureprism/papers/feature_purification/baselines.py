@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from featureprism.context import Context
 from featureprism.data import SparseCoding
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, under
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, requires
 from featureprism.networks import (
     CubicNet,
     IndicatorClassifier,
@@ -137,7 +137,7 @@ def _half(name: str, source: str, model: str, value: Callable[[Rows], Values], f
         at_most(0.5),
         reported=0.5,
         note="an order for large d",
-        premises=under("theorem-5-6", "theorem-g-1", family=family),
+        premises=requires("theorem-5-6", "theorem-g-1", family=family),
     )
 
 
@@ -176,7 +176,7 @@ CLAIMS = (
         "adversarial training helps fixed features too: robust accuracy of the tangent features minus that of clean training",
         lambda rows: robust("main", "ntk", "adversarial")(rows) - robust("main", "ntk", "clean")(rows),
         above(0.1),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "network",
@@ -184,7 +184,7 @@ CLAIMS = (
         "robust accuracy of the purified network minus that of the best tangent features",
         lambda rows: robust("main", "network, adversarial")(rows) - best("main", "ntk")(rows),
         above(0.0),
-        premises=under("theorem-5-6", "theorem-g-1", family="main"),
+        premises=requires("theorem-5-6", "theorem-g-1", family="main"),
     ),
     _half(
         "lower-bound",

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 from featureprism.certificates.at_radius import proven_at
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, above, at_least, at_most, under
 from featureprism.geometry import LpBall
+from featureprism.lab import Claim, Experiment, above, at_least, at_most, requires
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification.orders import NEARLY_ALL
 from featureprism.papers.feature_purification.regime import (
@@ -66,7 +66,7 @@ CLAIMS = (
         "1 - o(1) of the points withstand every perturbation of size τ after adversarial training: share proven",
         _of("adversarial", "certified"),
         at_least(NEARLY_ALL),
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "half",
@@ -74,9 +74,9 @@ CLAIMS = (
         "share of the points proven to withstand every perturbation of size τ, after adversarial training",
         _of("adversarial", "certified"),
         at_least(0.5),
-        speaker="ours",
+        origin="featureprism",
         note=lambda rows: f"the pure network is attacked down to {_of('pure', 'attacked')(rows).mean():.2f}",
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "closed",
@@ -84,7 +84,7 @@ CLAIMS = (
         "share of the points that are neither proven nor flipped at τ, after adversarial training",
         lambda rows: _of("adversarial", "attacked")(rows) - _of("adversarial", "certified")(rows),
         at_most(0.1),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "gain",
@@ -92,7 +92,7 @@ CLAIMS = (
         "proven after adversarial training minus attacked after clean training: a gain that no better attack can undo",
         lambda rows: _of("adversarial", "certified")(rows) - _of("clean", "attacked")(rows),
         above(0.0),
-        premises=under(*GAINED),
+        premises=requires(*GAINED),
     ),
 )
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, below
+from featureprism.lab import Claim, Experiment, Rows, Values, above, below
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET,

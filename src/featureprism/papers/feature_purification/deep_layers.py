@@ -11,7 +11,7 @@ from torch import nn
 from featureprism.attacks.images import decided, margin_loss, noise_adversary, pgd_adversary, survivors
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most
 from featureprism.networks.deep import conv_layers, restart_from
 from featureprism.papers.feature_purification.deep_features import (
     ASCENT,
@@ -244,7 +244,7 @@ CLAIMS_2 = (
             f"θ(w, w') after {CONTROL_TOLD[control]} minus after adversarial training: what turns the neurons is the adversary",
             lambda rows, control=control: theta(rows, CLEAN, control) - theta(rows, CLEAN, RANDOM),
             above(0.0),
-            "ours",
+            "featureprism",
             note=_stages,
         )
         for name, control in CONTROL_CLAIMS.items()

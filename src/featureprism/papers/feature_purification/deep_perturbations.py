@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, below
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, below
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET,
@@ -196,7 +196,7 @@ CLAIMS_4 = (
             f"coefficients that give an image back: robust features ÷ those after {CONTROL_TOLD[control]}",
             lambda rows, control=control: share(rows, "sparsity", ROBUST) / share(rows, "sparsity", control),
             below(1.0),
-            "ours",
+            "featureprism",
         )
         for name, control in CONTROL_CLAIMS.items()
     ),
@@ -209,7 +209,7 @@ def _claim_12(
     target: str,
     first: str,
     second: str,
-    speaker: Literal["paper", "ours"] = "paper",
+    origin: Literal["paper", "featureprism"] = "paper",
     note: Callable[[Rows], str] | str = "",
 ) -> Claim:
     """Coefficients at ERROR of one network ÷ those of another."""
@@ -221,7 +221,7 @@ def _claim_12(
     def value(rows: Rows) -> Values:
         return share_of(rows, first) / share_of(rows, second)
 
-    return Claim(name, "feature-purification, Figure 12", statement, value, below(1.0), speaker, note=note)
+    return Claim(name, "feature-purification, Figure 12", statement, value, below(1.0), origin, note=note)
 
 
 def _span_note(rows: Rows) -> str:
@@ -245,7 +245,7 @@ CLAIMS_12 = (
             "images",
             ROBUST,
             control,
-            speaker="ours",
+            origin="featureprism",
         )
         for name, control in CONTROL_CLAIMS.items()
     ),
@@ -265,7 +265,7 @@ CLAIMS_12 = (
             "perturbations",
             ROBUST,
             control,
-            speaker="ours",
+            origin="featureprism",
         )
         for name, control in CONTROL_CLAIMS.items()
     ),

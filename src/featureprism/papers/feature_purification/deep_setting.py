@@ -23,7 +23,7 @@ from featureprism.attacks.images import (
 )
 from featureprism.context import Context
 from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.experiment import Claim, Rows, Values, above
+from featureprism.lab import Claim, Rows, Values, above
 from featureprism.networks.deep import image_network
 from featureprism.probes.images import principal_directions
 from featureprism.records import Row, picture
@@ -359,7 +359,7 @@ def over_controls(
 
         told = f"{statement}, {which} minus {CONTROL_TOLD[control]}"
         note = shares_told(kind, *robust, control)
-        return Claim(name, source, told, gap, above(0.0), "ours", note=note)
+        return Claim(name, source, told, gap, above(0.0), "featureprism", note=note)
 
     return tuple(claim(name, control) for name, control in CONTROL_CLAIMS.items())
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from featureprism.attacks.peers import auto_attack_survivors, has_auto_attack
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most
 from featureprism.papers.feature_purification.deep_setting import (
     ATTACKERS,
     CLEAN,
@@ -152,7 +152,7 @@ CLAIMS = (
             f"robust accuracy after adversarial training from clean weights minus after {CONTROL_TOLD[control]}, least of the four",
             lambda rows, control=control: least_gain(rows, FROM_CLEAN, control),
             at_least(0.10),
-            "ours",
+            "featureprism",
             note=_told("robust", control),
         )
         for name, control in CONTROL_CLAIMS.items()

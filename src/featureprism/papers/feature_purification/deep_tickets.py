@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from featureprism.attacks.images import pgd_adversary
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
 from featureprism.networks.deep import image_network
 from featureprism.papers.feature_purification.deep_features import (
     FILTERS,
@@ -217,7 +217,7 @@ CLAIMS_9 = (
         f"{FILTERS}, after {AFTER[STILL]} minus after {AFTER[AGAIN]}",
         lambda rows: share(rows, "filters", STILL) - share(rows, "filters", AGAIN),
         above(0.0),
-        "ours",
+        "featureprism",
         note=_robust_told,
     ),
 )

@@ -9,7 +9,7 @@ import numpy as np
 
 from featureprism.attacks.images import decided
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least
 from featureprism.papers.feature_purification.deep_setting import (
     ALEXNET,
     ALEXNET_QUICK,
@@ -87,7 +87,7 @@ CLAIMS = (
             f"accuracy of the shipped clean {network} on test images",
             lambda rows, network=network: accuracy(rows, network),
             at_least(least),
-            "ours",
+            "featureprism",
         )
         for network, least in LEAST.items()
     ),
@@ -98,7 +98,7 @@ CLAIMS = (
             f"robust accuracy (ℓ2, radius 1) of shipped networks after adversarial training minus after {told}, less of two families",
             lambda rows, other=other: gain(rows, other),
             at_least(FAR),
-            "ours",
+            "featureprism",
             note=_told,
         )
         for name, other, told in (

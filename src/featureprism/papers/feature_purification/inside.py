@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from featureprism.context import Context
-from featureprism.experiment import (
+from featureprism.lab import (
     Bound,
     Claim,
     Experiment,
@@ -15,7 +15,7 @@ from featureprism.experiment import (
     at_least,
     at_most,
     between,
-    under,
+    requires,
 )
 from featureprism.networks import pure_net
 from featureprism.papers.feature_purification.measures import (
@@ -91,7 +91,13 @@ def _claim(
     **more: Any,
 ) -> Claim:
     return Claim(
-        name, source, statement, _of(regime, value), bound, premises=under(*premises, regime=regime), **more
+        name,
+        source,
+        statement,
+        _of(regime, value),
+        bound,
+        premises=requires(*premises, regime=regime),
+        **more,
     )
 
 
@@ -119,7 +125,7 @@ CLAIMS = (
         relative("clean", "clean"),
         at_least(0.9),
         LEARNED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "mostly-pure",
@@ -165,7 +171,7 @@ CLAIMS = (
         moved("drift_control"),
         at_most(SMALL),
         LEARNED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "clean-robust",
@@ -202,7 +208,7 @@ CLAIMS = (
         relative("adversarial", "worst"),
         at_least(0.85),
         PURIFIED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "robust",

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
 from featureprism.geometry import LpBall, row_norms
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.orders import FEW, SMALL
 from featureprism.papers.feature_purification.regime import (
@@ -152,7 +152,7 @@ CLAIMS = (
         "clean training brings loss and penalty down to Obj = o(1); f = 0 has ln 2",
         _objective("obj_clean"),
         at_most(SMALL),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "objective",
@@ -161,7 +161,7 @@ CLAIMS = (
         lambda rows: _objective("robust_adversarial")(rows) - _objective("obj_clean")(rows),
         at_most(SMALL),
         note=_objective_note,
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "gap",
@@ -169,8 +169,8 @@ CLAIMS = (
         "the gap |f(x + δ) - f(x) - ⟨∇f, δ⟩| of E_ρ f under ℓ2 FGM: its exponent in τ, below b/max‖w_i‖",
         _exponent("l2", "gap"),
         between(1.8, 2.2),
-        speaker="ours",
-        premises=under(*PURIFIED),
+        origin="featureprism",
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "gap-drawn",
@@ -179,7 +179,7 @@ CLAIMS = (
         _exponent("l2", "drawn"),
         at_least(1.8),
         reported=2.0,
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "gap-linf",
@@ -188,7 +188,7 @@ CLAIMS = (
         _exponent("linf", "drawn"),
         at_least(1.8),
         reported=2.0,
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "at-tau",
@@ -196,7 +196,7 @@ CLAIMS = (
         "the gap at the τ of training is at most O(1/log d) on most points: share with a gap of at most 1/ln d",
         _at_tau("within"),
         at_least(0.9),
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     *(
         Claim(
@@ -206,7 +206,7 @@ CLAIMS = (
             lambda rows, key=key: rows.of("moved").per_seed(key),
             at_most(1.0),
             note=f"every constant and Ξ₂ set to 1; g_i are the {FEW} largest features of a neuron after clean training",
-            premises=under(*PURIFIED, *(("lemma-f-15",) if name == "moved" else ())),
+            premises=requires(*PURIFIED, *(("lemma-f-15",) if name == "moved" else ())),
         )
         for name, source, key, statement in (
             (
@@ -236,7 +236,7 @@ CLAIMS = (
         "the gap at the τ of training ÷ the change of f: how much of it one gradient does not see",
         lambda rows: _at_tau("gap")(rows) / _at_tau("fall")(rows),
         at_most(0.1),
-        speaker="ours",
+        origin="featureprism",
         note="at d = 256 it is 0.10 after as many steps as at d = 100, and 0.08 after three times as many (two other seeds)",
     ),
     Claim(
@@ -245,7 +245,7 @@ CLAIMS = (
         "the 1/σ_ρ of Lemma F.11 is not what holds the gap down: its exponent in σ_ρ, where the noise of x smooths too",
         lambda rows: rows.of("smoothing").slope("smoothing", "gap"),
         at_least(-0.5),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -21,8 +21,8 @@ from featureprism.data import (
     sample_sparse,
     two_level,
 )
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_most, under
 from featureprism.geometry import LpBall
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, requires
 from featureprism.networks import CubicNet, LinearClassifier, PolynomialKernel, SymmetricNet, TangentNet
 from featureprism.papers.feature_purification.regime import (
     INFLATED,
@@ -187,7 +187,7 @@ def _half(model: str, name: str) -> Claim:
         at_most(0.5),
         reported=0.5,
         note=NOTES.get(model, ""),
-        premises=under(*LOW, name=name),
+        premises=requires(*LOW, name=name),
     )
 
 
@@ -198,7 +198,7 @@ def _ahead(model: str, name: str) -> Claim:
         f"robust accuracy of the adversarially trained network minus that of the best {model} model, {name}",
         lambda rows: _robust(name, "network", "adversarial")(rows) - _best(name, model)(rows),
         above(0.1),
-        premises=under(*LOW, *HIGH, name=name),
+        premises=requires(*LOW, *HIGH, name=name),
     )
 
 
@@ -211,7 +211,7 @@ CLAIMS = (
         "the models are at rest: largest fall of a loss in the last third of training",
         lambda rows: rows.of("model").where(lambda row: "change" in row).largest("change"),
         at_most(0.05),
-        speaker="ours",
+        origin="featureprism",
         note="clean training of models that separate the data never quite rests",
     ),
 )

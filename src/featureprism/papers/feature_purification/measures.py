@@ -8,8 +8,8 @@ from torch import Tensor
 
 from featureprism.attacks import along
 from featureprism.data import SparseCoding, SparseSample
-from featureprism.experiment import Bound, Claim, Rows, Values, under
 from featureprism.geometry import LpBall
+from featureprism.lab import Bound, Claim, Rows, Values, requires
 from featureprism.networks import LinearClassifier, SymmetricNet
 from featureprism.papers.feature_purification.setting import (
     PROBE_POINTS,
@@ -207,4 +207,4 @@ def stage_claim(
 ) -> Claim:
     """What is measured of the network of a stage."""
     statement = f"{QUANTITIES[key]}: {STAGES.get(stage, stage)}"
-    return Claim(name, source, statement, at_stage(stage, key), bound, premises=under(*regime), **more)
+    return Claim(name, source, statement, at_stage(stage, key), bound, premises=requires(*regime), **more)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from featureprism.experiment import Claim, Rows, Values, at_least, at_most, between, under
+from featureprism.lab import Claim, Rows, Values, at_least, at_most, between, requires
 from featureprism.papers.feature_purification.orders import SMALL
 from featureprism.papers.feature_purification.regime import LEARNED
 
@@ -43,7 +43,7 @@ CLAIMS = (
         " mean of the others, Gaussian noise",
         _while_winning("signal", "signal_law"),
         between(0.9, 1.1),
-        speaker="ours",
+        origin="featureprism",
         note=lambda rows: f"the noise of x adds {_of('noise', 'share')(rows).mean():.0%} to it at the end",
     ),
     Claim(
@@ -52,7 +52,7 @@ CLAIMS = (
         "the rate of what does not reach the bias ÷ the same law",
         _while_winning("idle", "idle_law"),
         between(0.6, 1.2),
-        speaker="ours",
+        origin="featureprism",
         note="such a neuron opens by jumps of its own feature, which the Gaussian rest of the law does not have",
     ),
     Claim(
@@ -61,7 +61,7 @@ CLAIMS = (
         "winners grow faster than all else by d/(k log d): the ratio of both rates in this unit",
         _while_winning("signal", "idle", "unit"),
         at_least(0.5),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "largest-growth",
@@ -69,7 +69,7 @@ CLAIMS = (
         "no coefficient grows faster than O(1/d): the largest rate of all ÷ the mean of the winners",
         _while_winning("largest", "signal"),
         at_most(3.0),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "settled",
@@ -80,7 +80,7 @@ CLAIMS = (
         note=lambda rows: (
             f"they are at rest: penalty ÷ growth is {_of('settled', 'balance')(rows).mean():.2f}"
         ),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "alike",
@@ -88,7 +88,7 @@ CLAIMS = (
         "winners of one feature end alike: least ÷ largest of their coefficients, median over features",
         _of("settled", "alike"),
         at_least(0.5),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "openings",
@@ -97,7 +97,7 @@ CLAIMS = (
         lambda rows: _of("openings", "lifted_count")(rows) / _of("openings", "expected")(rows),
         at_most(2.0),
         note=_reach_note,
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "noise-reach",
@@ -105,7 +105,7 @@ CLAIMS = (
         "share of the neurons that reach b/10 ÷ P(|N(0, σ_x²‖w‖²/d)| ≥ b/10): noise explains it",
         lambda rows: _of("openings", "lifted")(rows) / _of("openings", "law")(rows),
         between(0.95, 1.15),
-        speaker="ours",
+        origin="featureprism",
         note="at d = 256 it is 1.19 after as many steps as at d = 100, and 1.11 after three times as many (two other seeds)",
     ),
     Claim(
@@ -115,7 +115,7 @@ CLAIMS = (
         _of("lipschitz", "excess"),
         at_most(1.0),
         note="the dense mixtures of all open neurons add up; many more are open than have the feature",
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "loss",
@@ -123,7 +123,7 @@ CLAIMS = (
         "the loss cannot vanish: E ℓ' · L_max · ln d, as derived (the statement squares the last two)",
         _of("lipschitz", "loss"),
         at_least(1.0),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "regular",
@@ -132,7 +132,7 @@ CLAIMS = (
         _of("lipschitz", "size"),
         at_most(1.0),
         note=lambda rows: f"the largest L_j, O(1) too, is {_of('lipschitz', 'largest')(rows).mean():.1f}",
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "coupled",
@@ -141,7 +141,7 @@ CLAIMS = (
         _of("coupled", "gap"),
         at_most(1.0),
         note=_coupled_note,
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "reference",
@@ -150,7 +150,7 @@ CLAIMS = (
         _of("reference", "error"),
         at_most(SMALL),
         note=lambda rows: f"its sign is right on {_of('reference', 'right')(rows).mean():.0%} of the points",
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "common-direction",
@@ -158,7 +158,7 @@ CLAIMS = (
         "neurons share Mw*: Σ_i ⟨w_i, Mw*⟩ in units of kd",
         _of("pulled", "total"),
         at_least(0.5),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "pull",
@@ -166,7 +166,7 @@ CLAIMS = (
         "clean training pulls every neuron to Mw*, also at its end: share of large neurons with a positive pull",
         _of("pulled", "positive"),
         at_least(0.95),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
         note="longer training does not mend it: at d = 256 it is 0.81, and 0.80 after three times as many steps (two other seeds)",
     ),
     Claim(
@@ -178,7 +178,7 @@ CLAIMS = (
         note=lambda rows: (
             f"it pulls back: {-_of('noise', 'dense_share')(rows).mean():.1f} times what is left of the pull of the signal"
         ),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "balance",
@@ -186,7 +186,7 @@ CLAIMS = (
         "the penalty is what ends it: λ(1 + ‖w_i‖)⟨w_i, Mw*⟩ ÷ the pull, summed over large neurons",
         _of("pulled", "balance"),
         between(0.7, 1.4),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "sampling",
@@ -194,7 +194,7 @@ CLAIMS = (
         "the gradient of N samples misses that of the population by N^-½: exponent",
         lambda rows: rows.of("sampling").slope("N", "gradient"),
         between(-0.55, -0.45),
-        speaker="ours",
+        origin="featureprism",
         note="the lemma says 1/poly(d) for large N",
     ),
 )

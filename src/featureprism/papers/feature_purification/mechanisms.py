@@ -9,8 +9,8 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.data import SparseCoding, SparseSample
 from featureprism.data.sparse_coding import HiddenVector
-from featureprism.experiment import Experiment
 from featureprism.geometry import row_norms
+from featureprism.lab import Experiment
 from featureprism.networks import SymmetricNet
 from featureprism.networks.gates import gates
 from featureprism.papers.feature_purification.mechanism_claims import CLAIMS

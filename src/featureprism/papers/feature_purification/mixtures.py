@@ -10,17 +10,17 @@ from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.data import SparseCoding, SparseSample
-from featureprism.experiment import (
+from featureprism.lab import (
     Claim,
     Experiment,
+    Requires,
     Rows,
-    Under,
     Values,
     at_least,
     at_most,
     between,
     log_slope,
-    under,
+    requires,
 )
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
@@ -170,8 +170,8 @@ def _radius_ratio(rows: Rows) -> Values:
     return rows.of("response", family="pure start").per_seed(ratio)
 
 
-def _from(family: str, *regime: str) -> Under:
-    return under(*regime, family=f"{family} start")
+def _from(family: str, *regime: str) -> Requires:
+    return requires(*regime, family=f"{family} start")
 
 
 CLAIMS_DENSE = (
@@ -285,7 +285,7 @@ CLAIMS_9 = (
         at_most(0.3),
         PURIFIED,
         source="finding",
-        speaker="ours",
+        origin="featureprism",
         note="adversarial training from the first step kills all neurons: gradient-masking.from-scratch",
     ),
 )

@@ -9,8 +9,8 @@ from torch import Tensor
 from featureprism.attacks import transfer
 from featureprism.context import Context
 from featureprism.data import SparseCoding
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, under
 from featureprism.geometry import LpBall
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, requires
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     BROKEN,
@@ -89,7 +89,7 @@ CLAIMS_DENSITY = (
         "perturbations of the clean network are dense: participation ratio ÷ d, median; a Gaussian vector has 1/3",
         density("clean", "participation"),
         at_least(1 / 3),
-        premises=under(*BROKEN),
+        premises=requires(*BROKEN),
     ),
     Claim(
         "after",
@@ -97,7 +97,7 @@ CLAIMS_DENSITY = (
         "after adversarial training they are sparse, as points are: median participation ratio ÷ E‖z‖₀",
         _over_support,
         at_most(2.0),
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "support",
@@ -105,7 +105,7 @@ CLAIMS_DENSITY = (
         "and sit on features that the point has: their share of ‖δ‖², after minus before",
         lambda rows: density("adversarial", "on_support")(rows) - density("clean", "on_support")(rows),
         above(0.2),
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
 )
 
@@ -156,7 +156,7 @@ CLAIMS_TRANSFER = (
         "perturbations of one clean network carry over to another start and other data: loss of accuracy there ÷ at home",
         _carried,
         at_least(0.7),
-        premises=under(*BROKEN),
+        premises=requires(*BROKEN),
     ),
     Claim(
         "random",
@@ -164,7 +164,7 @@ CLAIMS_TRANSFER = (
         "random perturbations of the same norm: accuracy with ÷ without them",
         _left("another seed", "random"),
         at_least(0.97),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "purified",
@@ -173,7 +173,7 @@ CLAIMS_TRANSFER = (
         lambda rows: rows.of("transfer", target="purified", source="attack").per_seed("accuracy"),
         at_least(NEARLY_ALL),
         note=lambda rows: f"{_left('purified', 'attack')(rows).mean():.2f} of its accuracy without them",
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
 )
 
@@ -239,7 +239,7 @@ def _masked(name: str, attack: str, text: str, note: str | Callable[[Rows], str]
         f"accuracy under {text} minus worst-case accuracy of the collapsed network",
         lambda rows: rows.of("masking").per_seed(attack) - rows.of("masking").per_seed("worst"),
         above(0.2),
-        speaker="ours",
+        origin="featureprism",
         note=note,
     )
 
@@ -252,7 +252,7 @@ CLAIMS_MASKING = (
         lambda rows: rows.of("masking").per_seed("covered"),
         at_least(0.5),
         note="the adversary at full radius from the first step; after a clean lottery it works: figure-9.after-lottery",
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     _masked("gap", "guarded_pgd", "PGD", _gradient_note),
     _masked("fgm", "guarded_fgm", "FGM with the paper's rule for tiny gradients"),
@@ -262,7 +262,7 @@ CLAIMS_MASKING = (
         "neurons of the collapsed network that fire on a test point",
         lambda rows: rows.of("masking").per_seed("alive"),
         at_most(0.0),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Experiment
+from featureprism.lab import Experiment
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     Bench,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.experiment import Bound, Claim, Rows, Values, above, at_least, at_most, below, under
+from featureprism.lab import Bound, Claim, Rows, Values, above, at_least, at_most, below, requires
 from featureprism.papers.feature_purification.measures import (
     GAINED,
     LAWS,
@@ -87,7 +87,7 @@ def _claim(
     upper = bound.relation.startswith("<")
     statement = f"{statement}; the {'largest' if upper else 'least'} of {LAWS}"
     value = over_laws(value, np.max if upper else np.min)
-    return Claim(name, source, statement, value, bound, premises=under(*regime), **more)
+    return Claim(name, source, statement, value, bound, premises=requires(*regime), **more)
 
 
 def _accuracy(
@@ -103,7 +103,9 @@ def _accuracy(
     """An accuracy, which has the noise of its test points: the mean over the laws of z."""
     statement = f"{statement}; mean of {LAWS}"
     value = over_laws(value, np.mean)
-    return Claim(name, source, statement, value, bound, note=_ceiling(key), premises=under(*regime), **more)
+    return Claim(
+        name, source, statement, value, bound, note=_ceiling(key), premises=requires(*regime), **more
+    )
 
 
 CLAIMS = (
@@ -124,7 +126,7 @@ CLAIMS = (
         at_least(0.9),
         PURIFIED,
         "clean",
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "shortcut",
@@ -133,7 +135,7 @@ CLAIMS = (
         at_stage("clean", "linear_share"),
         below(0.7),
         LEARNED,
-        speaker="ours",
+        origin="featureprism",
         note=_shortcut_note,
     ),
     _claim(
@@ -145,7 +147,7 @@ CLAIMS = (
         ),
         above(0.1),
         LEARNED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _accuracy(
         "clean-robust",
@@ -182,7 +184,7 @@ CLAIMS = (
         at_least(0.85),
         PURIFIED,
         "worst",
-        speaker="ours",
+        origin="featureprism",
     ),
     _accuracy(
         "robust",
@@ -253,7 +255,7 @@ CLAIMS = (
         moved("clean_to_adversarial_weighted"),
         at_least(0.75),
         PURIFIED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "same-feature-printed",
@@ -297,7 +299,7 @@ CLAIMS = (
         moved("together"),
         at_most(0.06),
         LEARNED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "control-drift",
@@ -306,7 +308,7 @@ CLAIMS = (
         moved("drift_control"),
         at_most(0.1),
         LEARNED,
-        speaker="ours",
+        origin="featureprism",
     ),
     _claim(
         "drift",
@@ -324,6 +326,6 @@ CLAIMS = (
         lambda rows: moved("drift_rest")(rows) / moved("drift")(rows),
         at_least(0.5),
         PURIFIED,
-        speaker="ours",
+        origin="featureprism",
     ),
 )

@@ -15,8 +15,8 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.data import two_level
 from featureprism.data.images import load_images
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, under
 from featureprism.geometry import LpBall, unit_rows
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, requires
 from featureprism.networks import SymmetricNet, pure_net
 from featureprism.papers.feature_purification.regime import (
     Regime,
@@ -192,7 +192,7 @@ def _codes_note(rows: Rows) -> str:
 
 
 def _claims(label: str, learned: bool, words: str) -> tuple[Claim, Claim]:
-    regime = under("assumption-2-1", learned=learned)
+    regime = requires("assumption-2-1", learned=learned)
     return (
         Claim(
             f"{label}-purity",
@@ -200,7 +200,7 @@ def _claims(label: str, learned: bool, words: str) -> tuple[Claim, Claim]:
             f"real codes, {words}: norm-weighted purity, adversarial minus clean training",
             _gain("purity", learned),
             above(0.02),
-            speaker="ours",
+            origin="featureprism",
             note=_codes_note,
             premises=regime,
         ),
@@ -210,7 +210,7 @@ def _claims(label: str, learned: bool, words: str) -> tuple[Claim, Claim]:
             f"real codes, {words}: robust accuracy ÷ that of the pure network, adversarial minus clean training",
             _relative_gain(learned),
             above(0.0),
-            speaker="ours",
+            origin="featureprism",
             premises=regime,
         ),
     )
@@ -225,7 +225,7 @@ CLAIMS = (
         "norm-weighted cosine of a neuron before and after adversarial training, real codes on orthogonal features",
         lambda rows: rows.of("movement", learned=False).per_seed("cosine"),
         at_least(0.75),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, under
 from featureprism.geometry import unit_rows
+from featureprism.lab import Claim, Experiment, Rows, Values, above, requires
 from featureprism.papers.feature_purification.measures import PURIFIED, premise_rows
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
@@ -118,7 +118,7 @@ def _sparser(name: str, statement: str, more: tuple[str, str], less: tuple[str, 
         f"neurons needed to {ERROR:.0%} error, {statement}",
         lambda rows: atoms_used(rows, *more) / atoms_used(rows, *less),
         above(1.2),
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
         **kwargs,
     )
 
@@ -137,7 +137,7 @@ CLAIMS = (
         "for a point, both from a pure start: clean ÷ purified",
         ("point", "pure start, clean"),
         ("point", BASIS),
-        speaker="ours",
+        origin="featureprism",
     ),
     _sparser(
         "perturbation",

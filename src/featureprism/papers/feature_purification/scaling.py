@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 
 from featureprism.context import Context
 from featureprism.data import SparseSample
-from featureprism.experiment import Experiment
-from featureprism.experiment.rows import number
 from featureprism.geometry import LpBall
+from featureprism.lab import Experiment
+from featureprism.lab.rows import number
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     Bench,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from featureprism.experiment import (
+from featureprism.lab import (
     Bound,
     Claim,
     Rows,
@@ -15,7 +15,7 @@ from featureprism.experiment import (
     below,
     between,
     mean_interval,
-    under,
+    requires,
 )
 from featureprism.papers.feature_purification.measures import LEARNED, MIXED, PURIFIED
 
@@ -145,7 +145,7 @@ def _claim(law: Law, path: str) -> Claim:
         exponent(law.key, path),
         law.bound,
         note=_sizes_note(law.key, path),
-        premises=under(*law.regime, path=path),
+        premises=requires(*law.regime, path=path),
     )
 
 
@@ -157,9 +157,9 @@ def _control(path: str) -> Claim:
         f"drift of as many more clean steps, the largest of all sizes, {PATHS[path]}",
         lambda rows: rows.of("size", path=path).largest("drift_control"),
         at_most(0.15),
-        "ours",
+        "featureprism",
         note=_sizes_note("drift_control", path),
-        premises=under(*LEARNED, path=path),
+        premises=requires(*LEARNED, path=path),
     )
 
 
@@ -171,7 +171,7 @@ def _settled(path: str) -> Claim:
         f"half of the clean steps give the same law of mixtures: |difference of the exponents|, {PATHS[path]}",
         lambda rows: abs(exponent("share", path)(rows) - exponent("share_halfway", path)(rows)),
         at_most(0.1),
-        "ours",
+        "featureprism",
         note=_sizes_note("share_halfway", path),
     )
 
@@ -194,7 +194,7 @@ CLAIMS = (
         _at_largest("won_clean"),
         at_least(0.5),
         note=_sizes_note("won_clean", "random"),
-        premises=under(*LEARNED, path="random"),
+        premises=requires(*LEARNED, path="random"),
     ),
     Claim(
         "sure",
@@ -203,6 +203,6 @@ CLAIMS = (
         _at_largest("sure"),
         at_least(1.0),
         note=_sizes_note("sure", "random"),
-        premises=under("theorem-5-1.width", "lemma-b-2", path="random"),
+        premises=requires("theorem-5-1.width", "lemma-b-2", path="random"),
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import LEARNED, Bench, bench, premise_rows
 from featureprism.papers.feature_purification.setting import (
@@ -136,9 +136,9 @@ CLAIMS = (
         "half of the features are lost at c_b = the rate of a winner, (d/2) E[y sign(w*_j) z_j 1{|z_j| = 1}]: c_b ÷ it",
         half_share,
         between(0.5, 2.0),
-        speaker="ours",
+        origin="featureprism",
         note=_rate_note,
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "printed",
@@ -148,7 +148,7 @@ CLAIMS = (
         _printed("small"),
         at_least(0.9),
         note=_bias_note,
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "one",
@@ -156,9 +156,9 @@ CLAIMS = (
         "the printed schedule with c_b = 1 too: share of features won",
         _printed("one"),
         at_most(0.1),
-        speaker="ours",
+        origin="featureprism",
         note="the bias outruns all neurons",
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
 )
 

@@ -21,8 +21,8 @@ from featureprism.data import (
     three_level,
     two_level,
 )
-from featureprism.experiment import fields_of
 from featureprism.geometry import LpBall
+from featureprism.lab import fields_of
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
 from featureprism.networks.symmetric import reachable
 from featureprism.records import Row, Trajectory

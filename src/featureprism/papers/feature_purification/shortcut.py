@@ -6,8 +6,8 @@ from dataclasses import replace
 import torch
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, at_most, under
 from featureprism.geometry import row_norms, unit_rows
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, requires
 from featureprism.papers.feature_purification.measures import (
     PURIFIED,
     Bench,
@@ -83,7 +83,7 @@ CLAIMS = (
         "the condition |⟨w*, z⟩| ≥ margin breaks independence: Var⟨w*, z⟩/Σ Var w*_i z_i",
         _of_dense("variance_ratio"),
         at_least(1.5),
-        speaker="ours",
+        origin="featureprism",
         note=lambda rows: f"{rows.of('dense').column('acceptance').mean():.0%} of the draws are kept",
     ),
     Claim(
@@ -92,7 +92,7 @@ CLAIMS = (
         "and makes Mw* the first principal component of the points: cosine of the two",
         _of_dense("along_first_component"),
         at_least(0.8),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "linear",
@@ -100,7 +100,7 @@ CLAIMS = (
         "the clean network is almost the linear classifier: R² of its output with ⟨Mw*, x⟩",
         at_stage("clean", "linear_share"),
         at_least(0.95),
-        speaker="ours",
+        origin="featureprism",
         note=lambda rows: (
             f"with little noise that says little: {at_stage('pure', 'linear_share')(rows).mean():.2f} for the pure network;"
             " where its mass lies says more"
@@ -112,7 +112,7 @@ CLAIMS = (
         f"share of Σ‖w_i‖² in neurons with a cosine above {DENSE} with Mw*, clean training",
         _of_dense("share"),
         at_least(0.5),
-        speaker="ours",
+        origin="featureprism",
         note=_dense_note,
     ),
     Claim(
@@ -121,7 +121,7 @@ CLAIMS = (
         "adversarial training removes it from them: what is left of their Σ⟨w_i, Mw*⟩²",
         _of_dense("left"),
         at_most(0.3),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "same-feature",
@@ -131,7 +131,7 @@ CLAIMS = (
         at_least(0.8),
         reported=0.8,
         note="here it replaces them",
-        premises=under(*PURIFIED),
+        premises=requires(*PURIFIED),
     ),
     Claim(
         "adversarial-robust",
@@ -139,7 +139,7 @@ CLAIMS = (
         "worst accuracy at τ after adversarial training ÷ that of the pure network",
         lambda rows: at_stage("adversarial", "worst")(rows) / at_stage("pure", "worst")(rows),
         at_least(0.75),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

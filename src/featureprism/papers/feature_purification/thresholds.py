@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, at_least, at_most, under
+from featureprism.lab import Claim, Experiment, at_least, at_most, requires
 from featureprism.networks import IndicatorClassifier, LinearClassifier, pure_net
 from featureprism.papers.feature_purification.baselines import ACCURACY_POINTS, accuracies
 from featureprism.papers.feature_purification.measures import bench
@@ -92,7 +92,7 @@ CLAIMS = (
         f"⟨Mw*, x⟩ is flipped at most inputs: its exact robust accuracy at {AT}",
         lambda rows: rows.of("model", model="linear").per_seed("worst"),
         at_most(0.5),
-        premises=under(*DATA),
+        premises=requires(*DATA),
     ),
     Claim(
         "indicator",
@@ -101,7 +101,7 @@ CLAIMS = (
         lambda rows: rows.of("model", model="indicator").per_seed("worst"),
         at_least(NEARLY_ALL),
         note="attacks by gradients, which do not see its jumps",
-        premises=under(*DATA, "section-3"),
+        premises=requires(*DATA, "section-3"),
     ),
     Claim(
         "soft",
@@ -109,7 +109,7 @@ CLAIMS = (
         f"robust accuracy of the soft threshold with b = {SOFT}/√k (Section 3: ½/√k) at {AT}",
         lambda rows: rows.of("model", model="soft").per_seed("worst"),
         at_least(0.6),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

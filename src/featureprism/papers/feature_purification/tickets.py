@@ -10,7 +10,7 @@ from torch import Tensor
 
 from featureprism.context import Context
 from featureprism.data import SparseCoding
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, under
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, requires
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import LEARNED, PURE, bench, premise_rows
 from featureprism.papers.feature_purification.setting import FAMILY, Setting, clean_run, scales, start
@@ -114,7 +114,7 @@ def _set_claim(
     name: str, source: str, statement: str, value: Callable[[Rows], Values], *regime: str
 ) -> Claim:
     """An inclusion that the theorem says is whole."""
-    return Claim(name, source, statement, value, at_least(ALL), premises=under(*LEARNED, *regime))
+    return Claim(name, source, statement, value, at_least(ALL), premises=requires(*LEARNED, *regime))
 
 
 def _match(rows: Rows) -> Values:
@@ -128,7 +128,7 @@ CLAIMS = (
         "the start decides which feature a neuron wins: share whose feature had the largest signed correlation at the start",
         _match,
         at_least(ALL),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "auc",
@@ -136,7 +136,7 @@ CLAIMS = (
         "the largest signed correlation at the start tells winners from losers: AUC",
         lambda rows: rows.of("winners").per_seed("auc"),
         at_least(0.8),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     Claim(
         "sign",
@@ -144,7 +144,7 @@ CLAIMS = (
         "share predicted with the sign of w* minus share predicted without it",
         lambda rows: _match(rows) - rows.of("winners").per_seed("match_unsigned"),
         above(0.05),
-        premises=under(*LEARNED),
+        premises=requires(*LEARNED),
     ),
     _set_claim(
         "stay",

@@ -9,8 +9,8 @@ import torch
 
 from featureprism.context import Context
 from featureprism.data import SparseCoding, SparseSample, dictionary, label_weights, sample_sparse, two_level
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, under
 from featureprism.geometry import LpBall, unit_rows
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, requires
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import PURE
 from featureprism.papers.feature_purification.regime import (
@@ -158,7 +158,7 @@ def _claims(name: str, source: str, label: str) -> tuple[Claim, Claim]:
             f"{name}: norm-weighted purity, adversarial minus clean training",
             _purified(name),
             above(0.1),
-            premises=under(*PURIFIED, name=name),
+            premises=requires(*PURIFIED, name=name),
         ),
         Claim(
             f"{label}-robust",
@@ -166,7 +166,7 @@ def _claims(name: str, source: str, label: str) -> tuple[Claim, Claim]:
             f"{name}: robust accuracy ÷ that of the pure network, adversarial minus clean training",
             _relative_gain(name),
             above(0.0),
-            premises=under(*GAINED, name=name),
+            premises=requires(*GAINED, name=name),
         ),
     )
 
@@ -220,7 +220,7 @@ CLAIMS = (
         lambda rows: _value(TRAINED_BIAS, "clean", "bias")(rows) / SPIKE,
         at_least(1.0),
         note=f"all start at {BASE.start_bias * BASE.start * BASE.sparsity**0.5 / SPIKE:.2f}",
-        premises=under(*LEARNED, name=TRAINED_BIAS),
+        premises=requires(*LEARNED, name=TRAINED_BIAS),
     ),
     Claim(
         "bias-quiet",
@@ -229,7 +229,7 @@ CLAIMS = (
         lambda rows: _value(TRAINED_BIAS, "clean", "closed")(rows) / _value(SPIKES, "clean", "closed")(rows),
         at_least(0.95),
         note=_closed_note,
-        premises=under(*LEARNED, name=TRAINED_BIAS),
+        premises=requires(*LEARNED, name=TRAINED_BIAS),
     ),
     Claim(
         "bias-alike",
@@ -237,7 +237,7 @@ CLAIMS = (
         "biases that are trained one by one end alike: from their 10 % to their 90 % quantile ÷ median, of neurons that won a feature",
         _value(TRAINED_BIAS, "clean", "bias_spread"),
         at_most(0.3),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "bias-scheduled",
@@ -245,7 +245,7 @@ CLAIMS = (
         "and give what the scheduled bias gives under spikes: largest difference of accuracy, robust accuracy or purity, both stages",
         _farthest((TRAINED_BIAS,), SPIKES),
         at_most(0.15),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -5,7 +5,7 @@ The paper scale has the printed sizes of Figures 2 and 7 (K = 12+8, D = 2000, 20
 are α⁻² and more wherever Theorem 1 asks for it, ε = α^(8K), and α goes as far down as such flows stay affordable.
 """
 
-from featureprism.experiment import Paper
+from featureprism.lab import Paper
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT
 from featureprism.papers.gmm_flow.dynamics import FIGURE_4, FIGURE_5, FIGURE_6
 from featureprism.papers.gmm_flow.losses import LOSSES

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from featureprism.experiment import Claim, Experiment, Rows, above, at_least, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, between, requires
 from featureprism.papers.gmm_flow.alignment_run import DIRECTIONS, REPELLED, Phase, measure
 
 
@@ -33,7 +33,7 @@ def _by_alpha(rows: Rows) -> Rows:
 
 
 REGIME = ("theorem-1", "assumption-2", "lemma-4")
-INSIDE = under(*REGIME)
+INSIDE = requires(*REGIME)
 CLAIMS = (
     Claim(
         "t1-order",
@@ -51,7 +51,7 @@ CLAIMS = (
         "t₁ is linear in ln(1/α): R²",
         lambda rows: _by_alpha(rows).per_seed(_r_squared),
         above(0.98),
-        speaker="ours",
+        origin="featureprism",
         premises=INSIDE,
     ),
     Claim(
@@ -60,7 +60,7 @@ CLAIMS = (
         "t₁ grows like ln(1/α)/p: p times the slope",
         lambda rows: _by_alpha(rows).per_seed(_rate),
         between(0.95, 1.05),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "t1-law",
@@ -68,7 +68,7 @@ CLAIMS = (
         "t₁ ÷ that of the nominal equation of (13) with all clusters, farthest from 1 over p and α",
         lambda rows: rows.of("phase").farthest("over_t1", 1.0),
         between(0.98, 1.02),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "t2",
@@ -79,7 +79,7 @@ CLAIMS = (
         note="it takes ε ≤ α^(2^(p+2)K/p): below 2^(1-p) ln(1/α) the printed t₂ never reaches t₁ ≈ ln(1/α)/p; the flow itself"
         " stays aligned until f counts",
         premises=INSIDE,
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "proposition-4",
@@ -96,7 +96,7 @@ CLAIMS = (
         "where the cosines settle: largest 1 - cosine over neurons ÷ α²/(2N), mean over p and α",
         lambda rows: rows.of("phase").mean("final_gap_over_floor"),
         between(0.9, 1.3),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "equation-13",
@@ -105,7 +105,7 @@ CLAIMS = (
         lambda rows: rows.of("phase").least("speed_share"),
         at_least(1.0),
         premises=INSIDE,
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "equation-13-noise",
@@ -113,7 +113,7 @@ CLAIMS = (
         "the noise adds no more than α/√N + α/√D: largest |dc/dt - nominal| ÷ that, largest over p and α",
         lambda rows: rows.of("phase").largest("departure_over_order"),
         at_most(1.0),
-        speaker="ours",
+        origin="featureprism",
         note="(13) allows α² + α/√D more, and a constant",
         premises=INSIDE,
     ),
@@ -124,7 +124,7 @@ CLAIMS = (
         lambda rows: rows.of("phase").least("lemma_5"),
         at_least(1.0),
         note="true for Δ ≤ 1 - 1/√2 only; the sharp bound is √(2Δ - Δ²)",
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "lemma-7-growth",
@@ -134,7 +134,7 @@ CLAIMS = (
         lambda rows: rows.of("phase").least("lemma_7_growth"),
         at_least(1.0),
         premises=INSIDE,
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "lemma-7",
@@ -145,7 +145,7 @@ CLAIMS = (
         note="that it starts below 1 - √(2Δ), the other half of (F.5), is false for leaning neurons: Assumption 2 says nothing of"
         " centres of the other class",
         premises=INSIDE,
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "lemma-8-law",
@@ -153,7 +153,7 @@ CLAIMS = (
         "max|f(μ_k)| passes 2ε√h when the nominal masses do: time ÷ predicted, farthest from 1 over p and α",
         lambda rows: rows.of("phase").farthest("over_lemma_8", 1.0),
         between(0.98, 1.02),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "lemma-9-law",
@@ -161,7 +161,7 @@ CLAIMS = (
         "the first leg ÷ that of the nominal equation, farthest from 1 over neurons, p and α",
         lambda rows: rows.of("phase").farthest("lemma_9_law", 1.0),
         between(0.97, 1.03),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "lemma-10",
@@ -171,7 +171,7 @@ CLAIMS = (
         at_most(1.0),
         note="the rate is no lower bound of p c^(p-1)(1 - 2^(2-p)); for p = 4 and small α the printed time is too short",
         premises=INSIDE,
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "lemma-10-law",
@@ -179,7 +179,7 @@ CLAIMS = (
         "the second leg ÷ that of the nominal equation, farthest from 1 over neurons, p and α",
         lambda rows: rows.of("phase").farthest("lemma_10_law", 1.0),
         between(0.95, 1.05),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "lemma-15",
@@ -187,8 +187,8 @@ CLAIMS = (
         "masses grow from t₁ to 1 - 2α² in at most 2(ln 1/α² + ln 1/S(t₁)): largest time ÷ that over clusters",
         lambda rows: rows.of("phase", series="whole").largest("lemma_15_printed"),
         at_most(1.0),
-        premises=under(*REGIME, series="whole"),
-        over="every seed",
+        premises=requires(*REGIME, series="whole"),
+        aggregate="worst",
         note="Lemma 13 gives twice the speed that Lemma 15 is used for, and both logarithms count twice: a quarter is right",
     ),
     Claim(
@@ -197,7 +197,7 @@ CLAIMS = (
         "the same time ÷ that of dS/dt = 2S(1-S), farthest from 1 over clusters",
         lambda rows: rows.of("phase", series="whole").farthest("lemma_15_law", 1.0),
         between(0.98, 1.02),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "lemma-14-law",
@@ -205,7 +205,7 @@ CLAIMS = (
         "masses at t₁ ÷ those of the nominal equation, as the largest factor over neurons, p and α",
         lambda rows: rows.of("phase").largest("over_lemma_14"),
         at_most(1.05),
-        speaker="ours",
+        origin="featureprism",
         note="one centre alone: ((1-c₀²)/(2α²))^(1/p) times the start",
     ),
     Claim(
@@ -214,10 +214,10 @@ CLAIMS = (
         "void neurons never grow: their mass at T* ÷ at the start, largest over neurons",
         lambda rows: rows.of("phase", series="whole").largest("void_growth"),
         at_most(1.0),
-        speaker="ours",
+        origin="featureprism",
         note="the lemma says õ(α²), and their start is ε² = α^(16K)",
-        premises=under(*REGIME, series="whole"),
-        over="every seed",
+        premises=requires(*REGIME, series="whole"),
+        aggregate="worst",
     ),
     Claim(
         "lemma-16-law",
@@ -226,7 +226,7 @@ CLAIMS = (
         " largest factor",
         lambda rows: rows.of("phase").largest("over_lemma_16"),
         at_most(1.01),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 ALPHAS = (0.2, 0.16, 0.12, 0.09, 0.07)

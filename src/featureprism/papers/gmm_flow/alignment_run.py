@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment.rows import farthest
 from featureprism.geometry import unit_rows
+from featureprism.lab.rows import farthest
 from featureprism.networks import BalancedWeights, balanced, gaussian_shape
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture
 from featureprism.probes import VOID, cosines, nondegeneracy_gap, nondegeneracy_margin, voronoi_region

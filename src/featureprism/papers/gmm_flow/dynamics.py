@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, part
-from featureprism.experiment import (
+from featureprism.lab import (
     Claim,
     Experiment,
     Rows,
@@ -19,7 +19,7 @@ from featureprism.experiment import (
     at_most,
     below,
     between,
-    under,
+    requires,
 )
 from featureprism.networks import (
     BalancedWeights,
@@ -227,7 +227,7 @@ def _convergence(figure: int, start: str) -> tuple[Claim, ...]:
             "where it converges to: last mean square ÷ p²α²/D",
             lambda rows: steps(rows).per_seed(_over_floor),
             between(0.9, 1.1),
-            speaker="ours",
+            origin="featureprism",
         ),
         Claim(
             "distance",
@@ -243,7 +243,7 @@ def _convergence(figure: int, start: str) -> tuple[Claim, ...]:
             "how close it comes: least sup|f - F^(p)| on the way ÷ (α/√N)",
             lambda rows: steps(rows).per_seed(_over_tilt),
             between(1.0, 1.8),
-            speaker="ours",
+            origin="featureprism",
             note=f"theory for one cluster alone: κ₃ = {theory.kappa(3):.3f}",
         ),
     )
@@ -289,7 +289,7 @@ CLAIMS_6 = (
         " nudged ÷ random",
         lambda rows: _faster(rows, "nudged"),
         below(1.0),
-        speaker="ours",
+        origin="featureprism",
     ),
     *_convergence(6, "nudged"),
 )
@@ -362,9 +362,9 @@ CLAIMS_4 = (
         " drift law",
         lambda rows: rows.where(lambda row: row["kind"] in ("neuron", "mass")).per_seed(_over_tilt_law),
         between(0.9, 1.3),
-        speaker="ours",
+        origin="featureprism",
         note=f"tilt² ≈ α²/N: cosines of 0.9998 and more, where the order α² of Proposition 4 says {1 - ALPHA**2:g}",
-        premises=under("assumption-2"),
+        premises=requires("assumption-2"),
     ),
     Claim(
         "mass-law",
@@ -372,8 +372,8 @@ CLAIMS_4 = (
         "each cluster mass grows to 1 by dS/dt = 2S(1-S): largest deviation from the solution",
         lambda rows: rows.of("mass").per_seed(mass_law_error),
         at_most(0.01),
-        speaker="ours",
-        premises=under("assumption-2"),
+        origin="featureprism",
+        premises=requires("assumption-2"),
     ),
 )
 # D = 1000 and n = 5000 are those of Appendix B.1; width and number of steps are not stated. Steps beyond t = 50 only fit the noise.

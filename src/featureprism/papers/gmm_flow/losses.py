@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, part
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_most, between, under
+from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, balanced
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture, nondegenerate_shape
 from featureprism.probes import cluster_masses, nondegeneracy_margin, sphere_distance, voronoi_region
@@ -118,9 +118,9 @@ def _close(loss: str) -> Claim:
         f"the {loss} loss reaches F^(p) up to a scale: least over c > 0 of sup|c f - F^(p)| ÷ κ_p α/√N, long after learning",
         lambda rows: at_end(rows, "over_tilt_law", loss=loss, series="clean"),
         between(0.9, 1.5),
-        speaker="ours",
+        origin="featureprism",
         note="the appendix leaves this open: the alignment is that of Proposition 4, the growth is not",
-        premises=under("theorem-1", "assumption-2", "lemma-4", series="clean", loss=loss),
+        premises=requires("theorem-1", "assumption-2", "lemma-4", series="clean", loss=loss),
     )
 
 
@@ -147,7 +147,7 @@ CLAIMS = (
             *(rows.of("growth", loss=loss, series="clean").per_seed("error") for loss in KINDS[1:])
         ),
         at_most(0.03),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "drift",
@@ -156,7 +156,7 @@ CLAIMS = (
         " measured ÷ predicted",
         _contrast,
         between(0.85, 1.15),
-        speaker="ours",
+        origin="featureprism",
         note=_contrast_note,
     ),
     Claim(
@@ -165,7 +165,7 @@ CLAIMS = (
         "under the exponential loss the tilt follows ε̄ - (p²S/(p+2) - p + 1)Ĉμ, S ≈ ln t: measured ÷ predicted where noise is large",
         lambda rows: at_end(rows, "over_drift", loss="exponential", series="noisy"),
         between(0.85, 1.15),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

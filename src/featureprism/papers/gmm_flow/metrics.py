@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, between
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, between
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture
 from featureprism.records import Row
 from featureprism.theory import gmm_flow as theory
@@ -87,7 +87,7 @@ CLAIMS = (
         " predicted √(π/2)/max|g|",
         lambda rows: _both(rows, "rule") / _both(rows, "predicted"),
         between(0.85, 1.15),
-        speaker="ours",
+        origin="featureprism",
         note=lambda rows: f"{_both(rows, 'rule').mean():.2f} of the bound",
     ),
     Claim(
@@ -96,7 +96,7 @@ CLAIMS = (
         "but the bound is no worse there: the nearest centre in the metric itself reaches it, mean radius ÷ bound in ℓ∞",
         lambda rows: rows.of("metric", norm="inf").mean("matched"),
         at_least(0.9),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 

@@ -10,8 +10,8 @@ from featureprism.attacks import minimal_radius, self_test, structured_starts
 from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
-from featureprism.experiment import Claim, Experiment, Rows, at_most, under
-from featureprism.experiment.rows import number
+from featureprism.lab import Claim, Experiment, Rows, at_most, requires
+from featureprism.lab.rows import number
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
@@ -215,9 +215,9 @@ CLAIMS = (
         " proven median radius ÷ that",
         lambda rows: rows.of("proposition-3").per_seed(_cost_of_closeness),
         at_most(0.1),
-        speaker="ours",
+        origin="featureprism",
         note=_third_note,
-        premises=under("proposition-3"),
+        premises=requires("proposition-3"),
     ),
 )
 

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 
-from featureprism.experiment import Claim, Experiment, Rows, Values, above, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, between
 from featureprism.papers.gmm_flow.robustness import RECIPES, SIZES, Curve, half_radius, measure
 
 OTHERS = ("relu", "tanh", "logistic")
@@ -27,7 +27,7 @@ ONE_START_CLAIMS = (
         "from the same weights and on the same points only pReLU is robust: its 50 % radius ÷ the largest of ReLU, Tanh, logistic",
         _ahead,
         at_least(2.2),
-        speaker="ours",
+        origin="featureprism",
         note="of √20/√2 = 3.16 at best; the paper does not say that its networks start alike",
     ),
     Claim(
@@ -36,7 +36,7 @@ ONE_START_CLAIMS = (
         f"and ReLU breaks nearer to 1/√20 = {1 / sqrt(20):.3f} than from the larger start of Figure 2: 50 % radius times √20",
         lambda rows: sqrt(20) * half_radius(rows, "relu"),
         between(0.95, 1.25),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "tanh",
@@ -44,7 +44,7 @@ ONE_START_CLAIMS = (
         "so does Tanh: 50 % radius times √20",
         lambda rows: sqrt(20) * half_radius(rows, "tanh"),
         between(0.95, 1.05),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 
@@ -117,7 +117,7 @@ RECIPE_CLAIMS = (
         "the step size does not matter: largest spread of the radius over step sizes under one loss",
         lambda rows: np.max([_most(rows, loss) - _least(loss)(rows) for loss in LOSSES], axis=0),
         at_most(0.05),
-        speaker="ours",
+        origin="featureprism",
     ),
     Claim(
         "loss",
@@ -125,7 +125,7 @@ RECIPE_CLAIMS = (
         "the logistic loss is never worse: least radius under it minus the largest under the square loss",
         lambda rows: _least("logistic")(rows) - _most(rows, "square"),
         above(0.0),
-        speaker="ours",
+        origin="featureprism",
         note="what decides is the start: std 1e-2 is not small, and masses are learned before all neurons have turned",
     ),
 )

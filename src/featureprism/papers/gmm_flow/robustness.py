@@ -13,8 +13,8 @@ from torch import nn
 from featureprism.attacks import self_test, structured_starts
 from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
-from featureprism.experiment import Claim, Experiment, Rows, Values, at_least, below, between
-from featureprism.experiment.rows import farthest
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, below, between
+from featureprism.lab.rows import farthest
 from featureprism.networks import (
     Activation,
     BayesClassifier,
@@ -258,7 +258,7 @@ CLAIMS_2 = (
         " from 1",
         _averaged,
         between(0.95, 1.05),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 CLAIMS_7 = (

@@ -10,7 +10,7 @@ from torch import Tensor
 from featureprism.attacks import structured_starts
 from featureprism.certificates import margin_radius
 from featureprism.context import Context, Progress, part
-from featureprism.experiment import Claim, Experiment, Rows, at_least, at_most, between, log_slope, under
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, log_slope, requires
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet, balanced
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture, nondegenerate_shape
 from featureprism.papers.gmm_flow.window import DRAWS, WINDOW_CLAIMS, Window, measure_window, window_settings
@@ -174,7 +174,7 @@ CLAIMS = (
         lambda rows: rows.of("summary", series="masses").per_seed("final_mass_error"),
         at_most(0.02),
         note=_epsilon_note,
-        premises=under(*REGIME, series="masses"),
+        premises=requires(*REGIME, series="masses"),
     ),
     Claim(
         "exponent",
@@ -182,8 +182,8 @@ CLAIMS = (
         "at the best time the distance falls like α²: slope of the least sup|f - F^(p)| along the flow against α, N = α⁻²",
         lambda rows: rows.of("summary", series="scaled N").slope("alpha", "distance"),
         between(1.75, 2.25),
-        speaker="ours",
-        premises=under(*REGIME, series="scaled N"),
+        origin="featureprism",
+        premises=requires(*REGIME, series="scaled N"),
     ),
     Claim(
         "exponent-fixed-n",
@@ -192,7 +192,7 @@ CLAIMS = (
         lambda rows: rows.of("summary", series="fixed N").slope("alpha", "distance"),
         at_least(0.85),
         note="the law is α/√N itself: at fixed N the slope is 1",
-        premises=under(*ANY_N, series="fixed N"),
+        premises=requires(*ANY_N, series="fixed N"),
     ),
     Claim(
         "distance",
@@ -200,8 +200,8 @@ CLAIMS = (
         "least distance ÷ κ_p α/√N, κ₃ = 1.155 (one cluster alone; the maximum over clusters adds a little)",
         lambda rows: rows.of("summary", series="scaled N").mean("over_predicted"),
         between(0.9, 1.5),
-        speaker="ours",
-        premises=under(*REGIME, series="scaled N"),
+        origin="featureprism",
+        premises=requires(*REGIME, series="scaled N"),
     ),
     Claim(
         "lemma-17",
@@ -210,7 +210,7 @@ CLAIMS = (
         lambda rows: rows.of("summary").largest("over_lemma_17_printed"),
         at_most(1.0),
         note="the proof takes ‖u - μ‖ for 2(1-c); it is √(2(1-c))",
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "lemma-17-sharp",
@@ -218,9 +218,9 @@ CLAIMS = (
         "distance ÷ what the largest tilt √(2δ) and mass error ν make for one cluster alone, farthest from 1 over runs",
         lambda rows: rows.of("summary").farthest("over_lemma_17_sharp", 1.0),
         between(0.8, 1.05),
-        speaker="ours",
+        origin="featureprism",
         note="the corrected bound K(1+ν)(2^p-1)√(2δ) + Kν + ζ holds too, by a factor of 20: clusters do not add up",
-        over="every seed",
+        aggregate="worst",
     ),
     Claim(
         "corollary-1",
@@ -229,7 +229,7 @@ CLAIMS = (
         lambda rows: rows.of("summary", series="scaled N").per_seed(_over_order_of_corollary_1),
         at_least(0.9),
         note="what is lost is noise of order α/√D; proofs close to 1 %, which is more, so they are judged in corollary-1-sharp",
-        premises=under(*REGIME, series="scaled N"),
+        premises=requires(*REGIME, series="scaled N"),
     ),
     Claim(
         "corollary-1-sharp",
@@ -237,7 +237,7 @@ CLAIMS = (
         "the least proven radius of 10 points ÷ √2/2 at the smallest α",
         lambda rows: rows.of("summary", series="scaled N").per_seed(_proven_share),
         at_least(0.97),
-        speaker="ours",
+        origin="featureprism",
     ),
     *WINDOW_CLAIMS,
 )

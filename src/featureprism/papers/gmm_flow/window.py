@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, Progress, part
-from featureprism.experiment import Claim, Rows, Values, at_least, between, log_slope, under
-from featureprism.experiment.rows import farthest
+from featureprism.lab import Claim, Rows, Values, at_least, between, log_slope, requires
+from featureprism.lab.rows import farthest
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, balanced
 from featureprism.papers.gmm_flow.setting import Mixture, Setting, mixture, nondegenerate_shape
 from featureprism.probes import (
@@ -202,7 +202,7 @@ WINDOW_CLAIMS = (
         "sup over [t*, T*] of sup|f - F^(p)| is O(α²), T* - t* = α^(-min(p-2, 2)): slope against α at N, D = α⁻², least over p",
         lambda rows: _slowest(rows, "distance"),
         at_least(1.8),
-        premises=under(*REGIME, series="window"),
+        premises=requires(*REGIME, series="window"),
     ),
     Claim(
         "window-exponent",
@@ -210,9 +210,9 @@ WINDOW_CLAIMS = (
         "and no less than that: the same slope, the one farthest from 2 over p",
         lambda rows: _oddest(rows, "distance", 2.0),
         between(1.8, 2.2),
-        speaker="ours",
+        origin="featureprism",
         note=_note,
-        premises=under(*REGIME, series="window"),
+        premises=requires(*REGIME, series="window"),
     ),
     Claim(
         "loss",
@@ -221,7 +221,7 @@ WINDOW_CLAIMS = (
         lambda rows: _slowest(rows, "loss"),
         at_least(3.6),
         note="mean of ½(y - f)²: the printed loss is the sum over all KN points, which at N = α⁻² is larger by α⁻²",
-        premises=under(*REGIME, series="window"),
+        premises=requires(*REGIME, series="window"),
     ),
     Claim(
         "loss-exponent",
@@ -229,9 +229,9 @@ WINDOW_CLAIMS = (
         "and no less than that: the same slope, the one farthest from 4 over p",
         lambda rows: _oddest(rows, "loss", 4.0),
         between(3.6, 4.4),
-        speaker="ours",
+        origin="featureprism",
         note="the law is p²α²/(2D), so α⁴ only as D = α⁻²",
-        premises=under(*REGIME, series="window"),
+        premises=requires(*REGIME, series="window"),
     ),
     Claim(
         "drift",
@@ -240,7 +240,7 @@ WINDOW_CLAIMS = (
         " and α ≤ 0.14",
         lambda rows: rows.of("sup").mean("over_predicted"),
         between(0.8, 1.25),
-        speaker="ours",
+        origin="featureprism",
         note=_drift_note,
     ),
     Claim(
@@ -249,8 +249,8 @@ WINDOW_CLAIMS = (
         "at fixed D and p = 4 the drift decides, and the same slope is 1",
         lambda rows: rows.of("sup", series="fixed D").slope("alpha", "distance"),
         between(0.8, 1.3),
-        speaker="ours",
-        premises=under(*REGIME, series="fixed D"),
+        origin="featureprism",
+        premises=requires(*REGIME, series="fixed D"),
     ),
     Claim(
         "alignment-kept",
@@ -258,7 +258,7 @@ WINDOW_CLAIMS = (
         "alignment is lost no faster than O(α^min(p,4)): exponent of the largest -dc/dt on [t*, T*] ÷ min(p, 4), least over p",
         lambda rows: _window(rows).per_seed(_share_of_power),
         at_least(1.0),
-        premises=under(*REGIME, series="window"),
+        premises=requires(*REGIME, series="window"),
         note="the law p⁴α⁴(t-t*)/(DN) has α⁷ for p = 3 and α⁶ for p = 4 at the end of the window. Lemma 12 speaks of neurons that have"
         " lost α² of their cosine, and none here has",
     ),
@@ -268,7 +268,7 @@ WINDOW_CLAIMS = (
         "-dc/dt at T* ÷ p⁴α⁴(T*-t*)/(DN), mean over α for p = 3",
         lambda rows: rows.of("sup", series="window", p=3.0).mean("over_rate"),
         between(0.75, 1.25),
-        speaker="ours",
+        origin="featureprism",
     ),
 )
 SMALL, LESS_SMALL = (0.07, 0.05, 0.035), (0.1, 0.07, 0.05)

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from featureprism.context import Context
-from featureprism.experiment.claim import Claim, check_names
-from featureprism.experiment.rows import Rows
-from featureprism.experiment.verdict import Verdict, judge, of_one_draw
-from featureprism.records import Row
+from featureprism.lab.claim import Claim, check_names
+from featureprism.lab.rows import Row, Rows
+from featureprism.lab.verdict import Verdict, judge, of_one_draw
 
 SCALES = ("quick", "standard", "paper")
 Measure = Callable[[Any, int, Context], list[Row]]
@@ -22,11 +21,12 @@ class Experiment:
     use what others of it have computed in the same process, so that their units of one seed are better off on one worker. `long`:
     minutes even at the quick scale; run when named, or with --long. `foretell(setting, context)`: seconds of a unit on this machine,
     from a step that is timed; told before a run above the quick scale starts. `is_one_draw(rows)`: whether the seeds of a run share
-    what the claims speak of, such as the weights of one training; then they count as one, and decide nothing.
+    what the claims speak of, such as the weights of one training; then they count as one, and decide nothing. `draw(rows)` gives a
+    matplotlib figure.
 
     >>> from dataclasses import dataclass
     >>> import featureprism as fp
-    >>> from featureprism.experiment import below
+    >>> from featureprism.lab import below
     >>> @dataclass(frozen=True)
     ... class Setting:
     ...     size: int
@@ -50,6 +50,7 @@ class Experiment:
     long: bool = False
     foretell: Callable[[Any, Context], float] | None = None
     is_one_draw: Callable[[Rows], bool] | None = None
+    draw: Callable[[Rows], Any] | None = None
 
     def __post_init__(self) -> None:
         if self.id.count("/") != 1:
