@@ -1,7 +1,7 @@
 """Our flips against those of foolbox and of projected gradient descent, on networks of others; lengths as ratios, point by point.
 
-The networks are those of the folder `outside` of the data: VNN-COMP's mnistfc 256x2, the pReLU network (p = 1) of Min & Vidal (ICML 2024)
-and SDP-CROWN's mnist_mlp. Where the folder or foolbox is missing nothing is measured.
+The networks are those of the folder `outside` of the data: VNN-COMP's mnistfc 256x2, the pReLU network (p = 1) of Min & Vidal
+(ICML 2024) and SDP-CROWN's mnist_mlp. Where the folder or foolbox is missing nothing is measured.
 """
 
 import gzip
@@ -55,7 +55,7 @@ def sdp_crown(folder: Path) -> Any:
     layers: list[nn.Module] = []
     for i in (1, 3, 5):
         W, b = (torch.from_numpy(stored[f"{i}.{k}"]).double() for k in ("weight", "bias"))
-        layer = nn.Linear(*reversed(W.shape)).double()
+        layer = nn.Linear(W.shape[1], W.shape[0]).double()
         layer.weight.data, layer.bias.data = W, b
         layers += [layer, nn.ReLU()]
     return read_model(nn.Sequential(*layers[:-1]), probe=np.zeros((1, 784))).net
@@ -99,11 +99,11 @@ def _dlr(scores: Tensor, own: Tensor, target: Tensor) -> Tensor:
 def descent_lengths(
     net: Any, x: Tensor, own: Tensor, eps: Tensor, domain: tuple[float, float] | None
 ) -> Tensor:
-    """ℓ∞ projected gradient ascent of the cross-entropy and of the DLR loss at given radii: random starts for each target, momentum 0.75."""
+    """ℓ∞ projected gradient ascent of the cross-entropy and of the targeted DLR loss at given radii, random starts, momentum 0.75."""
     generator, shortest = torch.Generator().manual_seed(0), torch.full_like(eps, inf)
     radius = torch.where(torch.isfinite(eps), eps, 0.0).unsqueeze(1)
     low, high = domain or (-inf, inf)
-    losses = (lambda s, y, t: cross_entropy(s, y, reduction="none"), _dlr)
+    losses = (lambda s, y, _: cross_entropy(s, y, reduction="none"), _dlr)
     for loss in losses:
         for k in range(1, 10):
             target = (own + k) % 10

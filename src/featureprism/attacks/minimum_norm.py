@@ -1,9 +1,9 @@
 """The shortest perturbation that changes the answer: a minimum-norm attack over all target classes, with restarts.
 
-A restart has two phases. FMN (Pintor et al., NeurIPS 2021; for ℓ2 it is close to DDN, Rony et al., CVPR 2019) follows the gradient of the
-margin while the radius of the ball shrinks after a flip and grows after a miss. The refinement descends the margin at a radius just below
-the shortest flip of the point, for all its targets at once, with a step that is halved on the way as in APGD (Croce & Hein, ICML 2020).
-Restarts go on until none of the last few found a shorter flip.
+A restart has two phases. FMN (Pintor et al., NeurIPS 2021; for ℓ2 it is close to DDN, Rony et al., CVPR 2019) follows the gradient
+of the margin while the radius of the ball shrinks after a flip and grows after a miss. The refinement descends the margin at a radius
+just below the shortest flip of the point, for all its targets at once, with a step that is halved on the way as in APGD (Croce & Hein,
+ICML 2020). Restarts go on until none of the last few found a shorter flip.
 
 Every row (a point and a target) is computed as if it were alone: random starts come from a hash of the point and the target, and the
 network sees batches of a fixed size, so that rounding does not depend on the other rows either.
