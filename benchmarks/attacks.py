@@ -100,29 +100,31 @@ def descent_lengths(
     net: Any, x: Tensor, own: Tensor, eps: Tensor, domain: tuple[float, float] | None
 ) -> Tensor:
     """ℓ∞ projected gradient ascent of the cross-entropy and of the targeted DLR loss at given radii, random starts, momentum 0.75."""
-    generator, shortest = torch.Generator().manual_seed(0), torch.full_like(eps, inf)
+    generator, num = torch.Generator().manual_seed(0), len(x)
+    x, own, eps = x.repeat(PGD_RESTARTS, 1), own.repeat(PGD_RESTARTS), eps.repeat(PGD_RESTARTS)
+    shortest = torch.full_like(eps, inf)
     radius = torch.where(torch.isfinite(eps), eps, 0.0).unsqueeze(1)
     low, high = domain or (-inf, inf)
-    losses = (lambda s, y, _: cross_entropy(s, y, reduction="none"), _dlr)
-    for loss in losses:
-        for k in range(1, 10):
-            target = (own + k) % 10
-            if loss is losses[0] and k > 1:  # the cross-entropy has no target
-                break
-            for _ in range(PGD_RESTARTS):
-                noise = 2 * torch.rand(x.shape, generator=generator, dtype=x.dtype) - 1
-                at = (x + radius * noise).clamp(low, high)
-                before = at
-                for step in range(PGD_STEPS):
-                    with torch.enable_grad():
-                        z = at.detach().requires_grad_()
-                        (slope,) = torch.autograd.grad(loss(net(z), own, target).sum(), z)
-                    size = 2 * 0.5 ** (step // (PGD_STEPS // 6)) * radius
-                    moved = torch.clamp(x + (at + size * slope.sign() - x).clamp(-radius, radius), low, high)
-                    mixed = at + 0.75 * (moved - at) + 0.25 * (at - before)
-                    before, at = at, torch.clamp(x + (mixed - x).clamp(-radius, radius), low, high)
-                    shortest = torch.minimum(shortest, _length(net, x, own, at, inf))
-    return shortest
+
+    def inside(moved: Tensor) -> Tensor:
+        return (x + torch.minimum(torch.maximum(moved - x, -radius), radius)).clamp(low, high)
+
+    plain = (lambda s, y, _: cross_entropy(s, y, reduction="none"), 1)  # has no target
+    for loss, shift in (plain, *((_dlr, k) for k in range(1, 10))):
+        target = (own + shift) % 10
+        noise = 2 * torch.rand(x.shape, generator=generator, dtype=x.dtype) - 1
+        before = at = inside(x + radius * noise)
+        for step in range(PGD_STEPS):
+            with torch.enable_grad():
+                z = at.detach().requires_grad_()
+                scores = net(z)
+                (slope,) = torch.autograd.grad(loss(scores, own, target).sum(), z)
+            flips = scores.detach().argmax(dim=1) != own
+            shortest = torch.where(flips, torch.minimum(shortest, (at - x).abs().amax(dim=1)), shortest)
+            size = 2 * 0.5 ** (step // (PGD_STEPS // 6)) * radius
+            moved = inside(at + size * slope.sign())
+            before, at = at, inside(at + 0.75 * (moved - at) + 0.25 * (at - before))
+    return shortest.reshape(PGD_RESTARTS, num).amin(dim=0)
 
 
 @one_thread()
