@@ -92,7 +92,7 @@ def test_every_route_gives_the_same_bracket(route, task, direct, tmp_path):
     else:
         model = in_torch(W, b, V, c, torch.float32 if route == "float32 module" else torch.float64)
     bracket = fp.robust_radius(model, x, y, **CELLS)
-    torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=1e-9, atol=0)
+    torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=2e-7, atol=0)  # a flip lies up to 1e-7 beyond the boundary
     torch.testing.assert_close(bracket.certified, direct.certified, rtol=1e-9, atol=0)
 
 
@@ -112,7 +112,7 @@ def test_a_loop_over_rivals_gives_the_same_bracket(task, direct):
     loop = [fp.robust_radius(glued(*weights, y[0], rival), x[points], [1, 1], **CELLS) for rival in rivals]
     for side in ("certified", "attacked"):
         least = torch.stack([getattr(bracket, side) for bracket in loop]).amin(dim=0)
-        torch.testing.assert_close(least, getattr(direct, side)[points], rtol=1e-9, atol=0)
+        torch.testing.assert_close(least, getattr(direct, side)[points], rtol=2e-7, atol=0)
 
 
 @pytest.mark.parametrize(
