@@ -92,7 +92,8 @@ def test_every_route_gives_the_same_bracket(route, task, direct, tmp_path):
     else:
         model = in_torch(W, b, V, c, torch.float32 if route == "float32 module" else torch.float64)
     bracket = fp.robust_radius(model, x, y, **CELLS)
-    torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=2e-7, atol=0)  # a flip lies up to 1e-7 beyond the boundary
+    # a flip lies up to 1e-7 beyond the boundary
+    torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=2e-7, atol=0)
     torch.testing.assert_close(bracket.certified, direct.certified, rtol=1e-9, atol=0)
 
 
