@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 
 from benchmarks import (
+    attacks,
     descent,
     first_layer,
     flow,
@@ -26,6 +27,7 @@ from benchmarks import (
 from benchmarks.timing import Ratio
 
 PARTS = {
+    "attacks": attacks,
     "descent": descent,
     "first-layer": first_layer,
     "flow": flow,

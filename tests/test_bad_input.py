@@ -25,8 +25,9 @@ from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net, load_points
 from featureprism.networks.reading import Classifier
 from featureprism.probes import kkt_audit
 from featureprism.records import check_points
-from featureprism.sweep import Request, Store, bracket_points
-from featureprism.verify import robust_radius
+from featureprism.sweep import Store
+from featureprism.verify import Budget, Query, robust_radius
+from featureprism.verify.batches import bracket_in_batches
 
 NET = {"W": np.eye(3), "a": np.array([1.0, 1.0, -1.0]), "activation": np.array("relu")}
 POINTS = {"x": np.eye(3), "y": np.array([1.0, 1.0, -1.0])}
@@ -338,17 +339,19 @@ X, Y = torch.eye(3).double(), torch.ones(3).double()
             lambda: robust_radius(small_net(activation=Tanh()), X, Y, lipschitz=0),
             "lipschitz must be positive",
         ),
-        (lambda: robust_radius(small_net(), X, Y, upper=0), "upper must be positive and finite, got 0"),
-        (lambda: robust_radius(small_net(), X, Y, upper=float("nan")), "upper must be positive"),
-        (lambda: robust_radius(small_net(), X, Y, max_cells=-3), "whole number, 0 or more, got -3"),
-        (lambda: robust_radius(small_net(), X, Y, seconds_per_point=float("nan")), "0 or more, got nan"),
+        (
+            lambda: robust_radius(small_net(), X, Y, max_radius=0),
+            "max_radius must be positive and finite, got 0",
+        ),
+        (lambda: robust_radius(small_net(), X, Y, max_radius=float("nan")), "max_radius must be positive"),
+        (lambda: Budget(branches=-3), "whole number, 0 or more, got -3"),
+        (lambda: Budget(seconds=float("nan")), "0 or more, got nan"),
         (lambda: robust_radius(small_net(), X[:0], Y[:0]), "Points are empty"),
         (lambda: robust_radius(small_net(), X[:, :2], Y), "dimension 3, got 2"),
         (lambda: robust_radius(small_net(), X * 1e300, Y), "overflow"),
         (lambda: robust_radius(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
         (lambda: kkt_audit(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
         (lambda: kkt_audit(small_net(), X[:0], Y[:0]), "at least 1 point"),
-        (lambda: Request(seconds_per_point=-1), "0 or more"),
         (lambda: small_net(X * 1j), "W must hold real floating-point numbers, got torch.complex128"),
         (lambda: small_net(X.long()), "W must hold real floating-point numbers, got torch.int64"),
         (lambda: small_net(X[:0]), "at least one neuron"),
@@ -448,14 +451,14 @@ def test_a_phase_of_nothing_is_not_drawn(row, said, folder, capsys):
 def test_truncated_witnesses_are_written_again_from_what_is_kept(folder, monkeypatch):
     net, (x, y) = load_net(folder / "net.npz"), load_points(folder / "data.npz", 3)
     own = (y > 0).long()
-    bracket_points(Classifier(net), x, own, Request(), folder / "radii")
+    bracket_in_batches(Classifier(net), x, own, Query(), Budget(branches=50), folder / "radii")
     witnesses = folder / "radii" / "witnesses.npz"
     whole = witnesses.read_bytes()
     witnesses.write_bytes(whole[:100])
     with pytest.raises(ValueError, match=r"witnesses.npz: it is cut short or damaged"):
         read_arrays(witnesses)
-    monkeypatch.setattr("featureprism.sweep.radii.bracket_classifier", None)  # nothing is measured again
-    bracket_points(Classifier(net), x, own, Request(), folder / "radii")
+    monkeypatch.setattr("featureprism.verify.batches.bracket_classifier", None)  # nothing is measured again
+    bracket_in_batches(Classifier(net), x, own, Query(), Budget(branches=50), folder / "radii")
     assert read_arrays(witnesses)["delta"].shape == (3, 3)
 
 

@@ -14,9 +14,10 @@ from featureprism.attacks.gradient import descend
 from featureprism.cli import main
 from featureprism.geometry import Box, LpBall
 from featureprism.networks import ReLU, TwoLayerNet
+from featureprism.verify import Budget
 
 DOMAIN = (-0.3, 0.9)
-EFFORT = {"seconds_per_point": math.inf, "max_cells": 4, "domain": DOMAIN}
+EFFORT = {"budget": Budget(branches=4), "bounds": DOMAIN}
 
 
 def points_in(domain, shape, generator):

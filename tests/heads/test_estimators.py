@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from featureprism.heads import DecoupledHead, PReLUHead
+from featureprism.verify import Budget
 
 HEADS = [PReLUHead(width=8, random_state=0), DecoupledHead(random_state=0)]
 

@@ -1,14 +1,12 @@
 """Multi-class radii against a brute-force grid, and against each pair on its own."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits, make_blobs
 
 from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
-from featureprism.verify import margin_radius
+from featureprism.verify import Budget, robust_radius
 
 
 def on_a_grid(net, point, own, reach=6.0, num=301):
@@ -44,12 +42,11 @@ def test_the_radius_is_the_least_over_all_rivals():
     for i in range(2):
         own = int(y[i])
         pairs = [
-            margin_radius(
+            robust_radius(
                 head.net_.margin(own, c),
                 torch.as_tensor(X[i : i + 1]),
                 torch.ones(1).double(),
-                seconds_per_point=math.inf,
-                max_cells=1,
+                budget=Budget(branches=1),
             )
             for c in range(3)
             if c != own

@@ -90,8 +90,8 @@ def test_every_route_gives_the_same_bracket(route, task, direct, tmp_path):
     else:
         model = in_torch(W, b, V, c, torch.float32 if route == "float32 module" else torch.float64)
     bracket = asked(model, x, y, **CELLS)
-    torch.testing.assert_close(bracket.attacked, direct.attacked, rtol=1e-9, atol=0)
-    torch.testing.assert_close(bracket.certified, direct.certified, rtol=1e-9, atol=0)
+    torch.testing.assert_close(bracket.attacked, torch.from_numpy(direct.attacked), rtol=2e-7, atol=0)
+    torch.testing.assert_close(bracket.certified, torch.from_numpy(direct.certified), rtol=1e-9, atol=0)
 
 
 def glued(W, b, V, c, own, rival):
@@ -110,7 +110,7 @@ def test_a_loop_over_rivals_gives_the_same_bracket(task, direct):
     loop = [asked(glued(*weights, y[0], rival), x[points], [1, 1], **CELLS) for rival in rivals]
     for side in ("certified", "attacked"):
         least = torch.stack([getattr(bracket, side) for bracket in loop]).amin(dim=0)
-        torch.testing.assert_close(least, getattr(direct, side)[points], rtol=1e-9, atol=0)
+        torch.testing.assert_close(least, torch.from_numpy(getattr(direct, side)[points]), rtol=2e-7, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -187,14 +187,14 @@ def test_modules_that_cannot_be_read_are_attacked_and_say_why():
 def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
     line = repr(direct)
     assert "\n" not in line
-    assert f"{float(direct.certified.median()):.4g} (proven)" in line
+    assert f"{direct.half_radius[0]:.4g} (proven)" in line
     assert "nearest to breaking" in line
     assert "<svg" in direct._repr_html_()
     direct.save(tmp_path / "bracket.npz")
     again = fp.RadiusBracket.load(tmp_path / "bracket.npz")
     assert repr(again) == line
     assert list(again.to_frame()["rival"]) == direct.rival.tolist()
-    torch.testing.assert_close(again.witness, direct.witness)
+    np.testing.assert_allclose(again.witness, direct.witness)
     assert len(again.proofs()) == len(direct.proofs())
     assert direct.plot().axes
 

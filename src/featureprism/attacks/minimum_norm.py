@@ -1,9 +1,9 @@
 """The shortest perturbation that changes the answer: a minimum-norm attack over all target classes, with restarts.
 
-A restart has two phases. FMN (Pintor et al., NeurIPS 2021; for ℓ2 it is close to DDN, Rony et al., CVPR 2019) follows the gradient of the
-margin while the radius of the ball shrinks after a flip and grows after a miss. The refinement descends the margin at a radius just below
-the shortest flip of the point, for all its targets at once, with a step that is halved on the way as in APGD (Croce & Hein, ICML 2020).
-Restarts go on until none of the last few found a shorter flip.
+A restart has two phases. FMN (Pintor et al., NeurIPS 2021; for ℓ2 it is close to DDN, Rony et al., CVPR 2019) follows the gradient
+of the margin while the radius of the ball shrinks after a flip and grows after a miss. The refinement descends the margin at a radius
+just below the shortest flip of the point, for all its targets at once, with a step that is halved on the way as in APGD (Croce & Hein,
+ICML 2020). Restarts go on until none of the last few found a shorter flip.
 
 Every row (a point and a target) is computed as if it were alone: random starts come from a hash of the point and the target, and the
 network sees batches of a fixed size, so that rounding does not depend on the other rows either.
@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks.batches import batches, in_batches
-from featureprism.geometry import Box, LpBall
+from featureprism.geometry import Box
 
 FMN_STEPS = (100, 200)  # of the first restart and of the others
 FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine
@@ -27,7 +27,7 @@ RADIUS_RATES = (
     0.05,
     0.001,
 )  # relative change of the radius after a hit or a miss, at the first and the last step
-FAR = 20.0  # random starts: times the first-order distance to the boundary
+FAR = 20.0, 60.0  # random starts: times the first-order distance to the boundary
 SHRINK = 0.97  # of the shortest flip: the first radius of the refinement
 NEARER = 0.6  # factor of 1 - SHRINK after a round without a flip
 CLOSE = 0.002  # the refinement ends when its radius is this close to the shortest flip, relative
@@ -50,7 +50,7 @@ class TargetMargins:
         """The margins of some rows."""
         return TargetMargins(self.scores, self.own[index], self.target[index])
 
-    def __call__(self, z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
+    def __call__(self, z: Tensor) -> Tensor:
         """f_own - f_target."""
         with torch.no_grad():
             scores = in_batches(self.scores, z)
@@ -58,7 +58,7 @@ class TargetMargins:
             1
         )
 
-    def gradient(self, z: Float[Tensor, "m d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
+    def gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """f_own - f_target and its gradient."""
         own, target = batches(self.own), batches(self.target)
         values, gradients = [], []
@@ -79,7 +79,7 @@ class SignScores(nn.Module):
         super().__init__()
         self.net = net
 
-    def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
+    def forward(self, z: Tensor) -> Tensor:
         """0 and f."""
         value = self.net(z)
         return torch.stack([torch.zeros_like(value), value], dim=1)
@@ -91,6 +91,15 @@ class Flips:
 
     length: Float[Tensor, " m"]
     delta: Float[Tensor, "m d"]
+    point: Int[Tensor, " m"]
+
+    def __post_init__(self) -> None:
+        self.num_points = int(self.point.max()) + 1 if len(self.point) else 0
+
+    def shortest(self) -> Float[Tensor, " n"]:
+        """The length of the shortest flip of each point."""
+        least = self.length.new_full((self.num_points,), inf)
+        return least.scatter_reduce(0, self.point, self.length, "amin")
 
     def take(self, rows: Int[Tensor, " r"], length: Float[Tensor, " r"], delta: Float[Tensor, "r d"]) -> None:
         """Keep what is shorter; a row may be offered several times."""
@@ -149,21 +158,19 @@ def minimum_norm(
     margin, gradient = margins.gradient(x)
     distance = torch.minimum(_first_order(margin, gradient, norm), reach)
     search = _Search(margins, x, point, norm, Box.around(x, domain), reach, distance)
-    flips = Flips(torch.full_like(reach, inf), torch.zeros_like(x))
-    wrong = margin <= 0
-    flips.length[wrong] = 0.0
-    missed = torch.zeros(search.num_points, dtype=torch.long)
+    flips = Flips(torch.full_like(reach, inf), torch.zeros_like(x), point)
+    flips.length[margin <= 0] = 0.0
+    missed = torch.zeros(flips.num_points, dtype=torch.long)
     for restart in range(restarts):
-        before = search.shortest(flips)
+        before = flips.shortest()
         active = torch.nonzero(((missed < PATIENCE) & (before > enough))[point])[:, 0]
         if not len(active):
             break
-        begin = search.starts(active, restart, starts)
-        steps = FMN_STEPS[min(restart, len(FMN_STEPS) - 1)]
-        rows, delta, signs = _fmn(search, *begin, steps, flips)
-        coarse = search.shortest(flips)
-        _refine(search, rows, delta, signs, flips, enough)
-        after = search.shortest(flips)
+        paths = _begin(search, active, restart, starts)
+        _fmn(paths, FMN_STEPS[min(restart, len(FMN_STEPS) - 1)], flips)
+        coarse = flips.shortest()
+        _refine(paths, flips, enough)
+        after = flips.shortest()
         missed = torch.where(after < (1 - GAIN) * before, 0, missed + 1)
         if (
             restart == 0
@@ -178,7 +185,7 @@ def _first_order(margin: Tensor, gradient: Tensor, norm: float) -> Tensor:
     return margin / dual.clamp_min(torch.finfo(margin.dtype).tiny)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Search:
     """What is asked of the rows."""
 
@@ -190,26 +197,33 @@ class _Search:
     reach: Tensor
     distance: Tensor  # to the boundary, by first order
 
-    def __post_init__(self) -> None:
-        self.num_points = int(self.point.max()) + 1 if len(self.point) else 0
+    def rows(self, index: Tensor) -> "_Search":
+        """The same of some rows."""
+        box = None if self.box is None else Box(self.box.low[index], self.box.high[index])
+        parts = (part[index] for part in (self.x, self.point, self.reach, self.distance))
+        x, point, reach, distance = parts
+        return _Search(self.margins.rows(index), x, point, self.norm, box, reach, distance)
 
-    def ball(self, rows: Tensor, eps: Tensor) -> LpBall:
-        box = None if self.box is None else Box(self.box.low[rows], self.box.high[rows])
-        return LpBall(self.norm, torch.minimum(eps, self.reach[rows]), box)
+    def project(self, delta: Tensor, eps: Tensor) -> Tensor:
+        """A near point of the ball and the box; the nearest one except for an ℓ2 ball with a box."""
+        column = torch.minimum(eps, self.reach).unsqueeze(1)
+        if self.norm == inf:
+            delta = torch.minimum(torch.maximum(delta, -column), column)
+        if self.box is not None:
+            delta = torch.minimum(torch.maximum(delta, self.box.low), self.box.high)
+        if self.norm == inf:
+            return delta
+        length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
+        return delta * (column / length.clamp_min(torch.finfo(delta.dtype).tiny)).clamp_max(1)
 
-    def gradient(self, rows: Tensor, delta: Tensor) -> tuple[Tensor, Tensor]:
-        return self.margins.rows(rows).gradient(self.x[rows] + delta)
+    def gradient(self, delta: Tensor) -> tuple[Tensor, Tensor]:
+        return self.margins.gradient(self.x + delta)
 
-    def flipped(self, rows: Tensor, delta: Tensor) -> Tensor:
-        return self.margins.rows(rows)(self.x[rows] + delta) < 0
+    def flipped(self, delta: Tensor) -> Tensor:
+        return self.margins(self.x + delta) < 0
 
     def size(self, delta: Tensor) -> Tensor:
         return torch.linalg.vector_norm(delta, ord=self.norm, dim=1)
-
-    def shortest(self, flips: Flips) -> Tensor:
-        """The shortest flip of each point."""
-        least = flips.length.new_full((self.num_points,), inf)
-        return least.scatter_reduce(0, self.point, flips.length, "amin")
 
     def step(self, gradient: Tensor, signs: Tensor) -> Tensor:
         """Unit step against the gradient: for ℓ∞ by signs or in proportion, both with root mean square 1; for ℓ2 of length 1."""
@@ -217,24 +231,40 @@ class _Search:
         even = gradient / length.clamp_min(torch.finfo(gradient.dtype).tiny)
         if self.norm == 2:
             return -even
-        return -torch.where(signs.unsqueeze(1), gradient.sign(), even * gradient.shape[1] ** 0.5)
+        return -torch.where(signs, gradient.sign(), even * gradient.shape[1] ** 0.5)
 
-    def starts(self, rows: Tensor, restart: int, given: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Rows, first perturbations, and whether a row steps by signs: from zero first, then from far random perturbations."""
-        x = self.x[rows]
-        if restart == 0:
-            first = [torch.zeros_like(x)] * (1 if self.norm == 2 else 2)
-            first += [] if given is None else list(given[:, rows])
-        else:
-            noise = [
-                _uniform(row, int(t), restart) for row, t in zip(x, self.margins.target[rows], strict=True)
-            ]
-            far = torch.stack(noise) * (FAR * 3.0 ** (restart % 2) * self.distance[rows]).unsqueeze(1)
-            first = [far] * (1 if self.norm == 2 else 2)
-        num = len(first)
-        signs = (torch.arange(num) % 2 == 1).repeat_interleave(len(rows))
-        every = rows.repeat(num)
-        return every, self.ball(every, self.reach[every]).project(torch.cat(first)), signs
+
+@dataclass
+class _Paths:
+    """Where the descents of some rows are; `signs`: which of them step by signs."""
+
+    rows: Tensor
+    search: _Search
+    delta: Tensor
+    signs: Tensor
+
+    def keep(self, index: Tensor) -> None:
+        """Go on with some of them."""
+        if len(index) < len(self.rows):
+            self.rows, self.delta, self.signs = self.rows[index], self.delta[index], self.signs[index]
+            self.search = self.search.rows(index)
+
+
+def _begin(search: _Search, rows: Tensor, restart: int, given: Tensor | None) -> _Paths:
+    """The first restart begins at zero and at what is given, the others far away, at random."""
+    part = search.rows(rows)
+    if restart == 0:
+        first = [torch.zeros_like(part.x)]
+    else:
+        targets = part.margins.target.tolist()
+        noise = [_uniform(x, target, restart) for x, target in zip(part.x, targets, strict=True)]
+        first = [torch.stack(noise) * (FAR[restart % 2] * part.distance).unsqueeze(1)]
+    first = first if search.norm == 2 else 2 * first
+    first += list(given[:, rows]) if given is not None and restart == 0 else []
+    every = rows.repeat(len(first))
+    signs = (torch.arange(len(first)) % 2 == 1).repeat_interleave(len(rows)).unsqueeze(1)
+    wide = search.rows(every)
+    return _Paths(every, wide, wide.project(torch.cat(first), wide.reach), signs)
 
 
 def _uniform(x: Float[Tensor, " d"], target: int, restart: int) -> Float[Tensor, " d"]:
@@ -244,16 +274,15 @@ def _uniform(x: Float[Tensor, " d"], target: int, restart: int) -> Float[Tensor,
     return 2 * torch.rand(x.shape, generator=generator, dtype=x.dtype) - 1
 
 
-def _fmn(
-    search: _Search, rows: Tensor, delta: Tensor, signs: Tensor, steps: int, flips: Flips
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Fast minimum-norm attack: the last perturbation of each row, its shortest flip where there is one."""
-    best, best_delta = search.reach.new_full((len(rows),), inf), delta
+def _fmn(paths: _Paths, steps: int, flips: Flips) -> None:
+    """Fast minimum-norm attack; paths end at their shortest flips where they have one."""
+    search, delta = paths.search, paths.delta
+    best, best_delta = torch.full_like(search.reach, inf), delta
     eps = best
     for k in range(steps):
         fall = (1 + cos(pi * k / steps)) / 2
         rate = RADIUS_RATES[1] + (RADIUS_RATES[0] - RADIUS_RATES[1]) * fall
-        margin, gradient = search.gradient(rows, delta)
+        margin, gradient = search.gradient(delta)
         length = search.size(delta)
         flipped = margin < 0
         shorter = flipped & (length < best)
@@ -262,61 +291,52 @@ def _fmn(
         to_boundary = length + _first_order(margin, gradient, search.norm)
         missed = torch.where(torch.isfinite(best), eps * (1 + rate), to_boundary)
         eps = torch.where(flipped, torch.minimum(eps * (1 - rate), best), missed)
-        eps = torch.minimum(eps, search.reach[rows])
-        step = FMN_STEP * fall * eps.unsqueeze(1) * search.step(gradient, signs)
-        delta = search.ball(rows, eps).project(delta + step)
-    flips.take(rows, best, best_delta)
-    return rows, torch.where(torch.isfinite(best).unsqueeze(1), best_delta, delta), signs
+        eps = torch.minimum(eps, search.reach)
+        step = FMN_STEP * fall * eps.unsqueeze(1) * search.step(gradient, paths.signs)
+        delta = search.project(delta + step, eps)
+    flips.take(paths.rows, best, best_delta)
+    paths.delta = torch.where(torch.isfinite(best).unsqueeze(1), best_delta, delta)
 
 
-def _refine(
-    search: _Search,
-    rows: Tensor,
-    delta: Tensor,
-    signs: Tensor,
-    flips: Flips,
-    enough: float,
-) -> None:
+def _refine(paths: _Paths, flips: Flips, enough: float) -> None:
     """Descend the margins of all rows of a point at radii just below its shortest flip, until that is as short as it gets."""
-    shrink = flips.length.new_full((search.num_points,), SHRINK)
+    shrink = torch.full_like(flips.shortest(), SHRINK)
     for _ in range(REFINE_ROUNDS):
-        before = search.shortest(flips)
-        busy = torch.nonzero(((shrink < 1 - CLOSE) & (before > enough))[search.point[rows]])[:, 0]
-        if not len(busy):
+        before = flips.shortest()
+        busy = (shrink < 1 - CLOSE) & (before > enough)
+        paths.keep(torch.nonzero(busy[paths.search.point])[:, 0])
+        if not len(paths.rows):
             return
-        rows, delta, signs = rows[busy], delta[busy], ~signs[busy]
-        point = search.point[rows]
-        eps = torch.minimum(shrink[point] * before[point], search.reach[rows])
-        margin, delta = _descend(search, rows, delta, signs, eps)
-        hit = torch.nonzero(margin < 0)[:, 0]
-        shorter = _on_its_ray(search, rows[hit], delta[hit])
-        flips.take(rows[hit], search.size(shorter), shorter)
-        gained = search.shortest(flips) < before
-        shrink = torch.where(gained, shrink, 1 - NEARER * (1 - shrink))
+        point = paths.search.point
+        hit = torch.nonzero(_descend(paths, (shrink * before)[point]) < 0)[:, 0]
+        shorter = _on_its_ray(paths.search.rows(hit), paths.delta[hit])
+        flips.take(paths.rows[hit], paths.search.size(shorter), shorter)
+        paths.signs = ~paths.signs
+        shrink = torch.where(flips.shortest() < before, shrink, 1 - NEARER * (1 - shrink))
 
 
-def _descend(
-    search: _Search, rows: Tensor, delta: Tensor, signs: Tensor, eps: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The least margin met at one radius for each row, and where."""
-    ball = search.ball(rows, eps)
-    delta = ball.project(delta)
-    margin, gradient = search.gradient(rows, delta)
+def _descend(paths: _Paths, eps: Tensor) -> Tensor:
+    """The least margin that each path meets at a radius; the path ends there."""
+    search = paths.search
+    eps = torch.minimum(eps, search.reach)
+    delta = search.project(paths.delta, eps)
+    margin, gradient = search.gradient(delta)
     least, best = margin, delta
     for k in range(REFINE_STEPS):
         step = LARGEST_STEP * 0.5 ** (k // HALVE_EVERY) * eps.unsqueeze(1)
-        delta = ball.project(delta + step * search.step(gradient, signs))
-        margin, gradient = search.gradient(rows, delta)
+        delta = search.project(delta + step * search.step(gradient, paths.signs), eps)
+        margin, gradient = search.gradient(delta)
         best = torch.where((margin < least).unsqueeze(1), delta, best)
         least = torch.minimum(least, margin)
-    return least, best
+    paths.delta = best
+    return least
 
 
-def _on_its_ray(search: _Search, rows: Tensor, delta: Tensor) -> Tensor:
+def _on_its_ray(search: _Search, delta: Tensor) -> Tensor:
     """Flips scaled down towards the boundary by bisection, still flips."""
     low, high = torch.zeros_like(delta[:, :1]), torch.ones_like(delta[:, :1])
-    for _ in range(HALVINGS):
+    for _ in range(HALVINGS if len(delta) else 0):
         middle = (low + high) / 2
-        flipped = search.flipped(rows, middle * delta).unsqueeze(1)
+        flipped = search.flipped(middle * delta).unsqueeze(1)
         low, high = torch.where(flipped, low, middle), torch.where(flipped, middle, high)
     return high * delta

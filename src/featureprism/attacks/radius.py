@@ -79,7 +79,8 @@ def minimal_radius(
 
     First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
     zero, the shortest rays and the best witness attacks halfway between the largest radius that held and the
-    smallest that did not; a success is shortened along its ray to the boundary. Last, witnesses slide along the boundary
+    smallest that did not; a success is shortened along its ray to the boundary (for ℓ∞ `minimum_norm` goes on from the
+    shortest rays instead). Last, witnesses slide along the boundary
     towards the point, and for ℓ2 convex-concave steps finish on networks that are a difference of convex functions. The result is
     an upper bound of the robust radius with a witness for every point, verified on the given network. With a `domain` (lo, hi) every
     coordinate of a perturbed point stays between the two.
@@ -139,7 +140,7 @@ def _bisected(
 def _fast_minimum_norm(
     net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: tuple[float, float] | None
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], float]:
-    """The minimum-norm attack on a network with one output, from zero and from the shortest rays: norms, flips, the share of zero gradients."""
+    """The minimum-norm attack from zero and from the shortest rays: norms, flips, the share of zero gradients."""
     own = (y > 0).long()
     flips = minimum_norm(
         SignScores(net),

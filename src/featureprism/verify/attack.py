@@ -32,7 +32,8 @@ def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None, *, quick: bool = 
             raise ValueError(
                 "starts are for networks with one output; models with many scores choose their own."
             )
-        _attack_targets(pairs, 1 if quick else RESTARTS)
+        # ℓ2 flips are drawn in by convex-concave steps as well
+        _attack_targets(pairs, 1 if quick else 2 if pairs.query.norm == 2 else RESTARTS)
         for rounds, tried in () if quick else ((0, TRIED), (8, 1)) if pairs.query.norm == 2 else ((0, 1),):
             _draw_in(pairs, tried, rounds)
     if pairs.query.eps is not None:

@@ -67,13 +67,18 @@ def measure(s: Averaging | Mixture, seed: int, context: Context) -> list[Row]:
     )
     form = power_form(net)
     assert form is not None
-    crown = crown_radius(form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, 2, bracket.attacked)
+    crown = crown_radius(
+        form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, 2, torch.from_numpy(bracket.attacked)
+    )
     eps = BEYOND * float(bracket.attacked.max())
     plain = pgd(net, x, y, LpBall(2, eps), steps=50)
     radius = torch.where(plain.flipped, plain.delta.norm(dim=1), torch.full_like(y, inf))
     told = [Answer("PGD without starts", "50 steps", radius), *answers(Question(net, x, y, eps))]
     context.progress(1.0)
-    return [_truth(bracket, crown, eps), *(claimed(answer, bracket.attacked, eps) for answer in told)]
+    return [
+        _truth(bracket, crown, eps),
+        *(claimed(answer, torch.from_numpy(bracket.attacked), eps) for answer in told),
+    ]
 
 
 def _truth(bracket: RadiusBracket, crown: torch.Tensor, eps: float) -> Row:
@@ -82,7 +87,7 @@ def _truth(bracket: RadiusBracket, crown: torch.Tensor, eps: float) -> Row:
         "kind": "truth",
         "certified_half_radius": bracket.half_radius[0],
         "attacked_half_radius": bracket.half_radius[1],
-        "attacked_accuracy": float((bracket.attacked > eps).double().mean()),
+        "attacked_accuracy": float((bracket.attacked > eps).mean()),
         "median_gap": lower_median(bracket.gap),
         "crown_half_radius": float(crown.median()),
         "asked_radius": eps,

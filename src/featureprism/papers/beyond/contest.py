@@ -143,7 +143,7 @@ def judged(one: Contestant, task: Task, s: Setting, seed: int, progress: Progres
     """Tune a head and measure it."""
     head, seconds = tuned(one, task, part(progress, 0.0, 0.6))
     points = drawn(task, s.test_points, seed)
-    bracket = bracketed(head, *points, s.max_cells, part(progress, 0.6, 1.0))
+    bracket = bracketed(head, *points, s.max_branches, part(progress, 0.6, 1.0))
     return {**named(one, head, task, seconds), **told(head, task, bracket)}
 
 

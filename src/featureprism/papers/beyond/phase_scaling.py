@@ -40,7 +40,7 @@ def _radius(s: averaging.Setting, seed: int, _context: Context) -> Result:
     """50 % radius of the two-class network."""
     data = averaging.problem(s, seed)
     net = averaging.train_two_class(s, data.train, seed)
-    radius = float(averaging.bracket(net, data.test, gap=0.01).attacked.median())
+    radius = averaging.bracket(net, data.test, gap=0.01).half_radius[1]
     return Result(radius, s.steps, s.points, len(net.W))
 
 

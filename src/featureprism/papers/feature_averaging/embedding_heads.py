@@ -192,7 +192,8 @@ PAIRS = {  # what is compared with what
 def _gains(heads: dict[str, Row], brackets: dict[str, RadiusBracket], seed: int) -> list[Row]:
     rows = []
     for which, (own, other) in PAIRS.items():
-        low, high = ratio_interval(brackets[own].attacked, brackets[other].attacked, seed)
+        ours, theirs = (torch.from_numpy(brackets[name].attacked) for name in (own, other))
+        low, high = ratio_interval(ours, theirs, seed)
 
         def over(side: str, below: str, own: str = own, other: str = other) -> float:
             return heads[own][side] / heads[other][below] if heads[other][below] > 0 else nan

@@ -90,7 +90,7 @@ def measure(s: ClassifierOnMixture, seed: int, context: Context) -> list[Row]:
     rows = [_robust_error(net, data, s, seed)]
     points = sample(data.clusters, s.exact_points, generator=generator_for("exact", seed))
     if isinstance(net, BayesClassifier):
-        radius = net.radius_bracket(points.x, points.y).certified
+        radius = torch.from_numpy(net.radius_bracket(points.x, points.y).certified)
         rows += _radii(s.classifier, radius) + _proposition_2(radius, s)
         rows.append({"kind": "bayes", "lost": theory.LARGEST_RADIUS - float(radius.mean())})
     elif isinstance(net, PolynomialClassifier):
@@ -186,7 +186,7 @@ def _proposition_3(net: TwoLayerNet, data: Mixture, s: ClassifierOnMixture) -> l
         "radius": bound.radius,
         "bound": bound.probability,
         "vacuous": bound.is_vacuous,
-        "robust": float((bracket.certified > bound.radius).double().mean()),
+        "robust": float((bracket.certified > bound.radius).mean()),
         "half_radius": bracket.half_radius[0],
     }
     return [row, *(p.as_row() for p in theory.proposition_3_premises(s, distance.value))]

@@ -152,7 +152,7 @@ def _radii(net: TwoLayerNet, data: Mixture, s: ClosestApproach, seed: int) -> Ro
     more = sample(data.clusters, s.attacked_points, generator=generator_for("attacked", seed))
     attacked = minimal_radius(net, more.x, more.y, starts=starts, upper=1.0)
     return {
-        "least_attacked_radius": float(torch.cat([bracket.attacked, attacked.radius]).min()),
+        "least_attacked_radius": min(float(bracket.attacked.min()), float(attacked.radius.min())),
         "least_certified_radius": float(bracket.certified.min()),
     }
 

@@ -5,9 +5,10 @@ import torch
 from featureprism.networks import ReLU, gaussian_start
 from featureprism.networks.reading import Classifier
 from featureprism.seeds import generator_for
-from featureprism.sweep import Request, bracket_points, radii
+from featureprism.verify import Budget, Query, batches
+from featureprism.verify.batches import bracket_in_batches
 
-REQUEST = Request(seconds_per_point=float("inf"))
+BUDGET = Budget(branches=500)
 
 
 @pytest.fixture
@@ -19,9 +20,9 @@ def problem():
 
 
 def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr(radii, "BATCH", 4)
+    monkeypatch.setattr(batches, "BATCH", 4)
     net, x, y = problem
-    whole = bracket_points(net, x, y, REQUEST, tmp_path / "whole")
+    whole = bracket_in_batches(net, x, y, Query(), BUDGET, tmp_path / "whole")
     calls = []
 
     def some(*args, **options):
@@ -30,19 +31,19 @@ def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeyp
         calls.append(len(args[1]))
         return real(*args, **options)
 
-    real = radii.bracket_classifier
-    monkeypatch.setattr(radii, "bracket_classifier", some)
+    real = batches.bracket_classifier
+    monkeypatch.setattr(batches, "bracket_classifier", some)
     with pytest.raises(KeyboardInterrupt):
-        bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
+        bracket_in_batches(net, x, y, Query(), BUDGET, tmp_path / "stopped")
     calls[:] = [-1, -1]  # lets the rest pass
-    again = bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
+    again = bracket_in_batches(net, x, y, Query(), BUDGET, tmp_path / "stopped")
     assert calls == [-1, -1, 4, 2]
     assert again.attacked.tolist() == whole.attacked.tolist()
     assert again.certified.tolist() == whole.certified.tolist()
-    torch.testing.assert_close(again.witness, whole.witness)
+    np.testing.assert_allclose(again.witness, whole.witness)
     assert again.zero_gradient_share == whole.zero_gradient_share
     assert len(again.proofs()) == len(whole.proofs())
-    done = bracket_points(net, x, y, REQUEST, tmp_path / "stopped")
+    done = bracket_in_batches(net, x, y, Query(), BUDGET, tmp_path / "stopped")
     assert len(calls) == 4
     assert done.method == whole.method
 
@@ -53,9 +54,9 @@ def test_an_interrupt_inside_the_proof_loses_the_batch_and_stops(problem, tmp_pa
     def stop(*_args, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("featureprism.verify.closing.prove", stop)
+    monkeypatch.setattr("featureprism.verify.one_layer.methods.prove", stop)
     with pytest.raises(KeyboardInterrupt):
-        bracket_points(net, x, y, Request(gap=1e-6), tmp_path)
+        bracket_in_batches(net, x, y, Query(gap=1e-6), BUDGET, tmp_path)
     assert not (tmp_path / "brackets.csv").exists()
 
 
@@ -63,7 +64,7 @@ def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, 
     net, x, y = problem
     first = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
     bracket_points(net, x[:2], y[:2], REQUEST, tmp_path)
-    monkeypatch.setattr(radii, "bracket_classifier", None)  # nothing is left to do
+    monkeypatch.setattr(batches, "bracket_classifier", None)  # nothing is left to do
     again = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
     assert again.attacked.tolist() == first.attacked.tolist()
     assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4
