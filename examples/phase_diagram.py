@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import featureprism as fp
-from featureprism.sweep import Serial, Store, grid, of_function, sweep
+from featureprism.lab import Serial, Store, grid, of_function, sweep
 
 
 def measure(setting: dict, seed: int) -> list[dict]:

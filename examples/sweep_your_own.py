@@ -11,8 +11,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import featureprism as fp
-from featureprism.report.phase import exponents, phase_of, power
-from featureprism.sweep import Limits, Local, Rules, Store, grid, of_function, sweep
+from featureprism.lab import Limits, Local, Rules, Store, grid, of_function, sweep
+from featureprism.lab.phase import phase_of, power, rates
 
 
 def measure(setting: dict, seed: int) -> list[dict]:
@@ -34,14 +34,14 @@ if __name__ == "__main__":
             rows = list(store.rows(asked.what))
     print(f"{summary.done} of {summary.total} units are finished, {len(rows)} rows")
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    for fit in exponents(phase_of(rows, "points", "alpha", "length")):
-        print(f"alpha = {fit.y}: length ∝ {power(fit, 'points')}, predicted -0.5")
-        own = [row for row in rows if row["alpha"] == fit.y]
+    for alpha, fit in rates(phase_of(rows, "points", "alpha", "length")).items():
+        print(f"alpha = {alpha}: length ∝ {power(fit, 'points')}, predicted -0.5")
+        line = [row for row in rows if row["alpha"] == alpha]
         (dots,) = axes.loglog(
-            [r["points"] for r in own], [r["length"] for r in own], "o", label=f"α = {fit.y}"
+            [r["points"] for r in line], [r["length"] for r in line], "o", label=f"α = {alpha}"
         )
         own = sorted(own, key=lambda row: row["points"])
-        axes.plot([r["points"] for r in own], [r["predicted"] for r in own], color=dots.get_color())
+        axes.plot([r["points"] for r in line], [r["predicted"] for r in line], color=dots.get_color())
     axes.set(xlabel="points", ylabel="length of the mean noise")
     axes.legend()
     plt.show()

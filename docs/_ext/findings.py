@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from featureprism.report.published import figure_path, read_published
+from featureprism.lab.published import figure_path, read_published
 
 MARK, FIGURES_MARK = "% main findings", "% figures"
 # what is told, the claims that measure it (item:name), what theory says

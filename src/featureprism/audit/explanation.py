@@ -19,12 +19,12 @@ from featureprism.audit.pictures import NONE, Fit, Measures, measures, named, ra
 from featureprism.audit.stages import premises
 from featureprism.certificates import bracket_classifier
 from featureprism.certificates.pairs import Effort
-from featureprism.context import part
 from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
+from featureprism.progress import part
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
 from featureprism.theory import double_edged, feature_averaging, gmm_flow
 

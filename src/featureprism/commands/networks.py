@@ -14,6 +14,7 @@ from featureprism.certificates import opened
 from featureprism.certificates.referee import judge_curve, read_curve
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
+from featureprism.lab.context import Context
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.networks.reading import as_points, input_dim
 from featureprism.points import read_points
@@ -21,7 +22,7 @@ from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.records import RadiusBracket
 from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.seeds import generator_for
-from featureprism.sweep import Request, bracket_points
+from featureprism.sweep.radii import Request, bracket_points
 from featureprism.training import max_margin_network
 
 
@@ -70,8 +71,9 @@ def _bracketed(args: argparse.Namespace, at: float | None = None) -> RadiusBrack
             check_domain(x, domain)
     except ValueError as error:
         raise ValueError(f"{args.data}: {error}") from error
-    with progress_bar("brackets") as track:
-        return bracket_points(model, x, own, request, args.out, track=track)
+    with progress_bar("brackets") as bar:
+        context = Context(progress=bar.within)
+        return bracket_points(model, x, own, request, args.out, show=bar.show, context=context)
 
 
 def referee(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from featureprism.context import part
+from featureprism.progress import part
 from featureprism.records import Progress, RadiusBracket, Row, silent
 from featureprism.seeds import generator_for
 

@@ -3,6 +3,7 @@
 import base64
 import csv
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO, StringIO
@@ -18,15 +19,15 @@ from featureprism.certificates.bracket import check_radius, check_request
 from featureprism.certificates.pairs import Effort
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import Proof, as_arrays, from_arrays, save_proofs
-from featureprism.context import Context
 from featureprism.files import packed, prepare_folder, unpacked, write_whole
 from featureprism.lab import Rows, fields_of
+from featureprism.lab.context import Context
+from featureprism.lab.engine import UnitEnded, unit_events
+from featureprism.lab.executors import Executor, Serial
+from featureprism.lab.store import Store
+from featureprism.lab.unit import Unit
 from featureprism.networks.reading import Classifier, save_model
 from featureprism.records import RadiusBracket, Row
-from featureprism.sweep.engine import Rules, Track, run_units
-from featureprism.sweep.executors import Executor, Serial
-from featureprism.sweep.store import Store
-from featureprism.sweep.unit import Unit
 
 BATCH = 32  # points bracketed between two writes
 SHARES = ("zero_gradient_share", "blind_share", "seconds")
@@ -65,7 +66,8 @@ def bracket_points(
     out: Path,
     *,
     executor: Executor | None = None,
-    track: Track | None = None,
+    show: Callable[[object], None] = lambda _event: None,
+    context: Context = Context(),
 ) -> RadiusBracket:
     """Bracket every point and leave brackets.csv, witnesses.npz, proofs.npz and, where it has a plain form, model.npz in `out`.
 
@@ -79,14 +81,10 @@ def bracket_points(
     units = [Unit("radius", measure, batch, 0, fields_of(batch)) for batch in batches]
     failed: list[str] = []
     with Store(out, write=True) as store:
-        run_units(
-            store,
-            units,
-            executor or Serial(),
-            rules=Rules(),
-            track=track,
-            hear=lambda _unit, outcome: failed.append(outcome.message) if outcome.message else None,
-        )
+        for event in unit_events(store, units, executor or Serial(), context=context):
+            show(event)
+            if isinstance(event, UnitEnded) and event.ending.message:
+                failed.append(event.ending.message)
         rows = Rows.gather(store.rows_of(units))
     if failed:
         raise ValueError(f"{len(failed)} of {len(units)} batches failed: {failed[0]}")
