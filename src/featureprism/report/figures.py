@@ -12,7 +12,6 @@ from featureprism.lab.figures import save_figure as save
 from featureprism.lab.style import SETTINGS
 from featureprism.report import (
     beyond,
-    double_edged,
     feature_amplification,
     feature_averaging,
     feature_averaging_lemmas,
@@ -30,7 +29,6 @@ DRAWINGS = {
     **feature_averaging_lemmas.DRAWINGS,
     **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
-    **double_edged.DRAWINGS,
     **feature_purification.DRAWINGS,
     **feature_purification_deep.DRAWINGS,
     **feature_purification_mechanisms.DRAWINGS,
