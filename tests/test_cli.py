@@ -424,3 +424,42 @@ def test_bad_data_and_devices_are_one_sentence(capsys, tmp_path, monkeypatch):
             patch.setenv(f"FEATUREPRISM_{variable}", "")  # so that it is put back
             assert cli.main([*item, option, value]) == 2
         assert value in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("with_toys")
+def test_settings_are_set_on_the_command_line(tmp_path, capsys):
+    arguments = ["reproduce", "toy/item", "--out", str(tmp_path), "--workers", "1", "--json"]
+    assert cli.main([*arguments, "--set", "dim=40"]) == 0
+    assert json.loads(capsys.readouterr().out)["claims"][0]["values"] == [40.0, 41.0, 42.0]
+    for bad, words in (
+        ("dmi=4", "Did you mean 'dim'"),
+        ("dim=x", "must be a whole number"),
+        ("dim", "FIELD=VALUE"),
+    ):
+        assert cli.main([*arguments, "--set", bad]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_paper_prints_its_headline_claims_and_counts_the_others(with_toys, tmp_path, capsys):
+    with_toys(replace(TOY, claims=(replace(CLAIMS[0], headline=True), CLAIMS[1])))
+    arguments = ["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]
+    assert cli.main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "✓ item.x  4 ± 2.5  > 0" in text
+    assert "item.y" not in text
+    assert "1 more: 1 not measured (--all shows them)" in text
+    assert cli.main([*arguments, "--all"]) == 0
+    assert "- item.y" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("with_toys")
+def test_fresh_seeds_are_chosen_published_and_not_run_again(tmp_path, capsys):
+    runs, folder = tmp_path / "runs", tmp_path / "results"
+    arguments = ["reproduce", "toy", "--out", str(runs), "--workers", "1", "--fresh", str(folder)]
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seeds"] == [2000, 2001, 2002, 2003, 2004]
+    assert cli.main(["report", str(runs), "--publish", str(folder)]) == 0
+    assert cli.main(arguments) == 0
+    captured = capsys.readouterr()
+    assert "Left out, as they are published as they are: toy/item." in captured.err
+    assert "Nothing was run." in captured.out

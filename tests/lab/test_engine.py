@@ -4,18 +4,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from featureprism.lab import (
     Between,
     Budget,
+    Claim,
     Cluster,
+    Experiment,
     Limits,
     Local,
     Rules,
     Serial,
     Store,
     Unit,
+    above,
     draws,
     grid,
     of_function,
@@ -210,8 +214,6 @@ def test_rows_must_be_flat_rows(tmp_path):
 
 
 def test_nan_and_numpy_numbers_survive(tmp_path):
-    import numpy as np
-
     values = {
         "nan": float("nan"),
         "inf": float("inf"),
@@ -269,3 +271,27 @@ def test_memory_bounds_the_number_of_workers():
     assert affordable(1, 10**9) == 1
     assert affordable(64, 10**9) == 1
     assert affordable(2, None) in (1, 2)
+
+
+def test_a_grid_that_leaves_out_what_a_claim_compares_is_not_judged_there(tmp_path, monkeypatch):
+    def measure(setting, _seed, _context):
+        return [{"kind": setting["side"], "value": 1.0}]
+
+    def ratio(rows):
+        return np.array([rows.of("left")[0]["value"] / rows.of("right")[0]["value"]] * len(rows.seeds))
+
+    claims = (
+        Claim("ratio", "s", "t", ratio, above(0.5)),
+        Claim("left", "s", "t", lambda rows: rows.of("left").per_seed("value"), above(0.5)),
+    )
+    settings = [{"side": side, "n": 1} for side in ("left", "right")]
+    item = Experiment("toy/pair", "s", "t", {"quick": settings}, measure, claims)
+    monkeypatch.setattr("featureprism.lab.sweeps.item_called", lambda _name: item)
+    both = sweep(of_item("toy/pair", grid(n=[1, 2]), seeds=(0, 1)), tmp_path / "both", Serial())
+    half = sweep(of_item("toy/pair", grid(side=["left"]), seeds=(0, 1)), tmp_path / "half", Serial())
+    assert (both.done, half.done) == (8, 2)
+    points = json.loads((tmp_path / "both" / "claims.json").read_text())
+    assert [claim["verdict"] for point in points for claim in point["claims"]] == ["holds"] * 4
+    (point,) = json.loads((tmp_path / "half" / "claims.json").read_text())
+    assert [claim["id"] for claim in point["claims"]] == ["pair.left"]
+    assert point["not judged"].startswith("The claim pair.ratio of toy/pair cannot be judged: IndexError")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from featureprism.lab import Claim, Experiment, Local, Serial, Store, at_least, reproduce
+from featureprism.lab.engine import Step, UnitEnded
+from featureprism.lab.reproduction import Reproduction, hashes, reproduction_events
 from featureprism.papers.gmm_flow.dynamics import FIGURE_4, Flow
 
 HERE = Path(__file__).parent
@@ -139,6 +141,42 @@ def test_bad_requests_are_refused(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ValueError, match="Cannot write"):
         run(tmp_path / "file")
+
+
+def test_settings_can_be_set(tmp_path):
+    (result,), _ = reproduce([experiment()], "quick", [0], tmp_path, Serial(), set={"a": 7})
+    assert [row["value"] for row in result.rows.of("x")] == [70]  # both settings are the same now
+    about = json.loads((result.folder / "run.json").read_text())
+    assert (about["settings"], about["set"]) == ([{"a": 7}], {"a": 7})
+    with pytest.raises(ValueError, match="has no setting 'b'"):
+        reproduce([experiment()], "quick", [0], tmp_path, Serial(), set={"b": 7})
+    with pytest.raises(ValueError, match="a of toy/item must be a whole number"):
+        reproduce([experiment()], "quick", [0], tmp_path, Serial(), set={"a": "x"})
+
+
+def test_experiments_may_have_seeds_of_their_own(tmp_path):
+    pair = [experiment(), experiment(id="toy/other")]
+    seeds = {"toy/item": (5, 6), "toy/other": (9,)}
+    results, _ = reproduce(pair, "quick", seeds, tmp_path, Serial())
+    assert [result.seeds for result in results] == [(5, 6), (9,)]
+
+
+def test_everything_that_happens_is_one_stream(tmp_path):
+    request = Reproduction([experiment(), experiment(id="toy/other")], "quick", [0], {})
+    events = list(reproduction_events(request, tmp_path, Serial()))
+    steps = [event for event in events if isinstance(event, Step)]
+    assert [step.ended for step in steps] == [0, 1, 2, 3, 4]
+    order = [event for event in events if not isinstance(event, Step)]
+    names = [e.unit.name if isinstance(e, UnitEnded) else f"judged {e.result.experiment.id}" for e in order]
+    first, second = ["toy/item"] * 2, ["toy/other"] * 2
+    assert names == [*first, "judged toy/item", *second, "judged toy/other"]
+
+
+def test_hashes_follow_what_verdicts_depend_on():
+    plain = hashes(experiment(), "quick")
+    assert hashes(experiment(), "quick") == plain
+    assert hashes(experiment(), "paper")["measure"] != plain["measure"]
+    assert hashes(experiment(lambda *_: []), "quick")["measure"] != plain["measure"]
 
 
 SLOW = """

@@ -192,7 +192,8 @@ def judge_points(
     for point in plan.points:
         groups.setdefault(json.dumps(point.changes, sort_keys=True), []).append(point)
     for points in groups.values():
-        units = [plan.unit(point.setting, seed, context) for point in points for seed in plan.seeds]
+        settings = [point.setting for i, point in enumerate(points) if point not in points[:i]]
+        units = [plan.unit(setting, seed, context) for setting in settings for seed in plan.seeds]
         statuses = store.statuses(unit.key for unit in units)
         if all(statuses.get(unit.key) == DONE for unit in units):
             yield _judged(points[0].changes, experiment, Rows.gather(store.rows_of(units)))
