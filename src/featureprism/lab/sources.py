@@ -46,6 +46,9 @@ def value_hash(function: Callable) -> str:
     The words of a claim stand beside the lambda that gives its value: they do not count.
     """
     digest = hashlib.sha256()
+    if isinstance(function, partial):
+        given = [*function.args, *sorted(function.keywords.items())]
+        digest.update(" ".join(map(_shown, given)).encode())
     for part in _parts(function):
         for text in _small_parts(part, set()):
             digest.update(text.encode())
@@ -58,8 +61,8 @@ def _small_parts(function: Any, seen: set[int]) -> Iterator[str]:
         return
     seen.add(id(function))
     code = getattr(function, "__code__", None)
-    if code is None or not _is_readable(function.__module__):
-        yield _typed_in(function).hex()
+    if code is None or function.__module__ is None or not _is_readable(function.__module__):
+        yield code.co_code.hex() + repr(code.co_consts) if code else repr(function)
         return
     nodes = _nodes_at(function.__module__, code.co_firstlineno)
     yield from map(ast.unparse, nodes)
@@ -68,15 +71,20 @@ def _small_parts(function: Any, seen: set[int]) -> Iterator[str]:
         if inspect.isfunction(value):
             yield from _small_parts(value, seen)
         else:
-            yield repr(value) if isinstance(value, _PLAIN) else type(value).__qualname__
+            yield _shown(value)
     packages = _packages(function)
     targets = [target for node in nodes for target in _targets(node, function.__module__, packages)]
     for definition in sorted(_reached(targets, packages)):
         yield _text(*definition)
 
 
+def _shown(value: Any) -> str:
+    """A value that a function is given; its type where it has no other words than its address."""
+    text = repr(value)
+    return text if " at 0x" not in text else type(value).__qualname__
+
+
 _EMPTY = CellType()
-_PLAIN = (bool, int, float, str, tuple, type(None))
 
 
 @cache
