@@ -27,11 +27,11 @@ def measure(setting: dict, seed: int) -> list[dict]:
 
 if __name__ == "__main__":
     settings = grid(dim=[50], alpha=[0.1, 0.4], points=[10, 40, 160])
-    asked = of_function(measure, settings, seeds=range(3), rules=Rules(Limits(seconds=60)))
+    plan = of_function(measure, settings, seeds=range(3), rules=Rules(Limits(seconds=60)))
     with tempfile.TemporaryDirectory() as folder:
-        summary = sweep(asked, Path(folder), Local(2))
+        summary = sweep(plan, Path(folder), Local(2))
         with Store(Path(folder)) as store:
-            rows = list(store.rows(asked.what))
+            rows = list(store.rows(plan.name))
     print(f"{summary.done} of {summary.total} units are finished, {len(rows)} rows")
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
     for alpha, fit in rates(phase_of(rows, "points", "alpha", "length")).items():
@@ -40,7 +40,7 @@ if __name__ == "__main__":
         (dots,) = axes.loglog(
             [r["points"] for r in line], [r["length"] for r in line], "o", label=f"α = {alpha}"
         )
-        own = sorted(own, key=lambda row: row["points"])
+        line = sorted(line, key=lambda row: row["points"])
         axes.plot([r["points"] for r in line], [r["predicted"] for r in line], color=dots.get_color())
     axes.set(xlabel="points", ylabel="length of the mean noise")
     axes.legend()

@@ -67,7 +67,7 @@ class Line:
     def remarks(self) -> list[str]:
         """What stands beside the sentence: the number that is shown, where the bound comes from, premises that fail, the note."""
         quantity, because = self.claim.get("quantity", ""), self.claim.get("because", "")
-        note = (self.last or self.claim).get("note", "")
+        note = (self.last or {}).get("note") or self.claim.get("note", "")
         failing = failing_premises(self.last) if self.last else ""
         return [text for text in (quantity, because and f"bound: {because}", failing, note) if text]
 
