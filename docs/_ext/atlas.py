@@ -42,10 +42,10 @@ def entries_of(item: Experiment, published: Published) -> list[Entry]:
 
 def places_of(paper: Paper, entries: list[Entry]) -> dict[str, tuple[str, list[Entry]]]:
     """Each theorem, lemma or figure that claims speak of: a sentence for it, and its claims."""
-    found: dict[str, list[Entry]] = {}
+    by_place: dict[str, list[Entry]] = {}
     for entry in entries:
         for kind, number in dict.fromkeys(PLACE.findall(entry.claim.source)):
-            found.setdefault(f"{kind} {number}", []).append(entry)
+            by_place.setdefault(f"{kind} {number}", []).append(entry)
     titles = {
         f"{kind} {number}": item.title
         for item in reversed(paper.experiments)
@@ -56,8 +56,8 @@ def places_of(paper: Paper, entries: list[Entry]) -> dict[str, tuple[str, list[E
         spoken = [e for e in entries if e.claim.origin == "paper"] or entries
         return titles.get(place) or spoken[0].claim.says
 
-    order = sorted(found, key=_natural)
-    return {place: (sentence(place, found[place]), found[place]) for place in order}
+    order = sorted(by_place, key=_natural)
+    return {place: (sentence(place, by_place[place]), by_place[place]) for place in order}
 
 
 def _natural(place: str) -> tuple[Any, ...]:

@@ -117,14 +117,14 @@ def _add_name(command: argparse.ArgumentParser, text: str) -> None:
 
 def _networks(add: Add) -> None:
     """The arguments of the commands."""
-    own = add(
+    bracketing = add(
         "radius",
-        "Bracket the robust radius of your own model on your own points: proven below, attacked above.",
+        "Bracket the robust radius of your model on your points: proven below, attacked above.",
         "radius model.onnx data.csv --out radii",
     )
-    _add_model_and_data(own)
-    _add_effort(own)
-    own.add_argument(
+    _add_model_and_data(bracketing)
+    _add_effort(bracketing)
+    bracketing.add_argument(
         "--at",
         type=float,
         metavar="EPS",
@@ -133,7 +133,7 @@ def _networks(add: Add) -> None:
 
     checking = add(
         "check",
-        "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
+        "Verify the proofs that radius wrote, without the search; exit 3 when one is refused.",
         "check radii/proofs.npz model.npz data.npz",
     )
     checking.add_argument("proofs", type=Path, metavar="PROOFS.npz", help="as radius writes them")
@@ -245,7 +245,7 @@ def _sweeps(add: Add) -> None:
     """The arguments of the commands."""
     doing = add(
         "sweep",
-        "Run an item or your own function over many settings and seeds; a second call goes on where the first was stopped.",
+        "Run an item or your function over many settings and seeds; a second call goes on where the first was stopped.",
         "sweep noise.toml --out noise --workers 2",
     )
     doing.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to sweep; see docs/sweeps.md")

@@ -9,7 +9,7 @@ from featureprism.lab.context import Context
 from featureprism.lab.experiment import SCALES, Experiment, Measure, Paper, changed, fields_of
 from featureprism.lab.intervals import mean_interval, share_interval
 from featureprism.lab.looks import Looks
-from featureprism.lab.premise import Premise, Regime, Requires, requires
+from featureprism.lab.premise import Premise, PremiseStatus, Requires, requires
 from featureprism.lab.rate import Rate, rate
 from featureprism.lab.registry import all_papers, experiments_called, item_called
 from featureprism.lab.rows import Row, Rows, Values, log_slope
@@ -58,8 +58,8 @@ __all__ = [
     "Outcome",
     "Paper",
     "Premise",
+    "PremiseStatus",
     "Rate",
-    "Regime",
     "Requires",
     "Result",
     "Row",

@@ -54,7 +54,7 @@ class Cluster:
         if not find_spec("distributed"):
             raise ValueError("The dask executor needs Dask: pip install 'featureprism[cluster]'.")
         if workers is not None and (scheduler or workers < 1):
-            raise ValueError("--workers is for local processes, at least 1; a scheduler has its own.")
+            raise ValueError("--workers is for local processes, at least 1; a scheduler brings its workers.")
         self.scheduler, self.size = scheduler, affordable(workers or cpu_count(), memory_mb)
         self._settled: dict[str, Future] = {}  # what readies each worker, by its address
         self._running: dict[str, _Running] = {}
@@ -121,7 +121,7 @@ class Cluster:
         return [(r.job, self._ending(r)) for r in map(self._running.pop, over)]
 
     def _look(self) -> None:
-        """Which workers there are now; a new one is settled before its first unit, so that the unit's time is its own."""
+        """Which workers there are now; a new one is prepared before its first unit, which does not count in the unit's time."""
         if time.perf_counter() - self._looked < REFRESH:
             return
         there = cast(dict[str, int], self._client.nthreads()).keys() - self._stuck

@@ -169,7 +169,7 @@ class Local:
 
 
 def past_due(job: Job, seconds: float) -> bool:
-    """Whether a job has run so long that its own time limit must have failed."""
+    """Whether a job has run so long that its time limit must have failed."""
     return job.limits.seconds is not None and seconds > job.limits.seconds + OVERDUE
 
 

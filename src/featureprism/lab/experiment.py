@@ -147,7 +147,7 @@ class Paper:
     experiments : tuple of Experiment
         In reading order.
     drawings : mapping
-        Functions of the rows that give a matplotlib figure, by item; an experiment may also bring its own as `draw`.
+        Functions of the rows that give a matplotlib figure, by item; an experiment may also bring one as `draw`.
 
     Examples
     --------

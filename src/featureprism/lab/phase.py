@@ -82,7 +82,7 @@ def _unclear(one: Row, other: Row, known: set[str]) -> str:
     differ = [k for k in one.keys() | other.keys() if k not in known and one.get(k) != other.get(k)]
     differ.sort(
         key=lambda k: (isinstance(one.get(k), float), k)
-    )  # words and whole numbers are more likely to tell
+    )  # words and whole numbers are more likely to differ on purpose
     return f"Several rows share a cell and a seed; they differ in {', '.join(differ[:6])}. Choose with --where NAME=VALUE."
 
 
@@ -215,7 +215,7 @@ def _places(axes: Axes, values: list[Any], along: str) -> dict[Any, float]:
 
 
 def _edges(centres: list[float], scale: str) -> np.ndarray:
-    """Borders half way between centres, on the axis's own scale."""
+    """Borders half way between centres, on the scale of the axis."""
     c = np.log(centres) if scale == "log" else np.asarray(centres)
     middle = (c[1:] + c[:-1]) / 2
     ends = (

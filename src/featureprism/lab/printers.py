@@ -62,9 +62,9 @@ def _explanations(line: Line) -> list[str]:
     """What a mark does not say."""
     if line.last is None:
         return []
-    told = verdict(line.last)
+    words = verdict(line.last)
     failing = [text for text in line.remarks if text.startswith("outside its premises")]
-    return [*([told] if told not in ("holds", "fails") else []), *failing]
+    return [*([words] if words not in ("holds", "fails") else []), *failing]
 
 
 def _wrapped(text: str, width: int) -> list[str]:

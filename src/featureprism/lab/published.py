@@ -12,6 +12,7 @@ from typing import Any
 
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab.experiment import SCALES, Experiment
+from featureprism.lab.intervals import LEVEL
 from featureprism.lab.registry import all_papers
 from featureprism.lab.reproduction import hashes
 from featureprism.lab.rows import Row
@@ -184,7 +185,8 @@ def figure_path(folder: Path, item: str, scale: str) -> Path:
 
 def _kept(claim: Row) -> Row:
     """What the registry of claims does not know."""
-    return {key: claim[key] for key in CLAIM} | {key: claim[key] for key in CLAIM_TOO if claim.get(key)}
+    kept = {key: claim[key] for key in CLAIM} | {key: claim[key] for key in CLAIM_TOO if claim.get(key)}
+    return {key: value for key, value in kept.items() if (key, value) != ("level", LEVEL)}
 
 
 def _as_text(items: dict[str, Row]) -> str:

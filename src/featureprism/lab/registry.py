@@ -1,6 +1,6 @@
 """Every paper there is: those of the entry-point group `featureprism.papers`, in this distribution or another.
 
-Distributions are asked first. A source tree that was installed before one of its papers registered is read by name, too.
+The papers of this distribution are also known by name, so that a source tree works before it is installed again.
 """
 
 import sys

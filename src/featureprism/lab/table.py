@@ -154,8 +154,8 @@ def show(value: float | None) -> str:
 
 def measured(claim: Row) -> str:
     """The mean and half of its interval; the range for a claim about every seed; so many of n for a share."""
-    low, high = claim["interval"]
-    if claim["measured"] is None or low is None or high is None:
+    low, high = (math.nan if end is None else end for end in claim["interval"])
+    if claim["measured"] is None or not (math.isfinite(low) and math.isfinite(high)):
         return show(claim["measured"])
     if claim["aggregate"] == "worst":
         return show(low) if low == high else f"{show(low)} to {show(high)}"

@@ -3,14 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from html import escape
 
 import numpy as np
 
 from featureprism.lab.bounds import Bound
 from featureprism.lab.claim import Claim
 from featureprism.lab.intervals import LEVEL, half_width, mean_interval, share_interval
-from featureprism.lab.premise import Regime
+from featureprism.lab.premise import PremiseStatus
 from featureprism.lab.rate import Rate
 from featureprism.lab.rows import Row, Rows, Values
 
@@ -49,7 +48,7 @@ class Verdict:
         95 % interval of the mean or of the share; for a claim about every seed, the least and the largest value.
     outcome : Outcome
         Whether the claim holds.
-    regime : Regime
+    regime : PremiseStatus
         Which of the theorem's premises hold in this run.
     note : str
         A remark.
@@ -69,7 +68,7 @@ class Verdict:
     measured: float
     interval: tuple[float, float]
     outcome: Outcome
-    regime: Regime
+    regime: PremiseStatus
     note: str = ""
     seeds_to_decide: int | None = None
     ceiling: float | None = None
@@ -106,13 +105,11 @@ class Verdict:
         }
 
     def _repr_html_(self) -> str:
-        """The claim, what was measured, and the outcome, for notebooks."""
-        low, high = self.interval
-        regime = {True: ", inside its premises", False: ", outside its premises", None: ""}[
-            self.regime.inside
-        ]
-        words = f"{self.measured:.5g} in [{low:.5g}, {high:.5g}] over {len(self.values)} seeds: {self.outcome}{regime}"
-        return f"{self.claim._repr_html_()}<p>{escape(words)}</p>"
+        """The table of claims with this one alone, for notebooks."""
+        from featureprism.lab.printers import to_html
+        from featureprism.lab.table import ClaimTable
+
+        return to_html(ClaimTable.of_rows(self.id, "measured", [self.as_row()]))
 
 
 def judge(claim: Claim, rows: Rows, id: str = "", level: float = LEVEL) -> Verdict:

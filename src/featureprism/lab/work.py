@@ -178,7 +178,7 @@ def _encoded(rows: Any) -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy or torch number as Python's own."""
+    """A NumPy or torch number as a Python number."""
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"A row cannot hold a {type(value).__name__}.")
