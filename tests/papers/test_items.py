@@ -16,7 +16,6 @@ import pytest
 import tiny_beyond
 import tiny_double_edged
 import tiny_feature_amplification
-import tiny_feature_averaging
 import tiny_feature_purification
 import tiny_gmm_flow
 import tiny_mechanisms
@@ -40,7 +39,6 @@ def _loaded(path):
 
 MODULES = (
     tiny_gmm_flow,
-    tiny_feature_averaging,
     tiny_feature_purification,
     tiny_mechanisms,
     tiny_feature_amplification,

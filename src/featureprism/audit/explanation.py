@@ -25,8 +25,9 @@ from featureprism.heads.subclasses import Subclasses
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
+from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
-from featureprism.theory import double_edged, feature_averaging, gmm_flow
+from featureprism.theory import double_edged, gmm_flow
 
 POINTS = 60  # whose radii are bracketed
 SEARCHED = 400  # points that a universal direction is looked for on

@@ -14,9 +14,6 @@ from featureprism.report import (
     beyond,
     double_edged,
     feature_amplification,
-    feature_averaging,
-    feature_averaging_lemmas,
-    feature_averaging_real,
     feature_purification,
     feature_purification_deep,
     feature_purification_mechanisms,
@@ -26,9 +23,6 @@ from featureprism.report.contest import contest_page
 
 DRAWINGS = {
     **gmm_flow.DRAWINGS,
-    **feature_averaging.DRAWINGS,
-    **feature_averaging_lemmas.DRAWINGS,
-    **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
     **double_edged.DRAWINGS,
     **feature_purification.DRAWINGS,

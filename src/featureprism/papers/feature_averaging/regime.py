@@ -12,42 +12,45 @@ from featureprism.context import Context
 from featureprism.data import class_labels, sample_in_span
 from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, between, requires
 from featureprism.networks import ReLU, TwoLayerNet, voting_start
-from featureprism.papers.feature_averaging.approach import class_shares, sphere_gap
-from featureprism.papers.feature_averaging.lemmas import spread_of
-from featureprism.papers.feature_averaging.setting import LITTLE, Setting, ours, summary
-from featureprism.papers.feature_averaging.theorems import (
+from featureprism.papers.feature_averaging import theory
+from featureprism.papers.feature_averaging.drawing import premise_ratios
+from featureprism.papers.feature_averaging.features import class_shares, feature_fit, sphere_gap
+from featureprism.papers.feature_averaging.margins import spread_of
+from featureprism.papers.feature_averaging.setting import (
     APPENDIX_A,
     ASSUMPTIONS,
-    feature_fit,
-    of_4_5,
-    of_appendix_b,
+    LITTLE_O,
+    LITTLE_O_READ,
+    OF_APPENDIX_B,
+    OF_THEOREM_4_5,
+    Baseline,
+    summary,
 )
 from featureprism.probes import from_updates
 from featureprism.records import Dataset, Row, Trajectory
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent, growing_lumps
 
 STARTS = 100  # starts on which Proposition A.12 and Lemma B.1 are tried
 
 
 @dataclass(frozen=True, kw_only=True)
-class Regime(Setting):
+class AsymptoticSizes(Baseline):
     """Lumps of steps are this share of all steps before."""
 
     growth: float = 1 / 20
 
 
-def inside(k: int, positive: int) -> Regime:
+def inside(k: int, positive: int) -> AsymptoticSizes:
     """The least sizes of Assumption 4.3 with constants 1: d = k¹⁰, n = k⁷, m = k, η = d⁻², T = 1/η, and the start of Lemma A.13."""
     d, n, m = k**10, k**7, k
     step_size = float(d) ** -2
     start = 0.99 * step_size / (6 * n * m * sqrt(d))
     sizes = {"dim": d, "positive": positive, "negative": k - positive, "points": n, "per_class": m}
-    return Regime(**sizes, step_size=step_size, start=start, steps=d**2)
+    return AsymptoticSizes(**sizes, step_size=step_size, start=start, steps=d**2)
 
 
-def start_in_span(s: Setting, num_coordinates: int, seed: int, num: int = 1) -> tuple[TwoLayerNet, Tensor]:
+def start_in_span(s: Baseline, num_coordinates: int, seed: int, num: int = 1) -> tuple[TwoLayerNet, Tensor]:
     """A start in the coordinates of the span, and its squared lengths outside, which training leaves alone.
 
     With `num` > 1 the neurons of so many starts in one network.
@@ -66,7 +69,7 @@ def fewest_activations(z: Float[Tensor, "s n h"], data: Dataset) -> Float[Tensor
     return counts.index_add(1, data.cluster, (z >= 0).to(z.dtype)).amin(dim=(1, 2))
 
 
-def many_starts(s: Setting, num_coordinates: int, seed: int) -> TwoLayerNet:
+def many_starts(s: Baseline, num_coordinates: int, seed: int) -> TwoLayerNet:
     """A stack of `STARTS` starts."""
     net, _ = start_in_span(s, num_coordinates, seed, STARTS)
     assert net.b is not None
@@ -79,7 +82,7 @@ def many_starts(s: Setting, num_coordinates: int, seed: int) -> TwoLayerNet:
     )
 
 
-def tried_starts(s: Setting, data: Dataset, seed: int) -> Row:
+def tried_starts(s: Baseline, data: Dataset, seed: int) -> Row:
     """Of many starts, the share that has the event of Proposition A.12, and what is active after one step with it and without."""
     starts = many_starts(s, data.x.shape[1], seed + 10**6)
     run = first_layer_descent(
@@ -97,7 +100,7 @@ def tried_starts(s: Setting, data: Dataset, seed: int) -> Row:
     }
 
 
-def _conclusions(s: Regime, run: Trajectory[Any], data: Dataset) -> Row:
+def _conclusions(s: AsymptoticSizes, run: Trajectory[Any], data: Dataset) -> Row:
     """What Theorems 4.5 and 4.6 and the lemmas speak of, at the end of a run."""
     net = run.last
     signs, labels = torch.sign(net.a.detach()), class_labels(s.positive, s.negative)
@@ -124,7 +127,7 @@ def _conclusions(s: Regime, run: Trajectory[Any], data: Dataset) -> Row:
     }
 
 
-def measure(s: Regime, seed: int, context: Context) -> list[Row]:
+def measure(s: AsymptoticSizes, seed: int, context: Context) -> list[Row]:
     """The conclusions of Theorems 4.5 and 4.6 and of lemmas after T = 1/η steps; the events of Appendix A on this sample and start."""
     data = sample_in_span(
         s.dim, s.positive, s.negative, s.points, generator=generator_for("train in its span", seed)
@@ -156,8 +159,8 @@ def measure(s: Regime, seed: int, context: Context) -> list[Row]:
 
 
 def _activation_note(rows: Rows) -> str:
-    found = rows.of("summary")
-    share, law = found.column("activated").mean(), found.column("activation_law").mean()
+    starts = rows.of("summary")
+    share, law = starts.column("activated").mean(), starts.column("activation_law").mean()
     return (
         f"it fails in {1 - share:.0%} of the starts (law {1 - law:.0%}), for m = k large in 1 - e^(-2/3) = 49 %; the printed"
         " probability 1 - m^(-1/100) - 2mk exp(-n/(9km²)) is 0.01 at m = 3, and too large from m = 2¹⁰⁴ on"
@@ -171,76 +174,102 @@ def _without_note(rows: Rows) -> str:
 
 def _ratio_note(rows: Rows) -> str:
     """What the ratio must be at this size: margins spread by λ√(|J|/d) in a cluster, and the ratio is of the most extreme of n."""
-    found = rows.of("summary")
-    gap, law, extremes = (found.column(name).mean() for name in ("margin_gap", "spread_law", "ratio_law"))
+    ends = rows.of("summary")
+    gap, law, extremes = (ends.column(name).mean() for name in ("margin_gap", "spread_law", "ratio_law"))
     return (
-        f"o(1) read as below 1. Margins differ by {gap:.2f}, standard deviation λ√(|J|/d) = {law:.3f} in a cluster:"
+        f"margins differ by {gap:.2f}, standard deviation λ√(|J|/d) = {law:.3f} in a cluster:"
         f" from the extremes of n normals the ratio is {extremes:.2f}. {WINDOW}"
     )
 
 
 WINDOW = "Assumption 4.3 holds with constants 1; T ≤ exp(Õ(√k)) cannot, with T ≥ 1/η = k²⁰, at any small k"
 CLAIMS = (
-    of_appendix_b(
+    Claim(
         "slope-ratio",
-        "Lemma 5.3, equation (6)",
-        "ratios of loss derivatives of training points are 1 ± o(1): the largest minus 1",
-        lambda rows: summary("slope_ratio")(rows) - 1,
-        LITTLE,
+        source="Lemma 5.3, equation (6)",
+        says="Inside Assumption 4.3, the derivatives of the loss at any two training points have a ratio of 1 ± o(1).",
+        quantity="largest ratio of the derivatives of two training points minus 1, after T = 1/η steps",
+        formula=r"\ell'_i / \ell'_j = 1 \pm o(1)",
+        bound=LITTLE_O,
+        because=LITTLE_O_READ,
+        value=lambda rows: summary("slope_ratio")(rows) - 1,
+        premises=OF_APPENDIX_B,
         note=_ratio_note,
     ),
-    of_appendix_b(
+    Claim(
         "opposite",
-        "Section 5.3, step 2 (Lemma B.7 (8))",
-        "λ of the other class stays o(1): root mean square over clusters",
-        lambda rows: summary("opposite")(rows) * summary("lambda")(rows),
-        LITTLE,
-        note="o(1) read as below 1; beside its own λ it is the law below",
-    ),
-    ours(
-        "opposite-law",
-        "Section 5.3, step 2, sharp",
-        "÷ own λ it is o with o = Φ(-o/s), s² = |J|(1+k/n)/d: measured ÷ o",
-        lambda rows: summary("opposite")(rows) / summary("opposite_law")(rows),
-        between(0.8, 1.25),
+        source="Section 5.3, step 2 (Lemma B.7 (8))",
+        says="Inside Assumption 4.3, the coefficients of the features of the other class stay o(1).",
+        quantity="root mean square over clusters of the coefficient λ of an opposite cluster, after T = 1/η steps",
+        formula=r"|\lambda_{-s,r,j}| = o(1) \text{ for } j \in J_s",
+        bound=LITTLE_O,
+        because=LITTLE_O_READ,
+        value=lambda rows: summary("opposite")(rows) * summary("lambda")(rows),
+        premises=OF_APPENDIX_B,
+        note="relative to its own λ it is the floor of Theorem 4.6, `theorem-4-6.floor`",
     ),
     Claim(
         "active",
-        "Lemma B.1",
-        f"after one step every training point activates all neurons of its class: least share that is active at t = 1, over those of"
-        f" {STARTS} starts that have the event of Proposition A.12",
-        summary("active_with"),
-        at_least(1.0),
-        note=_without_note,
-        premises=requires(*ASSUMPTIONS, *(id for id in APPENDIX_A if id != "proposition-a-12")),
+        source="Lemma B.1",
+        says="After one step of descent every training point activates all neurons of its class.",
+        quantity=f"least share of active pairs of a point and a neuron of its class at t = 1, over those of {STARTS} starts that have"
+        " the event of Proposition A.12",
+        formula=r"S_{y_i,i}^{(1)} = [m]",
+        bound=at_least(1.0),
+        because="no pair may be an exception",
+        value=summary("active_with"),
         aggregate="worst",
+        premises=requires(*ASSUMPTIONS, *(id for id in APPENDIX_A if id != "proposition-a-12")),
+        note=_without_note,
     ),
-    of_4_5(
+    Claim(
         "weights",
-        "Theorem 4.5 (2)",
-        "w = λ Σ μ_j/d up to o(1)/√d: largest error of a neuron times √d",
-        summary("scaled_error"),
-        LITTLE,
-        note=f"o(1) read as below 1. {WINDOW}",
+        source="Theorem 4.5 (2)",
+        says="Inside Assumption 4.3, every neuron becomes a multiple of the sum of the cluster centres of its class, up to o(1/√d).",
+        quantity="largest distance of a neuron from λ Σ μ_j/d, times √d",
+        formula=r"\bigl\lVert w_{s,r} - \lambda \sum_{j \in J_s} \mu_j / \lVert\mu_j\rVert^2 \bigr\rVert \le o(d^{-1/2})",
+        bound=LITTLE_O,
+        because=LITTLE_O_READ,
+        value=summary("scaled_error"),
+        premises=OF_THEOREM_4_5,
+        note=WINDOW,
     ),
-    of_4_5(
+    Claim(
         "approach",
-        "Theorem 4.6",
-        "inf_C sup_{‖x‖=√d}|C f_FA - f| is o(1)",
-        summary("absolute_gap"),
-        LITTLE,
-        note="o(1) read as below 1",
+        source="Theorem 4.6",
+        says="Inside Assumption 4.3, the trained network is within o(1) of a multiple of the averaging classifier.",
+        quantity="largest distance on the sphere ‖x‖ = √d, at the best multiple",
+        formula=r"\inf_{C>0} \sup_{\lVert x\rVert = \sqrt d} |C f_{FA}(x) - f_\theta(x)| = o(1)",
+        bound=LITTLE_O,
+        because=LITTLE_O_READ,
+        value=summary("absolute_gap"),
+        premises=OF_THEOREM_4_5,
     ),
-    ours(
+    Claim(
         "activated-law",
-        "Proposition A.12, sharp",
-        "not with high probability but in half of the starts every neuron is active on n/(3km²) points of every cluster: share of"
-        " starts ÷ (1-1/(3m²))^(2mk)",
-        lambda rows: summary("activated")(rows) / summary("activation_law")(rows),
-        between(0.75, 1.25),
+        source="Proposition A.12, sharp",
+        says="Only in about half of the random starts is every neuron active on n/(3km²) points of every cluster.",
+        quantity="share of the starts ÷ (1-1/(3m²))^(2mk)",
+        formula=r"\Pr = \bigl(1 - \tfrac{1}{3m^2}\bigr)^{2mk} \to e^{-2/3} \text{ for } m = k",
+        bound=between(0.75, 1.25),
+        because=f"a quarter; {STARTS} starts a seed determine the share to a tenth",
+        value=lambda rows: summary("activated")(rows) / summary("activation_law")(rows),
+        origin="featureprism",
         note=_activation_note,
     ),
 )
+
+
+def draw(rows: Rows) -> Any:
+    """Every premise and event as measured ÷ required."""
+    from featureprism.lab.style import COLOURS, panels
+
+    height = 0.7 + 0.22 * max(1, len(rows.of("premise").distinct("id")))
+    figure, (axes,) = panels(1, width=4.6, height=height)
+    premise_ratios(axes, rows, holds=COLOURS[2], fails=COLOURS[1])
+    return figure
+
+
 REGIME = Experiment(
     id="feature-averaging/regime",
     source="Li et al. 2025, Assumption 4.3, Theorems 4.5 and 4.6, Appendices A and B",
@@ -248,8 +277,10 @@ REGIME = Experiment(
     scales={scale: [inside(3, 2)] for scale in SCALES},
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
-        "Every size is the least that Assumption 4.3 allows with constants 1. The sample is drawn in coordinates of its own span,"
+        "Sizes are the least that Assumption 4.3 allows with constants 1, and the start is that of Lemma A.13, which is far smaller."
+        " The sample is drawn in coordinates of its own span,"
         " exact in law; the first steps are taken one by one, later ones in lumps of a twentieth of all before, until T = 1/η = 3²⁰."
         " That is the least T of Theorem 4.5 and more than its largest, exp(√k): the two meet only for k beyond 46 000. So the"
         " theorems, and the lemmas about all of training, are outside; Lemma B.1, about its first step, is inside."
