@@ -12,7 +12,6 @@ from featureprism.lab.style import COLOURS, SETTINGS, panels
 from featureprism.papers import all_papers
 from featureprism.report import (
     beyond,
-    double_edged,
     feature_amplification,
     feature_purification,
     feature_purification_deep,
@@ -24,7 +23,6 @@ from featureprism.report.contest import contest_page
 DRAWINGS = {
     **gmm_flow.DRAWINGS,
     **feature_amplification.DRAWINGS,
-    **double_edged.DRAWINGS,
     **feature_purification.DRAWINGS,
     **feature_purification_deep.DRAWINGS,
     **feature_purification_mechanisms.DRAWINGS,

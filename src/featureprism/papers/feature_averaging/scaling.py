@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rate, Rows, Values, at_most, between, rate, requires
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import NETWORKS
@@ -55,9 +55,9 @@ def measure(s: SplitClusters, seed: int, context: Context) -> list[Row]:
     return rows + [premise.as_row() for premise in theory.premises(s, data.clusters.mu)]
 
 
-def _exponent(rows: Rows, network: str, split: str) -> Values:
-    """The exponent of the 50 % radius in k."""
-    return rows.of("radius", network=network, split=split).slope("clusters", "radius")
+def _in_clusters(rows: Rows, network: str, split: str) -> Rate:
+    """The rate of the 50 % radius in k."""
+    return rate(rows.of("radius", network=network, split=split), x="clusters", y="radius")
 
 
 def _units_lost(rows: Rows) -> Values:
@@ -79,7 +79,7 @@ CLAIMS = (
         formula=r"\delta_{1/2} = \Theta(\sqrt{d/k})",
         bound=SQUARE_ROOT,
         because="-1/2, with 0.04 for few and small k",
-        value=lambda rows: _exponent(rows, "two-class", "equal"),
+        value=lambda rows: _in_clusters(rows, "two-class", "equal"),
         premises=requires(*ASSUMPTIONS, "theorem-4-5", split="equal"),
     ),
     Claim(
@@ -90,7 +90,7 @@ CLAIMS = (
         formula=r"\delta_{1/2} = \Theta(\sqrt{d})",
         bound=CONSTANT,
         because="0, with 0.05 for few and small k",
-        value=lambda rows: _exponent(rows, "k-class", "equal"),
+        value=lambda rows: _in_clusters(rows, "k-class", "equal"),
         premises=requires(*ASSUMPTIONS, "theorem-4-7", split="equal"),
     ),
     Claim(
@@ -102,7 +102,7 @@ CLAIMS = (
         formula=r"\delta_{1/2} = \Theta(\sqrt{d/k})",
         bound=SQUARE_ROOT,
         because="-1/2, with 0.04 for few and small k",
-        value=lambda rows: _exponent(rows, "two-class", "unequal"),
+        value=lambda rows: _in_clusters(rows, "two-class", "unequal"),
         premises=requires(*ASSUMPTIONS, "theorem-4-5", split="unequal"),
     ),
     Claim(
@@ -114,7 +114,7 @@ CLAIMS = (
         formula=r"\delta_{1/2} = \Theta(\sqrt{d})",
         bound=CONSTANT,
         because="0, with 0.05 for few and small k",
-        value=lambda rows: _exponent(rows, "k-class", "unequal"),
+        value=lambda rows: _in_clusters(rows, "k-class", "unequal"),
         premises=requires(*ASSUMPTIONS, "theorem-4-7", split="unequal"),
     ),
     Claim(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below, between
+from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below, between, rate
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, sphere_gap
 from featureprism.papers.feature_averaging.setting import (
@@ -112,7 +112,7 @@ CLAIMS = (
         formula=r"\inf_{C>0} \sup_{\lVert x\rVert = \sqrt d} |C f_{FA}(x) - f_\theta(x)| = o(1)",
         bound=below(0.0),
         because="o(1) is a statement about a limit, judged by the sign of its rate in n",
-        value=lambda rows: before_the_floor(rows).slope("points", "absolute_gap"),
+        value=lambda rows: rate(before_the_floor(rows), x="points", y="absolute_gap"),
         premises=OF_THEOREM_4_5,
         note="memorised noise makes the exponent -1/2 until the floor of order √(k/d) is reached; the limit is in k, d and n at once",
     ),
