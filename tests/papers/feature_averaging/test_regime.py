@@ -1,16 +1,24 @@
 """Inside Assumption 4.3: many starts, and lumps of steps."""
 
+import math
+from dataclasses import replace
+
 import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.networks import ReLU, TwoLayerNet
+from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.regime import (
+    POINTS_CONSTANT,
     REGIME,
     STARTS,
     AsymptoticSizes,
+    active_on_clusters,
     fewest_activations,
+    inside,
+    last_change,
     many_starts,
     tried_starts,
 )
@@ -18,8 +26,12 @@ from featureprism.papers.feature_averaging.setting import Baseline, problem, two
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent, growing_lumps
 
-SIZES = {"dim": 100, "points": 40, "steps": 10, "step_size": 0.03, "test_points": 1}
-TINY = {REGIME.id: [AsymptoticSizes(**SIZES, positive=2, negative=1, per_class=2, growth=0.2)]}
+SIZES = {"dim": 100, "steps": 10, "step_size": 0.03, "start": 1e-9, "large_start": 0.1, "growth": 0.2}
+TINY = {
+    REGIME.id: [
+        AsymptoticSizes(**SIZES, points=10 * k, positive=k - 1, negative=1, per_class=2) for k in (2, 3)
+    ]
+}
 
 
 def test_a_point_at_zero_is_active():
@@ -34,9 +46,9 @@ def test_a_point_at_zero_is_active():
 
 def test_many_starts_are_tried_as_each_alone():
     """Proposition A.12 and Lemma B.1 on a stack of starts, beside counting and one step for each by itself."""
-    s = AsymptoticSizes(dim=300, positive=2, negative=1, points=30, per_class=2, step_size=0.001, start=1e-9)
+    s = Baseline(dim=300, positive=2, negative=1, points=30, per_class=2, step_size=0.001, start=1e-9)
     data = problem(s, 0).train
-    starts, found = many_starts(s, 300, 10**6), tried_starts(s, data, 0)
+    starts, found = many_starts(s, s.start, 300, 10**9), tried_starts(s, s.start, data, 0)
     happened, active = [], []
     for index in range(STARTS):
         alone = starts[index]
@@ -68,3 +80,37 @@ def test_lumps_of_steps_end_where_single_steps_do():
         expected, found = (spread_of(train.y * net(train.x), train) for net in (alone, lumped))
     assert found["margin"] == pytest.approx(expected["margin"], rel=0.02)
     assert found["balance"] == pytest.approx(expected["balance"], abs=0.01)
+
+
+def test_the_sizes_are_inside_the_assumption_from_both_starts():
+    s = inside(3, 2)
+    centres = s.dim**0.5 * torch.eye(3).double()
+    for start, holds in ((s.start, True), (s.large_start, False)):
+        premises = theory.premises(replace(s, start=start), centres, POINTS_CONSTANT)
+        held = {premise.id: premise.holds for premise in premises}
+        assert held.pop("lemma-a-13.start") is holds
+        assert all(held.values())
+
+
+@pytest.mark.parametrize("least", [-1.5, 0.3])
+def test_the_activation_time_is_that_of_a_neuron_and_a_cluster(least):
+    """All points raised at every step by ηd/(2nm) for each that is active; and the integral that it tends to."""
+    s = replace(inside(3, 2), points=3 * 2000)
+    v = least + torch.special.ndtri((torch.arange(2000).double() + 0.5) / 2000)
+    z = s.large_start * s.dim**0.5 * v
+    law = theory.activation_time(s, z)
+    steps = 0
+    while (z < 0).any():
+        z, steps = z + s.step_size * s.dim / (2 * s.points * s.per_class) * (z >= 0).sum(), steps + 1
+    assert law == pytest.approx(steps, rel=0.02)
+    v = torch.linspace(least, float(least - v.min()), 10_001).double()
+    unit = 2 * s.num_clusters * s.per_class * s.large_start / (s.step_size * s.dim**0.5)
+    assert law == pytest.approx(unit * float(torch.trapezoid(1 / torch.special.ndtr(v), v)), rel=0.02)
+    assert theory.activation_time(s, -z - 1) == math.inf
+
+
+def test_the_step_from_which_a_pair_is_active_for_good():
+    z = torch.tensor([[[-1.0, 1.0], [1.0, 1.0], [2.0, -1.0]]])
+    assert active_on_clusters(z, torch.tensor([0, 0, 1]), 2).tolist() == [[[False, True], [True, False]]]
+    active = torch.tensor([[False, True], [True, True], [False, True], [True, True]])
+    assert last_change(active).tolist() == [3, 0]

@@ -19,15 +19,15 @@ class FeatureFit(NamedTuple):
     scaled_error: float
 
 
-def feature_fit(W: Tensor, own: Tensor, mu: Tensor) -> FeatureFit:
+def feature_fit(W: Tensor, own: Tensor, mu: Tensor, outside: Tensor | float = 0.0) -> FeatureFit:
     """Neurons as λ times their own features; own[r, j] says whether μ_j is one of w_r's, λ is the mean of ⟨w_r, μ_j⟩ over them.
 
-    d is the squared norm of the centres, so that coordinates of a span will do.
+    d is the squared norm of the centres, so that coordinates of a span will do, with `outside` for the squared lengths beyond it.
     """
     d, own = float((mu**2).sum(dim=1).mean()), own.to(W.dtype)  # (h, k)
     growth = ((W @ mu.T * own).sum(dim=1) / own.sum(dim=1)).mean()
     model = growth * own @ mu / d
-    error = torch.linalg.vector_norm(W - model, dim=1)
+    error = ((W - model).square().sum(dim=1) + outside).sqrt()
     relative = error / torch.linalg.vector_norm(model, dim=1)
     return FeatureFit(
         float(growth),

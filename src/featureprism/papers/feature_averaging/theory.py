@@ -44,16 +44,19 @@ def noise_bound(dim: int) -> float:
     return 4 * math.sqrt(dim) * math.log(dim)
 
 
-def premises(s: Sizes, mu: Float[Tensor, "k d"]) -> list[Premise]:
-    """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13."""
+def premises(s: Sizes, mu: Float[Tensor, "k d"], points_constant: float = 1.0) -> list[Premise]:
+    """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13.
+
+    `points_constant`: C of n ≥ C k⁷, which the paper leaves open like all others.
+    """
     d, k, n, m, eta = s.dim, s.num_clusters, s.points, s.per_class, s.step_size
     unit = mu / torch.linalg.vector_norm(mu, dim=1, keepdim=True)
     off = float((unit @ unit.T - torch.eye(len(mu), dtype=mu.dtype)).abs().max())
     norms = float((torch.linalg.vector_norm(mu, dim=1) / math.sqrt(d) - 1).abs().max())
-    many, hidden = math.log(d) ** 2, eta / (6 * n * m * math.sqrt(d))
+    many, hidden = math.log(d) ** 2, small_start(s)
     sizes = [
         ("dim", "d (order k¹⁰)", d, ">=", float(k) ** 10),
-        ("least-points", "n, from below (order k⁷)", n, ">=", float(k) ** 7),
+        ("least-points", "n, from below (order k⁷)", n, ">=", points_constant * float(k) ** 7),
         ("most-points", "ln n, from above (order ln² d)", math.log(n), "<=", many),
         ("neurons", "m (order k)", m, "<=", k),
         ("step-size", "η (order d⁻²)", eta, "<=", float(d) ** -2),
@@ -77,6 +80,34 @@ def premises(s: Sizes, mu: Float[Tensor, "k d"]) -> list[Premise]:
             "Lemma A.13, needed but not assumed",
         ),
     ]
+
+
+def small_start(s: Sizes) -> float:
+    """η/(6nm√d), the largest σ_w that the proof of Lemma A.13 allows; Assumption 4.3 does not ask for it."""
+    return s.step_size / (6 * s.points * s.per_class * math.sqrt(s.dim))
+
+
+def largest_start(s: Sizes) -> float:
+    """√(η k⁻⁵), the largest σ_w that Assumption 4.3 allows with constant 1."""
+    return math.sqrt(s.step_size / float(s.num_clusters) ** 5)
+
+
+def activation_time(s: Sizes, z: Float[Tensor, " p"]) -> float:
+    """Steps until a neuron that begins with pre-activations z on the points of a cluster of its class is active on all of them.
+
+    Each step raises all of them by ηd/(2nm) for each point that is active, so that the next one follows after its distance from the
+    one before ÷ that: (2nm/(ηd)) Σ_i (z_(i-1) - z_(i))/i over the negative ones in falling order, z_(i) the next after i active ones.
+    Infinite if no point is active at first. For many points, seen at σ_w√d (g + N(0, 1)), it tends to
+    (2kmσ_w/(η√d)) ∫ dv/Φ(v) from g to the extreme of n/k normals. Not in the paper, which has one step.
+    """
+    ordered = z.sort(descending=True).values
+    num_active = int((ordered >= 0).sum())
+    if num_active == 0:
+        return math.inf
+    negative = ordered[num_active:]
+    steps = torch.diff(negative, prepend=torch.zeros(1, dtype=z.dtype)).abs()
+    counts = torch.arange(num_active, len(z), dtype=z.dtype)
+    return 2 * s.points * s.per_class / (s.step_size * s.dim) * float((steps / counts).sum())
 
 
 def training_time(s: Sizes, steps: int, theorem: str = "4.5") -> list[Premise]:
