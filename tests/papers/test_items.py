@@ -15,7 +15,6 @@ import matplotlib.pyplot as plt
 import pytest
 import tiny_beyond
 import tiny_feature_amplification
-import tiny_feature_averaging
 import tiny_feature_purification
 import tiny_mechanisms
 import tiny_real
@@ -37,7 +36,6 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_feature_averaging,
     tiny_feature_purification,
     tiny_mechanisms,
     tiny_feature_amplification,

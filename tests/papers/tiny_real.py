@@ -7,10 +7,6 @@ import torch
 
 from featureprism.attacks import minimal_radius
 from featureprism.networks import BinaryReadout
-from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
-from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS
-from featureprism.papers.feature_averaging.embeddings import FIGURE_10 as EMBEDDED_CLASSES
-from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
 from featureprism.papers.feature_purification.deep_features import (
     FIGURE_1,
     FIGURE_5,
@@ -44,17 +40,7 @@ DEEP = {
 }
 ASCENT = DEEP | {"ascent": 2}
 LASSO = DEEP | {"lasso_images": 2, "lasso_steps": 15, "penalties": (0.2, 0.002)}
-IMAGES = {"train_images": 256, "epochs": 8, "step_size": 0.05, "test_images": 12, "steps": 2}
-IMAGES |= {"radii": (0.5, 1.0, 4.0)}
-DESCENT = {"train_points": 200, "descent_steps": 5, "step_size": 1.0}
-HEADS = {"train_points": 120, "held_points": 40, "test_points": 1, "width": 5, "epochs": 1}
-HEADS |= {"decays": (1e-5,), "powers": (1.0, 3.0)}
 CHANGES = (
-    (FIGURE_2_EMBEDDINGS, DESCENT),
-    (EMBEDDED_CLASSES, {"per_class": 8}),
-    (EMBEDDING_HEADS, DESCENT | HEADS),
-    (FIGURE_3_MNIST, IMAGES),
-    (FIGURE_3_CIFAR, IMAGES),
     (TABLE_1, DEEP),
     (FIGURE_1, DEEP),
     (FIGURE_2_DEEP, DEEP),
@@ -84,7 +70,7 @@ def quick_bracket(net, x, y, **effort) -> RadiusBracket:
 
 
 def quicken(monkeypatch) -> None:
-    """Brackets of little effort, which go through the same code; short trainings of heads and no brackets in "embeddings"."""
+    """Brackets of little effort, which go through the same code; short trainings of heads."""
     for module in ("certificates.bracket", "papers.gmm_flow.propositions"):
         monkeypatch.setattr(
             f"featureprism.{module}.minimal_radius", partial(minimal_radius, rounds=1, steps=4)
@@ -101,7 +87,6 @@ def quicken(monkeypatch) -> None:
         monkeypatch.setattr(f"featureprism.papers.{module}.robust_radius", quick_bracket)
     monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
     monkeypatch.setattr("featureprism.heads.scored.robust_radius", free_bracket)
-    monkeypatch.setattr("featureprism.papers.feature_averaging.embedding_heads.robust_radius", free_bracket)
 
 
 TINY: dict[str, list] = {

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.theory import feature_averaging
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])
@@ -53,7 +53,7 @@ def test_partial_labels_reach_from_two_labels_to_one_for_each_cluster():
 def share(**changes):
     sizes = {"dim": 1000, "positive": 5, "negative": 5, "points": 400, "per_class": 5}
     return feature_averaging.averaging_share(
-        feature_averaging.Setting(**({**sizes, "step_size": 1e-3, "start": 0.0} | changes)), 100
+        feature_averaging.Sizes(**({**sizes, "step_size": 1e-3, "start": 0.0} | changes)), 100
     )
 
 

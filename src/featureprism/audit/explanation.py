@@ -23,10 +23,10 @@ from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
 from featureprism.papers.double_edged import theory as double_edged
+from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.progress import part
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
-from featureprism.theory import feature_averaging
 from featureprism.verify import bracket_classifier
 from featureprism.verify.query import Budget, Query
 

@@ -18,10 +18,10 @@ from featureprism.heads.estimators import Head
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
 from featureprism.networks import LinearClassifier, LinearScores
+from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.probes import alive, cosines
 from featureprism.records import Dataset, Premise, RadiusBracket, Row
-from featureprism.theory import feature_averaging
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0
@@ -84,7 +84,7 @@ def premises(x: Tensor, mu: Tensor, found: Subclasses) -> list[Premise]:
     d, k, n = x.shape[1], len(mu), len(x)
     scale = float(torch.linalg.vector_norm(mu, dim=1).mean())
     first = int((found.parent == 0).sum())
-    setting = feature_averaging.Setting(
+    setting = feature_averaging.Sizes(
         dim=d, positive=k - first, negative=first, points=n, per_class=1, step_size=1.0, start=1.0
     )
     named = feature_averaging.premises(setting, mu / scale * math.sqrt(d))

@@ -13,9 +13,6 @@ from featureprism.lab.style import SETTINGS
 from featureprism.report import (
     beyond,
     feature_amplification,
-    feature_averaging,
-    feature_averaging_lemmas,
-    feature_averaging_real,
     feature_purification,
     feature_purification_deep,
     feature_purification_mechanisms,
@@ -23,9 +20,6 @@ from featureprism.report import (
 from featureprism.report.contest import contest_page
 
 DRAWINGS = {
-    **feature_averaging.DRAWINGS,
-    **feature_averaging_lemmas.DRAWINGS,
-    **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
     **feature_purification.DRAWINGS,
     **feature_purification_deep.DRAWINGS,

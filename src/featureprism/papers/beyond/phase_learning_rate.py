@@ -10,16 +10,16 @@ from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most
 from featureprism.papers.beyond.curves import largest_gap
 from featureprism.papers.feature_averaging import setting as averaging
-from featureprism.papers.feature_averaging.setting import Setting
+from featureprism.papers.feature_averaging import theory
+from featureprism.papers.feature_averaging.setting import Baseline
 from featureprism.records import Row
-from featureprism.theory import feature_averaging as theory
 
 AVERAGES = 0.9  # cosines of at least this share of the law count as averaging
 SOURCE = "beyond feature-averaging, Figures 6 and 7"
 finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
-def measure(s: Setting, seed: int, context: Context) -> list[Row]:
+def measure(s: Baseline, seed: int, context: Context) -> list[Row]:
     """Cosines of one two-class network as a share of the law of feature averaging, and its radius."""
     data = averaging.problem(s, seed)
     net = averaging.train_two_class(s, data.train, seed)
@@ -73,9 +73,9 @@ CLAIMS = (
 
 def _settings(
     dim: int, points: int, test_points: int, step_sizes: tuple[float, ...], starts: tuple[float, ...]
-) -> list[Setting]:
+) -> list[Baseline]:
     return [
-        Setting(dim=dim, points=points, test_points=test_points, step_size=step_size, start=start)
+        Baseline(dim=dim, points=points, test_points=test_points, step_size=step_size, start=start)
         for start in starts
         for step_size in step_sizes
     ]

@@ -36,7 +36,7 @@ def _distance(s: theorem_1.ClosestApproach, seed: int, context: Context) -> Resu
     return Result(summary["over_predicted"], summary["right_hand_sides"], points, neurons)
 
 
-def _radius(s: averaging.Setting, seed: int, _context: Context) -> Result:
+def _radius(s: averaging.Baseline, seed: int, _context: Context) -> Result:
     """50 % radius of the two-class network."""
     data = averaging.problem(s, seed)
     net = averaging.train_two_class(s, data.train, seed)
@@ -66,7 +66,7 @@ class Effect(NamedTuple):
 
 EFFECTS = {
     "gmm-flow": Effect(theorem_1.ClosestApproach, _distance, "distance to F^(p) ÷ κ_p α/√N", 0.0),
-    "feature-averaging": Effect(averaging.Setting, _radius, "50 % radius of two labels", 0.5),
+    "feature-averaging": Effect(averaging.Baseline, _radius, "50 % radius of two labels", 0.5),
     "feature-amplification": Effect(amplification.Setting, _gain, "gain in cosine by one step", 0.5),
 }
 
@@ -145,7 +145,7 @@ def _settings(dims: tuple[int, ...], per_cluster: int, averaged: int, amplified:
     return [
         *(theorem_1.ClosestApproach(dim=dim, per_cluster=per_cluster, test_points=1, **flow) for dim in dims),
         *(
-            averaging.Setting(dim=dim, points=averaged, step_size=1e-3 * 3072 / dim, test_points=8)
+            averaging.Baseline(dim=dim, points=averaged, step_size=1e-3 * 3072 / dim, test_points=8)
             for dim in dims
         ),
         *(

@@ -11,16 +11,16 @@ from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, between
 from featureprism.networks import BinaryReadout, grouped_start
 from featureprism.papers.feature_averaging import setting as averaging
+from featureprism.papers.feature_averaging import theory
 from featureprism.records import Row
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_averaging as theory
 
 SOURCE = "beyond feature-averaging, Section 4"
 finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervision(averaging.Setting):
+class Supervision(averaging.Baseline):
     """Each label stands for `per_label` clusters of one class."""
 
     per_label: int

@@ -6,21 +6,29 @@ print no sizes.
 """
 
 from featureprism.lab import Paper
-from featureprism.papers.feature_averaging.ablations import ABLATIONS
 from featureprism.papers.feature_averaging.appendix import APPENDIX
-from featureprism.papers.feature_averaging.approach import THEOREM_4_6
-from featureprism.papers.feature_averaging.boundaries import FIGURE_1
-from featureprism.papers.feature_averaging.constructions import PROPOSITION_4_8
-from featureprism.papers.feature_averaging.dynamics import DECOMPOSITION, DYNAMICS
-from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEADS
-from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS, FIGURE_10
-from featureprism.papers.feature_averaging.figures import FIGURE_2, FIGURE_3
-from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
-from featureprism.papers.feature_averaging.lemmas import LEMMA_5_3
+from featureprism.papers.feature_averaging.decomposition import DECOMPOSITION
+from featureprism.papers.feature_averaging.dynamics import DYNAMICS
+from featureprism.papers.feature_averaging.figure_1 import FIGURE_1
+from featureprism.papers.feature_averaging.figure_2 import FIGURE_2
+from featureprism.papers.feature_averaging.figure_2_embeddings import FIGURE_2_EMBEDDINGS
+from featureprism.papers.feature_averaging.figure_3 import FIGURE_3
+from featureprism.papers.feature_averaging.figure_3_cifar import FIGURE_3_CIFAR
+from featureprism.papers.feature_averaging.figure_3_mnist import FIGURE_3_MNIST
+from featureprism.papers.feature_averaging.figure_5 import FIGURE_5
+from featureprism.papers.feature_averaging.figure_6 import FIGURE_6
+from featureprism.papers.feature_averaging.figure_7 import FIGURE_7
+from featureprism.papers.feature_averaging.figure_8 import FIGURE_8
+from featureprism.papers.feature_averaging.figure_9 import FIGURE_9
+from featureprism.papers.feature_averaging.figure_10 import FIGURE_10
+from featureprism.papers.feature_averaging.lemma_5_3 import LEMMA_5_3
+from featureprism.papers.feature_averaging.proposition_4_8 import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.regime import REGIME
 from featureprism.papers.feature_averaging.scaling import SCALING
 from featureprism.papers.feature_averaging.second_layer import SECOND_LAYER
-from featureprism.papers.feature_averaging.theorems import THEOREM_4_5, THEOREM_4_7
+from featureprism.papers.feature_averaging.theorem_4_5 import THEOREM_4_5
+from featureprism.papers.feature_averaging.theorem_4_6 import THEOREM_4_6
+from featureprism.papers.feature_averaging.theorem_4_7 import THEOREM_4_7
 
 PAPER = Paper(
     "feature-averaging",
@@ -33,8 +41,11 @@ PAPER = Paper(
         FIGURE_3_MNIST,
         FIGURE_3_CIFAR,
         FIGURE_10,
-        EMBEDDING_HEADS,
-        *ABLATIONS,
+        FIGURE_5,
+        FIGURE_6,
+        FIGURE_7,
+        FIGURE_8,
+        FIGURE_9,
         THEOREM_4_5,
         THEOREM_4_6,
         THEOREM_4_7,

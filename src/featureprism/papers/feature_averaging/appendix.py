@@ -1,6 +1,6 @@
 """Appendices B and C: what their lemmas say of coefficients and margins, with the printed constants and sharp."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,19 +9,19 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_most, between
 from featureprism.networks import TwoLayerNet
-from featureprism.papers.feature_averaging.lemmas import spread_of
+from featureprism.papers.feature_averaging import theory
+from featureprism.papers.feature_averaging.drawing import premise_ratios
+from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import (
-    Setting,
+    OF_APPENDIX_B,
+    Baseline,
     k_class_start,
-    ours,
     problem,
     summary,
     two_class_start,
 )
-from featureprism.papers.feature_averaging.theorems import of_appendix_b
 from featureprism.probes import Decomposition, from_updates
 from featureprism.records import Dataset, Row
-from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 
 
@@ -87,7 +87,7 @@ def k_class_quantities(logits: Tensor, parts: Decomposition, data: Dataset, grou
     }
 
 
-def measure(s: Setting, seed: int, context: Context) -> list[Row]:
+def measure(s: Baseline, seed: int, context: Context) -> list[Row]:
     """Both decompositions after training, the statements of Appendix B, and the sharp laws beside them."""
     data = problem(s, seed)
     train, labels = data.train, data.clusters.labels
@@ -120,99 +120,101 @@ def measure(s: Setting, seed: int, context: Context) -> list[Row]:
     return [row, *(premise.as_row() for premise in premises)]
 
 
-def _ratio(top: str, bottom: str) -> Callable[[Rows], Values]:
-    def value(rows: Rows) -> Values:
-        return summary(top)(rows) / summary(bottom)(rows)
-
-    return value
-
-
-def _noise(rows: Rows) -> Values:
+def _largest_memorised(rows: Rows) -> Values:
     """The largest σ of an own point ÷ (2k/n) ln(T+1)."""
     statement = rows.of("premise", id="lemma-b-7.1-most")
     return statement.per_seed("measured") / statement.per_seed("required")
 
 
-CLAIMS: tuple[Claim, ...] = (
-    of_appendix_b(
+CLAIMS = (
+    Claim(
         "memorised",
-        "Lemma B.7 (1), from above",
-        "σ of an own point is at most (2k/n) ln(t+1): the largest ÷ that, at the end",
-        _noise,
-        at_most(1.0),
+        source="Lemma B.7 (1), from above",
+        says="The coefficient σ of a point's own noise, in a neuron of its class, is at most (2k/n) ln(t+1).",
+        quantity="largest σ of a training point ÷ (2k/n) ln(t+1), at the end of training",
+        formula=r"\sigma_{y_i,r,i}^{(t)} \le \tfrac{2k}{n}\ln(t+1)",
+        bound=at_most(1.0),
+        because="the printed constant",
+        value=_largest_memorised,
         aggregate="worst",
+        premises=OF_APPENDIX_B,
     ),
-    of_appendix_b(
+    Claim(
         "derivatives",
-        "Lemma B.21, from above",
-        "-y ℓ' of a point is at most 2 exp(-(n/2k)σ): largest -y ℓ' exp((n/2k)σ), at the end",
-        lambda rows: np.exp(summary("slope_below")(rows)),
-        at_most(2.0),
+        source="Lemma B.21, from above",
+        says="The derivative of the loss at a training point is at most 2 exp(-(n/2k)σ), σ the coefficient of the point's noise.",
+        quantity="largest -yℓ'·exp((n/2k)σ), at the end of training",
+        formula=r"-y_i\ell'_i \le 2\exp\bigl(-\tfrac{n}{2k}\sigma_{y_i,r,i}\bigr)",
+        bound=at_most(2.0),
+        because="the printed constant",
+        value=lambda rows: np.exp(summary("slope_below")(rows)),
         aggregate="worst",
+        premises=OF_APPENDIX_B,
         note=lambda rows: (
             "from below, exp(-(2n/k)σ)/3 holds by a factor of"
             f" {3 * np.exp(summary('slope_above')(rows)).mean():.0f}"
         ),
     ),
-    ours(
-        "margins",
-        "Lemma B.14, sharp",
-        "q - q̂ is the noise ⟨λ Σ μ_j/d, ξ_i⟩: the largest over n points ÷ λ√(|J|/d)",
-        _ratio("sum_error", "spread_law"),
-        between(2.5, 5.5),
-        note="the largest of 1000 standard normals is 3.2 in the mean; clusters as a whole differ a little too",
-    ),
-    ours(
-        "noise",
-        "Lemma B.20, sharp",
-        "a margin is (n/k + 1)σ of its own point: mean margin ÷ that",
-        summary("noise_share"),
-        between(0.97, 1.03),
-    ),
-    ours(
+    Claim(
         "growth",
-        "Lemma B.23, sharp",
-        "λ is q/(1+k/n) with q + e^q = 1 + Ct: measured ÷ law",
-        _ratio("lambda", "lambda_law"),
-        between(0.97, 1.03),
+        source="Lemma B.23, sharp",
+        says="With two labels, the coefficient λ of the own features is q/(1+k/n), where the margin q follows q + e^q = 1 + Ct.",
+        quantity="mean coefficient of own features ÷ law",
+        formula=r"\lambda = q/(1+k/n),\qquad q + e^q = 1 + Ct",
+        bound=between(0.97, 1.03),
+        because="three percent; the lemma's bounds, ln(ηt)/4 and 4 ln(t+1), are a factor of 20 apart here",
+        value=lambda rows: summary("lambda")(rows) / summary("lambda_law")(rows),
+        origin="featureprism",
     ),
-    ours(
-        "k-class-growth",
-        "Lemma C.23, sharp",
-        "and with k labels q/(1+k/n) with q + e^q/(k-1) = 1/(k-1) + Ct: measured ÷ law",
-        _ratio("k_class_lambda", "k_class_lambda_law"),
-        between(0.97, 1.03),
-    ),
-    ours(
+    Claim(
         "k-class-ratio",
-        "Lemma C.18, sharp",
-        "derivatives of two points have the ratio (k-1+e^q)/(k-1+e^q') of the middle of its proof, other logits being near 0: at the"
-        " least and the largest own logit ÷ that",
-        _ratio("k_class_ratio", "k_class_ratio_law"),
-        between(0.9, 1.1),
+        source="Lemma C.18, sharp",
+        says="With a label for each cluster, the derivatives of the loss at two points with true logits q and q' have the ratio"
+        " (k-1+e^q)/(k-1+e^q').",
+        quantity="ratio of the derivatives at the least and the largest true logit ÷ that formula",
+        formula=r"\ell'_j/\ell'_i = \frac{k-1+e^{q_i}}{k-1+e^{q_j}}",
+        bound=between(0.9, 1.1),
+        because="a tenth; the formula takes all other logits to be 0",
+        value=lambda rows: summary("k_class_ratio")(rows) / summary("k_class_ratio_law")(rows),
+        origin="featureprism",
         note=lambda rows: f"the ratio itself is {summary('k_class_ratio')(rows).mean():.2f}: not 1 + o(1)",
     ),
-    ours(
+    Claim(
         "other-logits",
-        "Lemma C.17, sharp",
-        "logits of other classes stay small on training points: the largest ÷ the mean own logit",
-        _ratio("largest_other_logit", "k_class_margin"),
-        between(0.0, 0.1),
+        source="Lemma C.17, sharp",
+        says="With a label for each cluster, the logits of all other labels stay small on the training points.",
+        quantity="largest logit of another label ÷ mean logit of the true label",
+        bound=between(0.0, 0.1),
+        because="a tenth of the true logit; the lemma's ε is 58 at this size",
+        value=lambda rows: summary("largest_other_logit")(rows) / summary("k_class_margin")(rows),
+        origin="featureprism",
     ),
 )
+
+
+def draw(rows: Rows) -> Any:
+    """Every statement of Appendix B and every premise as measured ÷ required."""
+    from featureprism.lab.style import COLOURS, panels
+
+    height = 0.7 + 0.22 * max(1, len(rows.of("premise").distinct("id")))
+    figure, (axes,) = panels(1, width=4.6, height=height)
+    premise_ratios(axes, rows, holds=COLOURS[2], fails=COLOURS[1])
+    return figure
+
+
 APPENDIX = Experiment(
     id="feature-averaging/appendix",
     source="Li et al. 2025, Appendices B and C",
     title="The lemmas of the appendix: with the printed constants, and sharp",
-    scales={scale: [Setting(steps=400)] for scale in SCALES},
+    scales={scale: [Baseline(steps=400)] for scale in SCALES},
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
         "Every quantity that Lemmas B.7 and B.10 to B.24 bound, measured after training and set beside its printed bound (activations:"
         " at every step from the first). Most bounds are multiples of ε = max{2 ln(n/k)/(√(n/k) - ln(n/k)), k²Δ/d, k²/n}, which is 58"
         " at this size, and the lower bounds of Lemmas B.7 (1) and B.23 are negative until ηT = 1: they say nothing, and are no claims."
         " The rest are, Lemma B.7 (7) as `decomposition.active`. Beside them the laws that the quantities follow, with two labels and"
-        " with k. Lemma C.6, Corollary C.8 and Lemma C.18 with its ε are identities:"
-        " tests of the code."
+        " with k. Lemma C.6, Corollary C.8 and Lemma C.18 with its ε are identities: tests of the code."
     ),
 )

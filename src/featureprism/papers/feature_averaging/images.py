@@ -1,4 +1,4 @@
-"""Figure 3 on images: ResNet-18 with two labels against ten labels, robust accuracy against the ℓ2 radius."""
+"""What Figure 3 on MNIST and on CIFAR-10 shares: networks with two labels and with ten, and where their decisions break."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,16 +14,16 @@ from featureprism.attacks.image_radii import BATCH, broken_at, half_radius, robu
 from featureprism.attacks.images import ImageAttack, decided, group_loss, label_loss, wilson
 from featureprism.context import Context, Progress, part
 from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.lab import Claim, Experiment, Rows, Values, above
+from featureprism.lab import Rows, Values
 from featureprism.networks.deep import image_network
-from featureprism.papers.feature_averaging.embeddings import GROUPS, TEN, TWO, source_of
+from featureprism.papers.feature_averaging.embedded import GROUPS, TEN, TWO, short_source, source_of
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
-from featureprism.zoo import family_mark, is_cifar, load, share_weights
+from featureprism.zoo import family_mark, is_cifar, load
 
 RESAMPLES = 2000  # of the test images, for the interval of a gain
-TELLING = 0.9  # the least accuracy of the two-class decision at which a 50 % radius tells much
+ACCURATE = 0.9  # below this accuracy of the two-class decision a network is not trained to its end
 SHAPES = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32)}
 STEM, MEMBER = "resnet-10", {TWO: "two-labels-longer", TEN: "ten-labels-longer"}  # of the zoo
 SHIPPED = family_mark(STEM, tuple(MEMBER.values()))
@@ -31,7 +31,7 @@ MERGED, LABELS, BOTH = "merged decision", "ten-class cross-entropy", "both"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ImageTraining:
     """A network and its training, the same with two labels and with ten, and the PGD attack on a rising grid of radii.
 
     SGD, batches of 128, momentum 0.9, weight decay 5e-4, no augmentation. Section 6.2. `zoo` names two shipped networks and their
@@ -57,7 +57,7 @@ class Setting:
         return Recipe(self.epochs, step_size=self.step_size, schedule=self.schedule)
 
 
-def trained(labels: str, sample: ImageSet, s: Setting, seed: int, context: Context) -> nn.Module:
+def trained(labels: str, sample: ImageSet, s: ImageTraining, seed: int, context: Context) -> nn.Module:
     """The network with two outputs or ten, from the same recipe: of the zoo, or kept under everything its weights depend on."""
     if s.zoo and is_cifar(sample):
         context.progress(1.0)
@@ -89,7 +89,7 @@ def trained(labels: str, sample: ImageSet, s: Setting, seed: int, context: Conte
     )
 
 
-def foretell(s: Setting, context: Context) -> float:
+def foretell(s: ImageTraining, context: Context) -> float:
     """Seconds that both trainings take here, from a step that is timed."""
     shape = SHAPES[s.data]
     net = image_network(s.network, shape, 10, factor=s.factor, generator=generator_for("timing", 0))
@@ -115,7 +115,7 @@ def gain_interval(
 
 
 def _broken(
-    nets: dict[str, nn.Module], sample: ImageSet, s: Setting, seed: int, progress: Progress
+    nets: dict[str, nn.Module], sample: ImageSet, s: ImageTraining, seed: int, progress: Progress
 ) -> dict[tuple[str, str], Tensor]:
     """Per network and attack the radius at which each image breaks."""
     merged = GROUPS[sample.y_test]
@@ -143,7 +143,7 @@ def _broken(
     return broken
 
 
-def measure(s: Setting, seed: int, context: Context) -> list[Row]:
+def measure(s: ImageTraining, seed: int, context: Context) -> list[Row]:
     """Train both networks, attack both read-outs, and compare the radii at which half of the test images are lost."""
     images = load_images(s.data, context.data)
     if set(images.y_train.tolist()) != set(range(len(GROUPS))):
@@ -213,56 +213,29 @@ def overstated(rows: Rows) -> Values:
     return half(rows, TEN, LABELS) / np.where(decision > 0, decision, nan)
 
 
-def _note(rows: Rows) -> str:
+def gain(rows: Rows) -> Values:
+    """50 % radius with ten labels ÷ with two, each image under the stronger of both attacks."""
+    return rows.of("gain", attack=BOTH).per_seed("gain")
+
+
+def gain_note(rows: Rows) -> str:
+    """Radii and accuracies behind a gain."""
     accuracy = [rows.of("clean", labels=labels).column("accuracy").mean() for labels in (TWO, TEN)]
-    told = (
+    numbers = (
         f"50 % radii {half(rows, TWO, MERGED).mean():.3f} (two labels) and {half(rows, TEN, BOTH).mean():.3f} (ten labels, both"
         f" attacks); clean accuracy {accuracy[0]:.3f} and {accuracy[1]:.3f}; images: {source_of(rows)}"
     )
-    hardly = f"; below {TELLING:.0%} of right decisions a network is not trained to its end, and its 50 % radius tells little"
-    return told + (hardly if min(accuracy) < TELLING else "")
+    untrained = f"; below {ACCURATE:.0%} of right decisions a network is not trained to its end, and its 50 % radius says little"
+    return numbers + (untrained if min(accuracy) < ACCURATE else "")
 
 
-def _gain(attack: str, name: str, source: str, statement: str, **more: Any) -> Claim:
-    def value(rows: Rows) -> Values:
-        return rows.of("gain", attack=attack).per_seed("gain")
-
-    return Claim(name, source, statement, value, above(1.0), note=_note, **more)
-
-
-def _claims(source: str) -> tuple[Claim, ...]:
-    """Requires the stronger attack of each image, and as an attack on the ten labels alone would show it."""
-    gain = "50 % ℓ2 radius with ten labels ÷ with two, each image under the stronger of two attacks (merged decision, ten labels)"
-    always = "the same in every seed: ten labels hold further whatever the start and the images"
-    seen = "the same ratio as an attack on the ten-class cross-entropy alone would show it"
-    return (
-        _gain(BOTH, "gain", source, gain),
-        _gain(BOTH, "gain-every-seed", f"beside {source}", always, origin="featureprism", aggregate="worst"),
-        _gain(LABELS, "gain-seen", f"beside {source}", seen, origin="featureprism"),
-        Claim(
-            "lead",
-            source,
-            "robust accuracy with ten labels minus with two, at half of the 50 % radius of two labels (stronger attack)",
-            lead_half_way,
-            above(0.0),
-        ),
-        Claim(
-            "attack",
-            "beyond the paper",
-            "50 % radius of the ten-label network under the attack on its ten labels ÷ under the attack on the decision evaluated",
-            overstated,
-            above(1.0),
-            origin="featureprism",
-            note="above 1: attacking the ten labels overstates the robustness of the two-class decision",
-        ),
-    )
-
-
-def _grid(step: float, last: float) -> tuple[float, ...]:
+def radius_grid(step: float, last: float) -> tuple[float, ...]:
+    """Radii from one step to the last."""
     return tuple(round(step * i, 6) for i in range(1, round(last / step) + 1))
 
 
-def _scales(published: Setting, quick: Row, standard: Row) -> dict[str, list[Setting]]:
+def scaled_down(published: ImageTraining, quick: Row, standard: Row) -> dict[str, list[ImageTraining]]:
+    """The published training, and smaller ones with further changes."""
     small = {"network": "resnet-10", "factor": 0.125, "steps": 20, "epochs": 20, "test_images": 200}
     medium = {"factor": 0.25, "train_images": 10_000, "epochs": 40, "test_images": 500}
     return {
@@ -272,48 +245,45 @@ def _scales(published: Setting, quick: Row, standard: Row) -> dict[str, list[Set
     }
 
 
-_ABOUT = (
+ABOUT = (
     "A ResNet-18 (quick: a ResNet-10 an eighth as wide) trained from scratch twice with the same recipe: with the two merged labels"
     " (classes 0-4 against 5-9), and with all ten. The ten probabilities are then added up within each group, and the decision between"
     " the groups is attacked by PGD: once by climbing its own loss, once by climbing the ten-class cross-entropy. An image counts as"
     " robust only if it withstands both. The published recipe (SGD, batches of 128, momentum 0.9, weight decay 5e-4) names no"
     " augmentation and none is used."
 )
-FROM_ZOO = (
-    " Quick: two ResNets of the zoo, trained once by one recipe on all 50,000 images, with crops and flips ('featureprism zoo'); the"
-    " seeds draw test images and attacks, the weights are the same."
-)
-MNIST = Setting(
-    data="mnist", epochs=100, step_size=0.001, schedule="constant", radii=_grid(0.1, 2.0), restarts=2
-)
-CIFAR = Setting(
-    data="cifar10", epochs=200, step_size=0.1, schedule="cosine", radii=_grid(0.025, 0.6), restarts=2
-)
-FIGURE_3_MNIST = Experiment(
-    id="feature-averaging/figure-3-mnist",
-    source="Li et al. 2025, Figure 3 (MNIST)",
-    title="Two labels against ten on MNIST",
-    scales=_scales(MNIST, {"train_images": 3000, "step_size": 0.1}, {"step_size": 0.015}),
-    measure=measure,
-    claims=_claims("Figure 3 (middle)"),
-    long=True,
-    foretell=foretell,
-    about=_ABOUT
-    + " At the paper's scale: step size 0.001, constant, 100 epochs of 60,000 images. Smaller scales make fewer steps and longer"
-    " ones, so that their product, the time of training, stays as published (47); at step size 0.001 they would end half trained.",
-)
-FEWER: Row = {"zoo": SHIPPED, "test_images": 100, "steps": 10, "radii": _grid(0.05, 0.4)}  # larger networks
-FIGURE_3_CIFAR = Experiment(
-    id="feature-averaging/figure-3-cifar",
-    source="Li et al. 2025, Figure 3 (CIFAR-10)",
-    title="Two labels against ten on CIFAR-10",
-    scales=_scales(CIFAR, {"train_images": 6000} | (FEWER if SHIPPED else {}), {}),
-    measure=measure,
-    claims=_claims("Figure 3 (right)"),
-    long=True,
-    is_one_draw=share_weights,
-    foretell=foretell,
-    about=_ABOUT
-    + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale."
-    + (FROM_ZOO if SHIPPED else ""),
-)
+
+
+def draw(rows: Rows) -> Any:
+    """Robust accuracy against the radius, bands over seeds or, for one seed, of the test images (95 %)."""
+    from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
+
+    figure, (axes,) = panels(1, width=5.8, height=3.5)
+    styles = (
+        (TWO, MERGED, COLOURS[0], "two labels"),
+        (TEN, BOTH, COLOURS[1], "ten labels, the stronger of both attacks"),
+        (TEN, MERGED, COLOURS[2], "ten labels, attacked at the decision"),
+        (TEN, LABELS, COLOURS[4], "ten labels, attacked at the ten labels"),
+    )
+    for labels, attack, colour, text in styles:
+        own = rows.of("curve", labels=labels, attack=attack)
+        x, low, mean, high = over_seeds(own, "radius", "accuracy")
+        if len(rows.seeds) == 1:
+            low, high = (over_seeds(own, "radius", side)[2] for side in ("low", "high"))
+        if attack == MERGED and labels == TEN:
+            axes.plot(x, mean, ":", color=colour, label=text)
+        else:
+            band(axes, x, low, mean, high, colour, text, dashed=attack == LABELS)
+    guide(axes, 0.5, "50 %", along="y")
+    mean_gain = rows.of("gain", attack=BOTH).column("gain").mean()
+    radius, accuracy = rows.of("curve").column("radius"), rows.of("curve").column("accuracy")
+    last = radius[accuracy > 0.02].max(initial=0) or radius.max()
+    axes.set(
+        xlabel="ℓ2 radius",
+        ylabel="robust accuracy (attacked)",
+        title=f"{short_source(rows)}: 50 % radius, ten labels ÷ two labels = {mean_gain:.2f}",
+        xlim=(0, last),
+        ylim=(0, 1.03),
+    )
+    axes.legend(loc="upper right", fontsize=7)
+    return figure

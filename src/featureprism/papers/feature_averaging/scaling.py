@@ -1,35 +1,38 @@
 """The 50 % radius against the number of clusters, for both kinds of supervision and unequal classes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from featureprism.context import Context
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rate, Rows, Values, at_most, between, rate, requires
 from featureprism.networks import BinaryReadout
+from featureprism.papers.feature_averaging import theory
+from featureprism.papers.feature_averaging.drawing import NETWORKS
 from featureprism.papers.feature_averaging.setting import (
-    Setting,
+    ASSUMPTIONS,
+    Baseline,
     attack_facts,
     bracket,
     problem,
     train_k_class,
     train_two_class,
 )
-from featureprism.papers.feature_averaging.theorems import ASSUMPTIONS
 from featureprism.records import Row
-from featureprism.theory import feature_averaging as theory
 
 RATE = 7.5e-3  # 7.5 times the baseline: the margins of many clusters grow slowly, and averaging does not mind (Figure 6)
+SQUARE_ROOT, CONSTANT = between(-0.54, -0.46), between(-0.05, 0.05)  # exponents of √(d/k) and √d in k
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split(Setting):
+class SplitClusters(Baseline):
     """Clusters shared out between the classes: equally, or three quarters of them positive."""
 
     split: str
 
 
-def measure(s: Split, seed: int, context: Context) -> list[Row]:
+def measure(s: SplitClusters, seed: int, context: Context) -> list[Row]:
     """Radii of the two-class and the k-class network on k clusters, and the assumptions of their theorems."""
     data = problem(s, seed)
     two = train_two_class(s, data.train, seed)
@@ -52,28 +55,9 @@ def measure(s: Split, seed: int, context: Context) -> list[Row]:
     return rows + [premise.as_row() for premise in theory.premises(s, data.clusters.mu)]
 
 
-ORDERS = {
-    "two-class": (
-        "Section 3, Theorem 4.5 (3)",
-        "two labels: the radius is of order √(d/k)",
-        between(-0.54, -0.46),
-    ),
-    "k-class": ("Theorem 4.7 (3)", "k labels: the radius is of order √d", between(-0.05, 0.05)),
-}
-THEOREM = {"two-class": "theorem-4-5", "k-class": "theorem-4-7"}
-CLASSES = {"equal": ("", "equal classes"), "unequal": ("-unequal", "one class three times the other")}
-
-
-def _claim(network: str, split: str) -> Claim:
-    (source, order, bound), (ending, classes) = ORDERS[network], CLASSES[split]
-    return Claim(
-        f"{network}{ending}",
-        source,
-        f"{order}: slope of log radius against log k, {classes}",
-        lambda rows: rows.of("radius", network=network, split=split).slope("clusters", "radius"),
-        bound,
-        premises=requires(*ASSUMPTIONS, THEOREM[network], split=split),
-    )
+def _in_clusters(rows: Rows, network: str, split: str) -> Rate:
+    """The rate of the 50 % radius in k."""
+    return rate(rows.of("radius", network=network, split=split), x="clusters", y="radius")
 
 
 def _units_lost(rows: Rows) -> Values:
@@ -86,20 +70,96 @@ def _units_lost(rows: Rows) -> Values:
     return rows.of("radius", network="two-class", split="equal").per_seed(lost)
 
 
-VANISHES = Claim(
-    "vanishes",
-    "Section 4.1, after Theorem 4.5",
-    "two labels are only o(√(d/k))-robust: radius ÷ √(d/k) at the most clusters ÷ at the fewest",
-    _units_lost,
-    at_most(0.9),
-    note="read as any fall by a tenth; Section 3 has the radius Θ(√k) times smaller than √d, which is what is measured",
-    premises=requires(*ASSUMPTIONS, "theorem-4-5", split="equal"),
+CLAIMS = (
+    Claim(
+        "two-class",
+        source="Section 3, Theorem 4.5 (3)",
+        says="The radius of a network trained with two labels is of order √(d/k) when both classes have equally many clusters.",
+        quantity="exponent of the attacked 50 % radius in k",
+        formula=r"\delta_{1/2} = \Theta(\sqrt{d/k})",
+        bound=SQUARE_ROOT,
+        because="-1/2, with 0.04 for few and small k",
+        value=lambda rows: _in_clusters(rows, "two-class", "equal"),
+        premises=requires(*ASSUMPTIONS, "theorem-4-5", split="equal"),
+    ),
+    Claim(
+        "k-class",
+        source="Theorem 4.7 (3)",
+        says="The radius of a network trained with a label for each cluster is of order √d, however many clusters there are.",
+        quantity="exponent of the attacked 50 % radius in k, classes with equally many clusters",
+        formula=r"\delta_{1/2} = \Theta(\sqrt{d})",
+        bound=CONSTANT,
+        because="0, with 0.05 for few and small k",
+        value=lambda rows: _in_clusters(rows, "k-class", "equal"),
+        premises=requires(*ASSUMPTIONS, "theorem-4-7", split="equal"),
+    ),
+    Claim(
+        "two-class-unequal",
+        source="Section 3, Theorem 4.5 (3)",
+        says="The radius of a network trained with two labels is of order √(d/k) when one class has three times the clusters of the"
+        " other.",
+        quantity="exponent of the attacked 50 % radius in k",
+        formula=r"\delta_{1/2} = \Theta(\sqrt{d/k})",
+        bound=SQUARE_ROOT,
+        because="-1/2, with 0.04 for few and small k",
+        value=lambda rows: _in_clusters(rows, "two-class", "unequal"),
+        premises=requires(*ASSUMPTIONS, "theorem-4-5", split="unequal"),
+    ),
+    Claim(
+        "k-class-unequal",
+        source="Theorem 4.7 (3)",
+        says="The radius of a network trained with a label for each cluster is of order √d when one class has three times the"
+        " clusters of the other.",
+        quantity="exponent of the attacked 50 % radius in k",
+        formula=r"\delta_{1/2} = \Theta(\sqrt{d})",
+        bound=CONSTANT,
+        because="0, with 0.05 for few and small k",
+        value=lambda rows: _in_clusters(rows, "k-class", "unequal"),
+        premises=requires(*ASSUMPTIONS, "theorem-4-7", split="unequal"),
+    ),
+    Claim(
+        "vanishes",
+        source="Section 4.1, after Theorem 4.5",
+        says="A network trained with two labels is only o(√(d/k))-robust.",
+        quantity="attacked 50 % radius ÷ √(d/k) at the most clusters ÷ at the fewest",
+        formula=r"\delta_{1/2} = o(\sqrt{d/k})",
+        bound=at_most(0.9),
+        because="o(·) is read as any fall by a tenth; Section 3 says that the radius is Θ(√k) times smaller than √d",
+        value=_units_lost,
+        premises=requires(*ASSUMPTIONS, "theorem-4-5", split="equal"),
+    ),
 )
 
 
-def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Split]:
-    def split(name: str, k: int, positive: int) -> Split:
-        return Split(
+def draw(rows: Rows) -> Any:
+    """Radius against k, equal and unequal classes."""
+    from featureprism.lab.style import COLOURS, band, over_seeds, panels
+
+    figure, axes = panels(2, width=3.8, height=3.0)
+    for panel, split in zip(axes, ("equal", "unequal"), strict=True):
+        for colour, name in zip(COLOURS, ("two-class", "k-class"), strict=False):
+            own = rows.of("radius", network=name, split=split)
+            if own:
+                x, _, attacked, _ = over_seeds(own, "clusters", "radius")
+                certified = over_seeds(own, "clusters", "certified_radius")[2]
+                band(panel, x, certified, attacked, attacked, colour, NETWORKS[name])
+                panel.plot(x, attacked, "o", color=colour, markersize=4)
+                if name == "two-class":
+                    panel.plot(x, 1 / np.sqrt(x), ":", color="black", label="√(d/k)")
+        panel.set(
+            xscale="log",
+            yscale="log",
+            xlabel="clusters k",
+            ylabel="50 % radius ÷ √d",
+            title=f"{split} classes",
+        )
+    axes[0].legend()
+    return figure
+
+
+def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[SplitClusters]:
+    def split(name: str, k: int, positive: int) -> SplitClusters:
+        return SplitClusters(
             split=name,
             dim=dim,
             positive=positive,
@@ -125,10 +185,10 @@ SCALING = Experiment(
         "paper": _settings((4, 8, 16, 32), 8192, 100),
     },
     measure=measure,
-    claims=(*(_claim(network, split) for split in CLASSES for network in ORDERS), VANISHES),
+    claims=CLAIMS,
+    draw=draw,
     about=(
         "50 % radii (attacked end, with the proven end beside it) for 40 points a cluster, k neurons (m = k/2 of each sign,"
-        " Assumption 4.3) and"
-        " steps in proportion to k. Unequal: three quarters of the clusters are positive."
+        " Assumption 4.3) and steps in proportion to k. Unequal: three quarters of the clusters are positive."
     ),
 )

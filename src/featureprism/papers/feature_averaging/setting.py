@@ -1,8 +1,7 @@
-"""What the experiments of the paper share: clusters and samples of a setting, and the two ways to label them."""
+"""What the items share: the baseline of Section 6, its data, its two trainings, and the brackets of robust radii."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -10,28 +9,33 @@ from torch import Tensor
 
 from featureprism.attacks import self_test
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
-from featureprism.lab import SCALES, Claim, Rows, Values, below
+from featureprism.lab import SCALES, Rows, Values, below, requires
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
+from featureprism.papers.feature_averaging.theory import Sizes
 from featureprism.probes import cosines
 from featureprism.records import Dataset, RadiusBracket, Row, Trajectory
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_averaging as theory
 from featureprism.training import first_layer_descent
 from featureprism.verify import Budget, robust_radius
 
-ours = partial(Claim, origin="featureprism")
-LITTLE = below(
-    1.0
-)  # the paper's o(1), which has no constant; where that would say nothing a claim says what it reads
-CELLS, BOXES = 8, 64  # cells and boxes a point; counted, not timed, so that rows repeat exactly
+LITTLE_O = below(1.0)
+LITTLE_O_READ = "o(1) has no constant; it is read as below 1"
+MAX_CELLS, MAX_BOXES = 8, 64  # effort for one point; counted, not timed, so that rows repeat exactly
 READOUT_GAP = (
-    0.02  # between proven and attacked radius, where boxes stop: several rivals at once come nearly as near
+    0.02  # relative gap at which the proof of a read-out stops: several target classes come nearly as near
 )
+
+ASSUMPTIONS = ("assumption-3-2", "assumption-3-3", "assumption-4-3")
+# Appendix B starts from all of Appendix A; for the theorems these events are no premises, but part of their probability
+APPENDIX_A = ("proposition-a-6", "proposition-a-10", "proposition-a-12", "lemma-a-13")
+OF_THEOREM_4_5 = requires(*ASSUMPTIONS, "theorem-4-5")
+OF_THEOREM_4_7 = requires(*ASSUMPTIONS, "theorem-4-7")
+OF_APPENDIX_B = requires(*ASSUMPTIONS, "theorem-4-5", *APPENDIX_A)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(theory.Setting):
-    """The baseline of Section 6 and Appendix E.1: descent for some steps; `group` neurons for each of k labels."""
+class Baseline(Sizes):
+    """The baseline of Section 6 and Appendix E.1: descent for `steps` steps; `group` neurons for each of k labels."""
 
     dim: int = 3072
     positive: int = 5
@@ -41,17 +45,17 @@ class Setting(theory.Setting):
     step_size: float = 1e-3
     start: float = 1e-5
     steps: int = 100
-    group: int = 1  # neurons a label: not printed for these networks
+    group: int = 1  # not printed for these networks
     test_points: int = 1
 
 
-# at standard and paper: a read-out takes a tenth of a second a point to prove, and the paper does not say how many it tests
+# test points at standard and paper: a read-out takes a tenth of a second a point to prove, and the paper does not say how many it tests
 PROVEN_POINTS = (100, 300)
 
 
-def tested_on(*points: int) -> dict[str, list[Setting]]:
-    """The baseline, tested on so many points at each scale, from the quick one on."""
-    return {scale: [Setting(test_points=num)] for scale, num in zip(SCALES, points, strict=True)}
+def tested_on(*points: int) -> dict[str, list[Baseline]]:
+    """The baseline with so many test points at each scale, from the quick one on."""
+    return {scale: [Baseline(test_points=num)] for scale, num in zip(SCALES, points, strict=True)}
 
 
 class Problem(NamedTuple):
@@ -62,7 +66,7 @@ class Problem(NamedTuple):
     test: Dataset
 
 
-def problem(s: Setting, seed: int) -> Problem:
+def problem(s: Baseline, seed: int) -> Problem:
     """Orthogonal centres of norm √d, noise N(0, I). Definition 3.1."""
     clusters = orthogonal_clusters(
         s.dim, s.positive, s.negative, 1.0, generator=generator_for("centres", seed)
@@ -72,19 +76,19 @@ def problem(s: Setting, seed: int) -> Problem:
     return Problem(clusters, train, test)
 
 
-def two_class_start(s: Setting, seed: int) -> TwoLayerNet:
+def two_class_start(s: Baseline, seed: int) -> TwoLayerNet:
     """The start of the two-class network."""
     generator = generator_for("two-class start", seed)
     return voting_start(s.per_class, s.dim, s.start, ReLU(), generator=generator)
 
 
-def k_class_start(s: Setting, seed: int) -> GroupedNet:
+def k_class_start(s: Baseline, seed: int) -> GroupedNet:
     """The start of the network with a label for each cluster."""
     generator = generator_for("k-class start", seed)
     return grouped_start(s.num_clusters, s.group, s.dim, s.start, generator=generator)
 
 
-def descent(start: Any, s: Setting, x: Tensor, targets: Tensor) -> Trajectory[Any]:
+def descent(start: Any, s: Baseline, x: Tensor, targets: Tensor) -> Trajectory[Any]:
     """Descent on the first layer: in float64 in the Gram representation (n < d), in float32 by the direct loop."""
     exact = x.shape[0] < x.shape[1]
     start, x, targets = (start, x, targets) if exact else (start.float(), x.float(), targets)
@@ -92,21 +96,21 @@ def descent(start: Any, s: Setting, x: Tensor, targets: Tensor) -> Trajectory[An
     return first_layer_descent(start, x, targets, step_size=s.step_size, steps=s.steps)
 
 
-def train_two_class(s: Setting, data: Dataset, seed: int) -> TwoLayerNet:
+def train_two_class(s: Baseline, data: Dataset, seed: int) -> TwoLayerNet:
     """Labels ±1, logistic loss."""
     return descent(two_class_start(s, seed), s, data.x, data.y).last.double()
 
 
-def train_k_class(s: Setting, data: Dataset, seed: int) -> GroupedNet:
+def train_k_class(s: Baseline, data: Dataset, seed: int) -> GroupedNet:
     """A label for each cluster, cross-entropy."""
     return descent(k_class_start(s, seed), s, data.x, data.cluster).last.double()
 
 
 def bracket(
-    net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3, boxes: int = BOXES
+    net: TwoLayerNet | BinaryReadout, test: Dataset, gap: float = 1e-3, boxes: int = MAX_BOXES
 ) -> RadiusBracket:
-    """Radii of the test points, certificates limited by cells, or by boxes for read-outs of k classes."""
-    most = boxes if isinstance(net, BinaryReadout) else CELLS
+    """Proven and attacked radii of the test points; the effort is limited by cells, or by boxes for read-outs of k classes."""
+    most = boxes if isinstance(net, BinaryReadout) else MAX_CELLS
     gap = max(gap, READOUT_GAP) if isinstance(net, BinaryReadout) else gap
     return robust_radius(net, test.x, test.y, gap=gap, budget=Budget(branches=most))
 

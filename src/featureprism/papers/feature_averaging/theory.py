@@ -17,7 +17,7 @@ from featureprism.records import Dataset, Premise
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Sizes:
     """|J₊| positive and |J₋| negative clusters in d dimensions, n points, m neurons of each sign, step size η, entries of std σ."""
 
     dim: int
@@ -44,16 +44,19 @@ def noise_bound(dim: int) -> float:
     return 4 * math.sqrt(dim) * math.log(dim)
 
 
-def premises(s: Setting, mu: Float[Tensor, "k d"]) -> list[Premise]:
-    """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13."""
+def premises(s: Sizes, mu: Float[Tensor, "k d"], points_constant: float = 1.0) -> list[Premise]:
+    """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13.
+
+    `points_constant`: C of n ≥ C k⁷, which the paper leaves open like all others.
+    """
     d, k, n, m, eta = s.dim, s.num_clusters, s.points, s.per_class, s.step_size
     unit = mu / torch.linalg.vector_norm(mu, dim=1, keepdim=True)
     off = float((unit @ unit.T - torch.eye(len(mu), dtype=mu.dtype)).abs().max())
     norms = float((torch.linalg.vector_norm(mu, dim=1) / math.sqrt(d) - 1).abs().max())
-    many, hidden = math.log(d) ** 2, eta / (6 * n * m * math.sqrt(d))
+    many, hidden = math.log(d) ** 2, small_start(s)
     sizes = [
         ("dim", "d (order k¹⁰)", d, ">=", float(k) ** 10),
-        ("least-points", "n, from below (order k⁷)", n, ">=", float(k) ** 7),
+        ("least-points", "n, from below (order k⁷)", n, ">=", points_constant * float(k) ** 7),
         ("most-points", "ln n, from above (order ln² d)", math.log(n), "<=", many),
         ("neurons", "m (order k)", m, "<=", k),
         ("step-size", "η (order d⁻²)", eta, "<=", float(d) ** -2),
@@ -79,7 +82,35 @@ def premises(s: Setting, mu: Float[Tensor, "k d"]) -> list[Premise]:
     ]
 
 
-def training_time(s: Setting, steps: int, theorem: str = "4.5") -> list[Premise]:
+def small_start(s: Sizes) -> float:
+    """η/(6nm√d), the largest σ_w that the proof of Lemma A.13 allows; Assumption 4.3 does not ask for it."""
+    return s.step_size / (6 * s.points * s.per_class * math.sqrt(s.dim))
+
+
+def largest_start(s: Sizes) -> float:
+    """√(η k⁻⁵), the largest σ_w that Assumption 4.3 allows with constant 1."""
+    return math.sqrt(s.step_size / float(s.num_clusters) ** 5)
+
+
+def activation_time(s: Sizes, z: Float[Tensor, " p"]) -> float:
+    """Steps until a neuron that begins with pre-activations z on the points of a cluster of its class is active on all of them.
+
+    Each step raises all of them by ηd/(2nm) for each point that is active, so that the next one follows after its distance from the
+    one before ÷ that: (2nm/(ηd)) Σ_i (z_(i-1) - z_(i))/i over the negative ones in falling order, z_(i) the next after i active ones.
+    Infinite if no point is active at first. For many points, seen at σ_w√d (g + N(0, 1)), it tends to
+    (2kmσ_w/(η√d)) ∫ dv/Φ(v) from g to the extreme of n/k normals. Not in the paper, which has one step.
+    """
+    ordered = z.sort(descending=True).values
+    num_active = int((ordered >= 0).sum())
+    if num_active == 0:
+        return math.inf
+    negative = ordered[num_active:]
+    steps = torch.diff(negative, prepend=torch.zeros(1, dtype=z.dtype)).abs()
+    counts = torch.arange(num_active, len(z), dtype=z.dtype)
+    return 2 * s.points * s.per_class / (s.step_size * s.dim) * float((steps / counts).sum())
+
+
+def training_time(s: Sizes, steps: int, theorem: str = "4.5") -> list[Premise]:
     """Ω(1/η) ≤ T ≤ exp(Õ(√k)) of Theorem 4.5, or Ω(k⁸/η) ≤ T ≤ exp(Õ(√k)) of Theorem 4.7; constants and logarithms set to 1."""
     id, k = f"theorem-{theorem.replace('.', '-')}", s.num_clusters
     name, least = {"4.5": ("ηT (order 1)", 1.0), "4.7": ("ηT (order k⁸)", float(k) ** 8)}[theorem]
@@ -117,7 +148,7 @@ def sample_events(data: Dataset, dim: int | None = None) -> list[Premise]:
     ]
 
 
-def start_events(s: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) -> list[Premise]:
+def start_events(s: Sizes, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) -> list[Premise]:
     """The events of Proposition A.10 on a start."""
     norms, source = torch.linalg.vector_norm(W, dim=1) / s.start, "Proposition A.10"
     worst = float((norms - math.sqrt(s.dim)).abs().max())
@@ -128,36 +159,36 @@ def start_events(s: Setting, W: Float[Tensor, "h d"], b: Float[Tensor, " h"]) ->
     ]
 
 
-def activation_event(s: Setting, fewest: float) -> Premise:
+def activation_event(s: Sizes, fewest: float) -> Premise:
     """The event of Proposition A.12 on a start; `fewest`: points of a cluster that activate a neuron, the least over both."""
     name = "points of a cluster that activate a neuron, the fewest"
     return Premise("proposition-a-12.points", name, fewest, ">=", needed_activations(s), "Proposition A.12")
 
 
-def sample_events_chance(s: Setting) -> float:
+def sample_events_chance(s: Sizes) -> float:
     """1 - 8n² d^(-ln d/2) - 2k (n/k)^(-ln(n/k)), the probability that Proposition A.6 gives its events."""
     ratio = math.log(s.points / s.num_clusters)
     pairs = 8 * s.points**2 * math.exp(-(math.log(s.dim) ** 2) / 2)
     return 1 - pairs - 2 * s.num_clusters * math.exp(-(ratio**2))
 
 
-def start_events_chance(s: Setting) -> float:
+def start_events_chance(s: Sizes) -> float:
     """1 - 4m d^(-ln d) - 2m⁻³, the probability that Proposition A.10 gives its events."""
     return 1 - 4 * s.per_class * math.exp(-(math.log(s.dim) ** 2)) - 2 / s.per_class**3
 
 
-def needed_activations(s: Setting) -> float:
+def needed_activations(s: Sizes) -> float:
     """n/(3km²), how many points of each cluster Proposition A.12 has activate each neuron at the start."""
     return s.points / (3 * s.num_clusters * s.per_class**2)
 
 
-def printed_activation_chance(s: Setting) -> float:
+def printed_activation_chance(s: Sizes) -> float:
     """1 - m^(-1/100) - 2mk exp(-n/(9km²)), the probability that Proposition A.12 prints: ½ from m = 2¹⁰⁰ on."""
     m, k = s.per_class, s.num_clusters
     return 1 - m**-0.01 - 2 * m * k * math.exp(-s.points / (9 * k * m**2))
 
 
-def activation_chance(s: Setting) -> float:
+def activation_chance(s: Sizes) -> float:
     """(1 - 1/(3m²))^(2mk), the probability of the event of Proposition A.12; it tends to e^(-2/3) = 0.51 for m = k, not to 1.
 
     A neuron is active on Φ(g) of a cluster, g = ⟨w, μ⟩/(σ_w√d) ~ N(0, 1): a share uniform in [0, 1], independent for all 2m
@@ -168,7 +199,7 @@ def activation_chance(s: Setting) -> float:
     return (1 - 1 / (3 * m**2)) ** (2 * m * k)
 
 
-def epsilon(s: Setting) -> float:
+def epsilon(s: Sizes) -> float:
     """ε = max{2 ln(n/k)/(√(n/k) - ln(n/k)), k²Δ/d, k²/n} of the appendix; its bounds are vacuous from 1 on."""
     k, ratio = s.num_clusters, s.points / s.num_clusters
     first = 2 * math.log(ratio) / max(math.sqrt(ratio) - math.log(ratio), 1e-300)
@@ -180,12 +211,12 @@ def critical_radius(dim: int, num_clusters: int) -> float:
     return math.sqrt(dim / num_clusters)
 
 
-def printed_attack_norm(s: Setting) -> float:
+def printed_attack_norm(s: Sizes) -> float:
     """2(1+c)√(d/k), the norm of the attack of Theorem 4.5; above √d it proves nothing."""
     return 2 * (1 + s.imbalance) * critical_radius(s.dim, s.num_clusters)
 
 
-def printed_shared_attack_norm(s: Setting) -> float:
+def printed_shared_attack_norm(s: Sizes) -> float:
     """3(1+c)√(d/k), the norm of the attack in the proof of Proposition 4.8 (Theorem D.4)."""
     return 3 * (1 + s.imbalance) * critical_radius(s.dim, s.num_clusters)
 
@@ -213,12 +244,7 @@ def cosine_law(num_own: int, num_clusters: int, num_points: int, signal: float =
     return 1 / math.sqrt(num_own * (1 + num_clusters / num_points / signal**2))
 
 
-def noise_share(num_clusters: int, num_points: int) -> float:
-    """‖w - λ Σ μ_j/d‖ ÷ ‖λ Σ μ_j/d‖ = √(k/n), the relative error of Theorem 4.5 (2)."""
-    return math.sqrt(num_clusters / num_points)
-
-
-def growth_rate(s: Setting, num_neurons: int) -> float:
+def growth_rate(s: Sizes, num_neurons: int) -> float:
     """C = (ηd/m)(1/k + 1/n) of the growth laws, per step; m neurons share an output: `per_class` of two labels, h of k."""
     return s.step_size * s.dim / num_neurons * (1 / s.num_clusters + 1 / s.points)
 
@@ -255,7 +281,7 @@ def multi_class_ratio_bounds(gap: float, num_classes: int, epsilon: float) -> tu
     return (math.exp(gap) + k - 1) / k / (1 + 2 * epsilon), math.exp(gap) * (1 + 2 * epsilon)
 
 
-def lemma_b(s: Setting, steps: int, found: Mapping[str, float]) -> list[Premise]:
+def lemma_b(s: Sizes, steps: int, found: Mapping[str, float]) -> list[Premise]:
     """What Lemmas B.7 and B.10 to B.24 say after `steps` steps, with ε as printed, beside what was found (see `papers`)."""
     e, k, n, T = epsilon(s), s.num_clusters, s.points, steps
     grown = math.log(T * s.step_size), math.log(T + 1)
@@ -325,7 +351,7 @@ def margin_spread(growth: float, num_own: int, dim: int) -> float:
     return growth * math.sqrt(num_own / dim)
 
 
-def extreme_ratio(margin: float, growth: float, s: Setting) -> float:
+def extreme_ratio(margin: float, growth: float, s: Sizes) -> float:
     """The largest ratio of loss derivatives of n training points if margins are q + λ√(|J|/d) g, g normal: at g = ±Φ⁻¹(1 - 1/(2n))."""
     far = float(torch.special.ndtri(torch.tensor(1 - 0.5 / s.points, dtype=torch.float64)))
     step = far * margin_spread(growth, s.positive, s.dim)
@@ -349,18 +375,40 @@ def opposite_share(num_own: int, num_clusters: int, num_points: int, dim: int, n
     return (low + high) / 2
 
 
-def approach_law(s: Setting, growth: float) -> float:
+def weights_law(s: Sizes, growth: float) -> float:
+    """‖w - λ Σ μ_j/d‖ ÷ ‖λ Σ μ_j/d‖ = √((k/n)(1 + (g/λ)²) + o²) for equal classes: the relative error of Theorem 4.5 (2).
+
+    A neuron is λ(Σ_own μ_j + what differs)/d: memorised noise, of relative length √(k/n); features that differ from their mean by
+    g·ln(|I_j|k/n), of relative length (g/λ)√(k/n), g the `balance_slope`; and -o Σ_opp μ_j, the `opposite_share`.
+    """
+    ratio, own = s.num_clusters / s.points, s.num_clusters // 2
+    slope = balance_slope(growth * (1 + ratio))
+    return math.sqrt(
+        ratio * (1 + (slope / growth) ** 2) + opposite_share(own, s.num_clusters, s.points, s.dim) ** 2
+    )
+
+
+def k_class_weights_law(s: Sizes, growth: float) -> float:
+    """‖w - λ μ_j/d‖ ÷ ‖λ μ_j/d‖ = √((k/n)(1 + (g/λ)²) + (k-1)o²) with a label for each cluster, as in `weights_law`.
+
+    g = dq/d ln C of q + e^q/(k-1) = 1/(k-1) + Ct, and o the `opposite_share` of k labels, of which a neuron has k - 1.
+    """
+    k, ratio = s.num_clusters, s.num_clusters / s.points
+    margin = growth * (1 + ratio)
+    weight = math.exp(margin) / (k - 1)
+    slope = (margin + weight - 1 / (k - 1)) / (1 + weight)
+    opposite = opposite_share(1, k, s.points, s.dim, k)
+    return math.sqrt(ratio * (1 + (slope / growth) ** 2) + (k - 1) * opposite**2)
+
+
+def approach_law(s: Sizes, growth: float) -> float:
     """inf_C sup_{‖x‖=√d} |C f_FA - f| ÷ sup|f| = √(2(k/n)(1 + (g/λ)²) + o²) for equal classes, to first order.
 
-    The neurons of a class are λ(Σ_own μ_j + what differs)/d: memorised noise, of relative length √(k/n); features that differ from
-    their mean by g·ln(|I_j|k/n), of relative length (g/λ)√(k/n), g the `balance_slope`; and -o Σ_opp μ_j, the `opposite_share`. A point
-    of the sphere can be against the first two in one class and with them in the other (hence √2), and along the third.
+    The neurons of a class differ from their averaged features as in `weights_law`. A point of the sphere can be against memorised
+    noise and unequal features in one class and with them in the other (hence 2), and along what is unlearned of the other class.
     """
-    ratio = s.num_clusters / s.points
-    slope = balance_slope(growth * (1 + ratio))
-    own = s.num_clusters // 2
-    noise = 2 * ratio * (1 + (slope / growth) ** 2)
-    return math.sqrt(noise + opposite_share(own, s.num_clusters, s.points, s.dim) ** 2)
+    opposite = opposite_share(s.num_clusters // 2, s.num_clusters, s.points, s.dim)
+    return math.sqrt(2 * weights_law(s, growth) ** 2 - opposite**2)
 
 
 def summed_radius(dim: int, num_others: int, opposite: float = 0.0) -> float:
@@ -373,7 +421,7 @@ def summed_radius(dim: int, num_others: int, opposite: float = 0.0) -> float:
     return (1 + num_others * opposite) * math.sqrt(dim / (1 + num_others))
 
 
-def correlated_cosine(s: Setting, cosine: float) -> float:
+def correlated_cosine(s: Sizes, cosine: float) -> float:
     """cos(w, μ_j) of the own class for centres with equal cosines c, |J| in either class: c = 0 gives `cosine_law` up to o².
 
     Neurons see the other class at λ|J|c, and learn -o of its features until they hardly do: o(1 + (|J|-1)c) = |J|c + o₀ with o₀ the
@@ -393,7 +441,7 @@ def correlated_radius(dim: int, num_clusters: int, cosine: float) -> float:
     return math.sqrt((1 - cosine) * dim / num_clusters)
 
 
-def averaging_share(s: Setting, steps: int) -> float:
+def averaging_share(s: Sizes, steps: int) -> float:
     """Own-class cosine ÷ `cosine_law` after `steps` steps: what is left of averaging at large steps and large starts.
 
     1/√(1 + ρ²(1/12 + |J₋|/3|J₊|) + σ²d²/(|J₊|λ²(1+k/n))) with λ = q/(1+k/n), q the margin at the end and ρ = C/2q the share of the
@@ -409,14 +457,14 @@ def averaging_share(s: Setting, steps: int) -> float:
     return 1 / math.sqrt(1 + overshoot + remembered)
 
 
-def averaging_share_domain(s: Setting, steps: int) -> Premise:
+def averaging_share_domain(s: Sizes, steps: int) -> Premise:
     """The law counts every neuron as active on its own class: what it started with, |⟨w(0), x⟩| ~ σ√(2d), is below the margin q."""
     started = s.start * math.sqrt(2 * s.dim)
     name, source = "σ√(2d), the pre-activations of the start", "own law"
     return Premise("averaging-share.start", name, started, "<=", _final_margin(s, steps), source)
 
 
-def _final_margin(s: Setting, steps: int) -> float:
+def _final_margin(s: Sizes, steps: int) -> float:
     """q after `steps` steps: C/4 after the first, then by the growth law."""
     rate = growth_rate(s, s.per_class)
     first = rate / 4

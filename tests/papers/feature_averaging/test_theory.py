@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
+from featureprism.papers.feature_averaging import theory
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_averaging as theory
 
-BASELINE = theory.Setting(
+BASELINE = theory.Sizes(
     dim=3072, positive=5, negative=5, points=1000, per_class=5, step_size=1e-3, start=1e-5
 )
 
