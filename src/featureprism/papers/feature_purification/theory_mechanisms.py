@@ -87,11 +87,6 @@ def noise_reach(norm: float, noise: float, dim: int, level: float) -> float:
     return normal_tail(level * math.sqrt(dim) / (noise * norm))
 
 
-def coupling_radius(bias: float, largest_norm: float) -> float:
-    """b/max‖w_i‖: Lemma F.11 speaks of τ far below, where no closed neuron can open."""
-    return bias / largest_norm
-
-
 def dimension_for_noise(norm: float, noise: float, level: float, neurons: int) -> float:
     """The d from which noise lifts none of so many neurons to a level, 2 ln(neurons) σ_x²‖w‖²/level²."""
     return 2 * math.log(neurons) * (noise * norm / level) ** 2

@@ -1,8 +1,8 @@
-"""Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", as data.
+"""Premises and predictions of "Feature Purification", from the sizes of a setting alone.
 
-The theorems speak of large d with exponents such as 0.0001; at d = 200 they give directions, not numbers. What can be computed
-stands here with its printed value: ranges, schedules, expected numbers of tickets; predictions are trends between a floor (the
-linear classifier) and a ceiling (the pure network), never a fitted constant.
+The theorems speak of large d with exponents such as 0.0001. What can be computed stands here: ranges, schedules, expected numbers of
+lottery tickets, the accuracy of the linear classifier (a floor) and of the pure network (a ceiling). An order O(1), Ω(1) or Θ(1) is
+read as a constant between 0.1 and 10, o(1) as at most 0.1.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
+from scipy.special import iv, ndtr
 from torch import Tensor
 
 from featureprism.data.sparse_coding import DictionaryNorms, HiddenVector
@@ -22,7 +23,7 @@ MOST_TIME = 4  # the Θ of T_g from above: so many times its order with every co
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Sizes:
     """Sizes and scales: dimension d, sparsity k, width m, noise σ_x, penalty λ in units of 1/d, the radius τ of the adversary."""
 
     dim: int
@@ -63,7 +64,7 @@ class Schedule(NamedTuple):
     time_adversarial: float  # T_g = k^(2+c)
 
 
-def printed_schedule(s: Setting, start: float) -> Schedule:
+def printed_schedule(s: Sizes, start: float) -> Schedule:
     """Algorithms 1 and 2 as printed; lll d = ln ln ln d is negative below d = 16 and 0.5 at d = 200."""
     if s.dim < 16:
         raise ValueError(f"The printed schedules need ln ln ln d > 0, that is d ≥ 16; got {s.dim}.")
@@ -96,7 +97,7 @@ def expected_tickets(width: int, dim: int, high: float, low: float) -> TicketCou
     return TicketCounts(width * p_high / 2 * (1 - p_low) ** (dim - 1), width * p_low)
 
 
-def ticket_premise(s: Setting) -> Premise:
+def ticket_premise(s: Sizes) -> Premise:
     """Lemma B.2 speaks of large d, where the start has more than one sure winner of a feature to expect."""
     c1, c2 = ticket_constants(s.c0)
     units = [math.sqrt((c1 + sign * c2) * math.log(s.dim)) for sign in (1, -1)]
@@ -177,14 +178,20 @@ def _standard_errors(z: Tensor) -> float:
     return float(z.mean().abs() / (z.std() / math.sqrt(z.numel())))
 
 
-def sparsity_premises(s: Setting) -> list[Premise]:
-    """The ranges of k = d^e in the theorems, as conditions on e."""
+def sparsity_premises(s: Sizes) -> list[Premise]:
+    """The ranges of k = d^e in the theorems, as conditions on e.
+
+    Theorem E.1 is printed with k > d^((1 - c0)/3). Its proof compares E♣ = δ₀ k²/Ξ₂⁷ with a deviation δ₀ Ξ₂³ √(kd) log d and so needs
+    k^1.5 ≫ √d Ξ₂¹⁰ log d, more than d^(1/3): the printed range would contradict the section's own k = Ω̃(d^0.3334). With d^c0 for the
+    factors Ξ₂ it is k > d^((1 + c0)/3).
+    """
     e, c0, log = s.k_exponent, max(s.c0, 0.0), math.log(s.dim)
     robust = (1 - 2 * c0 - math.log(log) / log) / 2.5
     parts = [
         ("section-2", "for sparse coding", "<=", 0.499, "Section 2"),
         ("theorem-c-2", "for feature learning", "<", (1 - c0) / 2, "Theorem C.2"),
-        ("theorem-e-1", "for non-robustness", ">", (1 - c0) / 3, "Theorem E.1"),
+        ("theorem-e-1", "for non-robustness, corrected", ">", (1 + c0) / 3, "Theorem E.1"),
+        ("printed-e-1", "for non-robustness, as printed", ">", (1 - c0) / 3, "Theorem E.1"),
         ("theorem-f-1", "for robustness (k^2.5 < d^(1-2c0)/ln d)", "<", robust, "Theorem F.1"),
         ("corollary-f-3", "for the gap of both", "<=", 0.3999, "Corollary F.3"),
     ]
@@ -194,35 +201,44 @@ def sparsity_premises(s: Setting) -> list[Premise]:
     ]
 
 
-def clean_premises(s: Setting, time: float) -> list[Premise]:
-    """Theorem 5.1: m > d, λ between 1/d and ln d/d, σ_x = O(1), Σ step sizes of at least d^1.01.
+def clean_premises(s: Sizes, time: float) -> list[Premise]:
+    """Theorem 5.1: m > d, λ = Θ(1/d), σ_x = O(1), Σ step sizes of at least d^1.01.
 
-    Printed is λ = ln ln ln d/d, "tightened to a constant" over d by a remark; the proofs use λ ≥ 1/d (Lemma C.21, Phase II), which the
-    printed one reaches at d = exp(exp(e)) = 3.8 million.
+    Printed is λ = ln ln ln d/d, "tightened to a constant" over d by a remark.
     """
+    most = max(10.0, math.log(s.dim))
     return [
         Premise("theorem-5-1.width", "c0 of m = d^(1+c0)", s.c0, ">", 0.0, "Theorem 5.1"),
-        Premise("theorem-5-1.least-penalty", "λ d, from below", s.penalty, ">=", 1.0, "Lemma C.21"),
-        Premise(
-            "theorem-5-1.largest-penalty", "λ d, from above", s.penalty, "<=", math.log(s.dim), "Section 4"
-        ),
+        Premise("theorem-5-1.least-penalty", "λ d, from below", s.penalty, ">=", 0.1, "Section 4"),
+        Premise("theorem-5-1.largest-penalty", "λ d, from above", s.penalty, "<=", most, "Section 4"),
         Premise("theorem-5-1.noise", "σ_x", s.noise, "<=", 10.0, "Section 2, O(1)"),
         Premise("theorem-5-1.time", "Σ step sizes ÷ d^1.01", time / s.dim**1.01, ">=", 1.0, "Theorem 5.1"),
     ]
 
 
-def adversarial_premises(s: Setting, time: float) -> list[Premise]:
+def rest_premise(change: float) -> Premise:
+    """Theorem 5.1 speaks of the end of clean training: as many more clean steps as Algorithm 2 takes must change little."""
+    return Premise("theorem-5-1.rest", "Σ‖w - w'‖²/Σ‖w‖² of more clean steps", change, "<=", 0.1, "Theorem 5.1")
+
+
+def bias_rate_premise(bias_growth: float, winner_rate: float) -> Premise:
+    """The bias grows by c_b/d with a small c_b: the proof of Lemma C.8 has a twentieth of a winner's rate, as in the proof."""
+    share = bias_growth / winner_rate
+    return Premise("section-4.bias-rate", "c_b ÷ the rate of a winner", share, "<=", 0.05, "Lemma C.8")
+
+
+def adversarial_premises(s: Sizes, time: float) -> list[Premise]:
     """Theorem 5.3: τ ≤ k^-(0.5+c), Σ step sizes of order k^(2+c), at most that of Theorem F.1; there σ_x ≤ d^(2(1-2c0))/k^5.5.
 
-    Theorem E.1: τ from the radius on at which clean training breaks.
+    A network that is right with a margin of 1 - o(1) needs τ √k = o(1). Theorem E.1: τ from the radius on at which clean training breaks.
     """
     k, c0 = s.sparsity, max(s.c0, 0.0)
     wanted, most_noise = k ** (2 + SMALL_EXPONENT), s.dim ** (2 * (1 - 2 * c0)) / k**5.5
     breaks, longest = s.radius / breaking_radius(s), time / adversarial_time(s)
+    scaled = s.radius * math.sqrt(k)
     return [
-        Premise(
-            "theorem-5-3.radius", "τ √k", s.radius * math.sqrt(k), "<=", k**-SMALL_EXPONENT, "Theorem 5.3"
-        ),
+        Premise("theorem-5-3.radius", "τ √k", scaled, "<=", k**-SMALL_EXPONENT, "Theorem 5.3"),
+        Premise("theorem-5-3.small-radius", "τ √k, as o(1)", scaled, "<=", 0.1, "Theorem 5.3"),
         Premise("theorem-5-3.time", "Σ step sizes ÷ k^(2+c)", time / wanted, ">=", 1.0, "Theorem 5.3"),
         Premise(
             "theorem-5-3.most-time", "Σ step sizes ÷ (k² (m/d) ln d)", longest, "<=", MOST_TIME, "Theorem F.1"
@@ -232,32 +248,18 @@ def adversarial_premises(s: Setting, time: float) -> list[Premise]:
     ]
 
 
-def adversarial_time(s: Setting) -> float:
+def adversarial_time(s: Sizes) -> float:
     """T_g of Theorem F.1 in units of Σ step sizes, k² (m/d) ln d."""
     return s.sparsity**2 * s.width / s.dim * math.log(s.dim)
 
 
-def movement_premises(s: Setting, time: float, bias: float) -> list[Premise]:
-    """Lemma F.15: Tη = o(db), τ ≤ 1/(√k ln d) and σ_x = o(d²b²/((Tη)² √k ln d)), with 0.1 for o(1)."""
-    root_k, log, scaled = math.sqrt(s.sparsity), math.log(s.dim), time / (s.dim * bias)
-    parts = [
-        ("time", "Tη ÷ (d b)", scaled, 0.1),
-        ("radius", "τ √k ln d", s.radius * root_k * log, 1.0),
-        ("noise", "σ_x (Tη)² √k ln d ÷ (d b)²", s.noise * scaled**2 * root_k * log, 0.1),
-    ]
-    return [
-        Premise(f"lemma-f-15.{part}", name, measured, "<=", required, "Lemma F.15")
-        for part, name, measured, required in parts
-    ]
-
-
-def sure_premise(s: Setting, bias: float) -> Premise:
+def bias_cap_premise(s: Sizes, bias: float) -> Premise:
     """Definition C.12: the bias stops at 1/(√k Ξ₂⁸), so that a winner stands at 2√k b = o(1), with 0.1 for it."""
     height = 2 * math.sqrt(s.sparsity) * bias
     return Premise("definition-c-12.cap", "2√k b", height, "<=", 0.1, "Definition C.12")
 
 
-def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Premise]:
+def linf_premises(s: Sizes, norms: DictionaryNorms, radius: float) -> list[Premise]:
     """Theorem 5.4: k ≤ d^0.399, τ = k^-(1.75+2c0), row and column sums of M at most d^0.1248 (Corollary F.6).
 
     Clean training breaks from τ = k^-2 on.
@@ -275,13 +277,13 @@ def linf_premises(s: Setting, norms: DictionaryNorms, radius: float) -> list[Pre
     ]
 
 
-def threshold_premise(s: Setting) -> Premise:
+def threshold_premise(s: Sizes) -> Premise:
     """Section 3: a threshold of 1/(2√k) withstands perturbations of o(1/√k), with 0.1 for o(1)."""
     scaled = s.radius * math.sqrt(s.sparsity)
     return Premise("section-3.radius", "τ √k", scaled, "<=", 0.1, "Section 3")
 
 
-def lower_bound_premises(s: Setting, M: Float[Tensor, "d D"]) -> list[Premise]:
+def lower_bound_premises(s: Sizes, M: Float[Tensor, "d D"]) -> list[Premise]:
     """Theorem 5.6 and Corollary 5.7: M = I, no noise, ℓ∞ radius k^-100 (corrected) below which nothing is said."""
     radius = -math.log(s.radius) / math.log(s.sparsity)
     away = float((M - torch.eye(*M.shape, dtype=M.dtype)).abs().max())
@@ -293,23 +295,23 @@ def lower_bound_premises(s: Setting, M: Float[Tensor, "d D"]) -> list[Premise]:
     ]
 
 
-def beta_bound(s: Setting) -> float:
+def beta_bound(s: Sizes) -> float:
     """|β_ij| < k/d^(1-c). Theorem 5.2."""
     return s.sparsity / s.dim ** (1 - SMALL_EXPONENT)
 
 
-def mean_beta(s: Setting) -> float:
+def mean_beta(s: Sizes) -> float:
     """Mean β is within d^±c of k/d. Theorem 5.2."""
     return s.sparsity / s.dim
 
 
-def breaking_radius(s: Setting) -> float:
+def breaking_radius(s: Sizes) -> float:
     """From where on Mw* flips all points after clean training: k^-(0.5+10c), Theorem 5.1(c), and √d/k², Theorem E.1; the larger."""
     k = s.sparsity
     return max(k ** -(0.5 + 10 * SMALL_EXPONENT), math.sqrt(s.dim) / k**2)
 
 
-def breaking_radius_linf(s: Setting) -> float:
+def breaking_radius_linf(s: Sizes) -> float:
     """The same in ℓ∞ for M = I, k^-(2-c1) with c1 → 0. Theorem 5.4."""
     return s.sparsity**-2.0
 
@@ -326,10 +328,22 @@ def winner_rate(z: Float[Tensor, "n d"], w: Float[Tensor, " d"]) -> float:
     return float(0.5 * (y.unsqueeze(1) * w.sign() * z * (z.abs() > 1 - 1e-5)).mean(dim=0).sum())
 
 
-def linear_share_of_pure(hidden: HiddenVector, noise: float) -> float:
-    """R² of ⟨w*, z⟩ with ⟨Mw*, x⟩ for w* = ±1: d E z²/(d E z² + σ_x²); no classifier that finds z has less of it."""
-    signal = hidden.dim * hidden.second_moment
-    return signal / (signal + noise**2)
+def pure_accuracy(bias_ratio: float, scaled_radius: float = 0.0) -> float:
+    """Robust accuracy of the pure network as d → ∞ without input noise: a ceiling that depends on t = b√k/α and ρ = τ√k alone.
+
+    Coordinates of size 1 add A ~ Skellam(½, ½) to the score and those of size 1/√k add G ~ N(0, 1); the network gives A + (1 - t)G up to
+    its scale, and an ℓ2 perturbation of length τ takes away τ√k, since k neurons are open. The label is sign(A + G), so that it is
+    P(sign(A + G)(A + (1 - t)G) > ρ), a sum over A of normal probabilities. It is 1 for t = ρ = 0 only.
+    """
+    if not 0 <= bias_ratio < 1:
+        raise ValueError(f"The bias must be below the signal, 0 ≤ b√k/α < 1, got {bias_ratio:g}.")
+    total = 0.0
+    for a in range(-25, 26):
+        chance = math.exp(-1.0) * float(iv(abs(a), 1.0))
+        right = max(-a, (scaled_radius - a) / (1 - bias_ratio))
+        left = min(-a, -(scaled_radius + a) / (1 - bias_ratio))
+        total += chance * float(ndtr(-right) + ndtr(left))
+    return total
 
 
 def linear_robust_accuracy(
