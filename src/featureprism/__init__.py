@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from featureprism.geometry import LpBall
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, load_head
-    from featureprism.lab import Claim, Experiment, Paper, Rows
+    from featureprism.lab import Claim, Experiment, Paper, Premise, Rows
     from featureprism.networks import (
         PolynomialReLU,
         PowerReLU,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         save_net,
     )
     from featureprism.probes import kkt_audit
-    from featureprism.records import Dataset, Premise, RadiusBracket, Trajectory
+    from featureprism.records import Dataset, RadiusBracket, Trajectory
     from featureprism.seeds import generator_for
     from featureprism.training import (
         Loss,
@@ -65,7 +65,7 @@ _ROOMS = {
         "to_signs",
         "xor_clusters",
     ),
-    "lab": ("Claim", "Experiment", "Paper", "Rows"),
+    "lab": ("Claim", "Experiment", "Paper", "Premise", "Rows"),
     "geometry": ("LpBall",),
     "heads": ("DecoupledHead", "GaussianHead", "PReLUHead", "load_head"),
     "networks": (
@@ -79,7 +79,7 @@ _ROOMS = {
         "save_net",
     ),
     "probes": ("kkt_audit",),
-    "records": ("Dataset", "Premise", "RadiusBracket", "Trajectory"),
+    "records": ("Dataset", "RadiusBracket", "Trajectory"),
     "seeds": ("generator_for",),
     "training": ("Loss", "balanced_flow", "gradient_descent", "gradient_flow", "max_margin_network"),
 }

@@ -1,4 +1,4 @@
-"""What everything shares: data sets, trajectories, brackets, premises, claims, experiments."""
+"""What everything shares: data sets, trajectories, brackets."""
 
 import base64
 import math
@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.brackets import (
-    RadiusBracket as RadiusBracket,  # one of the shared types, in a room of its own
-)
+from featureprism.brackets import RadiusBracket as RadiusBracket
+
+if TYPE_CHECKING:
+    from featureprism.lab.premise import Premise as Premise
 
 Row = dict[str, Any]  # flat: strings, numbers, booleans
-Progress = Callable[[float], None]  # told the share that is done, from 0 to 1
+Progress = Callable[[float], None]  # called with the share that is done, from 0 to 1
 Snapshot = TypeVar("Snapshot")
 LARGEST = 1e100  # of a coordinate or a weight: squares and products of larger ones leave float64
 
@@ -133,65 +134,6 @@ class Trajectory(Generic[Snapshot]):
         return f"<p>{span}; {self.work} gradients; {escape(self.ended.value)}</p><table>{cells}</table>"
 
 
-RELATIONS: dict[str, Callable[[float, Any], bool]] = {
-    "<=": lambda value, bound: value <= bound,
-    "<": lambda value, bound: value < bound,
-    ">=": lambda value, bound: value >= bound,
-    ">": lambda value, bound: value > bound,
-    "in": lambda value, bound: bound[0] <= value <= bound[1],
-}
-
-
-def relation_holds(value: float, relation: str, bound: Any) -> bool | None:
-    """Whether `value relation bound`; None when the value could not be measured."""
-    if relation not in RELATIONS:
-        raise ValueError(f"Unknown relation {relation!r}; choose one of {', '.join(RELATIONS)}.")
-    return None if math.isnan(value) else RELATIONS[relation](value, bound)
-
-
-@dataclass(frozen=True)
-class Premise:
-    """One condition of a theorem beside what the setting has; `id` is "theorem.condition", for claims to name.
-
-    >>> import featureprism as fp
-    >>> premise = fp.Premise("theorem-1.noise", "α² ln N", measured=0.04, relation="<=", required=1.0)
-    >>> premise.holds, premise.slack
-    (True, 0.96)
-    """
-
-    id: str
-    name: str
-    measured: float
-    relation: str
-    required: float
-    source: str = ""
-
-    @property
-    def holds(self) -> bool | None:
-        """Whether the condition is met; None when it could not be measured."""
-        return relation_holds(self.measured, self.relation, self.required)
-
-    @property
-    def slack(self) -> float:
-        """How much room is left, in units of the measured quantity; negative when it fails."""
-        gap = self.measured - self.required
-        return gap if self.relation in (">=", ">") else -gap
-
-    def as_row(self) -> Row:
-        """The premise as a flat row."""
-        return {
-            "kind": "premise",
-            "id": self.id,
-            "name": self.name,
-            "measured": self.measured,
-            "relation": self.relation,
-            "required": self.required,
-            "holds": self.holds,
-            "slack": self.slack,
-            "source": self.source,
-        }
-
-
 def picture(image: Float[Tensor, "c h w"]) -> Row:
     """A picture with values in [0, 1] as fields of a row: its shape, and its bytes in base64."""
     data = (image.detach().clamp(0, 1) * 255).round().to(torch.uint8).numpy().tobytes()
@@ -208,3 +150,12 @@ def as_image(row: Row) -> Float[Tensor, "h w c"]:
     """The picture of a row, as drawing programs want it."""
     data = torch.frombuffer(bytearray(base64.b64decode(row["pixels"])), dtype=torch.uint8)
     return (data.reshape(row["channels"], row["height"], row["width"]).float() / 255).permute(1, 2, 0)
+
+
+def __getattr__(name: str) -> Any:
+    """`Premise` lives in featureprism.lab; this path stays until nobody imports it from here."""
+    if name == "Premise":
+        from featureprism.lab.premise import Premise
+
+        return Premise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

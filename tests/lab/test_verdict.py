@@ -5,8 +5,10 @@ import pytest
 from scipy import stats
 
 from featureprism.lab import (
+    Bound,
     Claim,
     Outcome,
+    Premise,
     Rows,
     above,
     at_least,
@@ -16,6 +18,7 @@ from featureprism.lab import (
     judge,
     mean_interval,
     requires,
+    share_interval,
 )
 from featureprism.lab.verdict import seeds_to_decide
 
@@ -132,3 +135,123 @@ def test_a_judged_claim_tells_everything():
     assert (row["verdict"], row["note"]) == ("undecided", "3 rows")
     assert row["seeds_to_decide"] > 100
     assert row["regime"] == {"inside": None, "premises": 0, "holding": 0, "failing": []}
+
+
+@pytest.mark.parametrize(("successes", "num"), [(0, 5), (5, 5), (3, 7), (19, 20)])
+def test_the_interval_of_a_share_is_exact(successes, num):
+    low, high = share_interval(successes, num)
+    assert (low, high) == pytest.approx(stats.binomtest(successes, num).proportion_ci(0.95, "exact"))
+
+
+@pytest.mark.parametrize(
+    ("values", "bound", "outcome"),
+    [
+        ([1.0] * 5, at_least(0.4), Outcome.HOLDS),  # 5 of 5: at least 0.478
+        ([1.0] * 5, at_least(0.5), Outcome.UNDECIDED),
+        ([0.0] * 5, at_least(0.6), Outcome.FAILS),
+        ([1.0, 0.0, 1.0, 0.0, 1.0], at_most(0.5), Outcome.UNDECIDED),
+        ([1.0, math.nan], at_least(0.5), Outcome.NOT_MEASURED),
+    ],
+)
+def test_a_share_is_judged_by_its_binomial_interval(values, bound, outcome):
+    assert judged(values, bound, aggregate="share").outcome == outcome
+
+
+def test_the_seeds_that_would_decide_a_share():
+    num = judged([1.0] * 5, at_least(0.5), aggregate="share").seeds_to_decide
+    assert num == 6  # 6 of 6: at least 0.541
+
+
+def test_the_values_of_a_share_are_zero_or_one():
+    with pytest.raises(ValueError, match="0 or 1"):
+        judged([0.3, 1.0], at_least(0.5), aggregate="share")
+
+
+@pytest.mark.parametrize(
+    ("bound", "more"),
+    [
+        (at_least(1.0), {"range": (0, 1)}),
+        (at_most(0.0), {"range": (0, 1)}),
+        (between(1.0, 2.0), {"range": (0, 1)}),
+        (at_least(1.0), {"quantity": "share of the seeds that succeed"}),
+        (at_least(1.0), {"aggregate": "share"}),
+        (above(1.0), {"range": (0, 1)}),
+        (above(1.0), {"range": (0, 1), "aggregate": "worst"}),
+    ],
+)
+def test_a_mean_that_only_the_edge_of_its_range_satisfies_is_refused(bound, more):
+    with pytest.raises(ValueError, match="no value between 0 and 1"):
+        judged([1.0, 1.0], bound, **more)
+
+
+@pytest.mark.parametrize(
+    ("bound", "more"),
+    [
+        (at_least(1.0), {}),
+        (at_least(1.0), {"range": (0, 1), "aggregate": "worst"}),
+        (at_least(0.99), {"range": (0, 1)}),
+        (below(1.0), {"range": (0, 1)}),
+        (at_most(1.0), {"quantity": "ratio of two lengths"}),
+    ],
+)
+def test_other_bounds_are_taken(bound, more):
+    assert judged([0.995, 1.0], bound, **more)
+
+
+def reaching(values, ceilings, bound, **more):
+    claim = Claim(
+        "c",
+        "source",
+        "statement",
+        lambda rows: rows.of("v").per_seed("value"),
+        bound,
+        ceiling=lambda rows: rows.of("v").per_seed("best"),
+        **more,
+    )
+    rows = (
+        {"seed": s, "kind": "v", "value": v, "best": c}
+        for s, (v, c) in enumerate(zip(values, ceilings, strict=True))
+    )
+    return judge(claim, Rows.gather(rows))
+
+
+@pytest.mark.parametrize(
+    ("values", "ceilings", "more", "outcome"),
+    [
+        ([0.5, 0.51], [0.6, 0.6], {}, Outcome.OUT_OF_REACH),
+        ([0.5, 0.51], [0.8, 0.8], {}, Outcome.FAILS),
+        ([0.75, 0.751], [0.6, 0.6], {}, Outcome.HOLDS),  # measured beyond it: the ceiling is not one
+        ([0.5, 0.51], [0.6, math.nan], {}, Outcome.FAILS),
+        ([0.5, 0.51], [0.5, 0.9], {}, Outcome.FAILS),  # the ceilings are not clear of the bound
+        ([0.1, 0.9], [0.6, 0.6], {}, Outcome.OUT_OF_REACH),
+        ([0.5, 0.8], [0.6, 0.9], {"aggregate": "worst"}, Outcome.OUT_OF_REACH),
+        ([0.5, 0.5], [0.6, 0.9], {"aggregate": "worst"}, Outcome.FAILS),  # the second run could have
+    ],
+)
+def test_what_no_network_of_the_size_could_reach_is_out_of_reach(values, ceilings, more, outcome):
+    verdict = reaching(values, ceilings, at_least(0.7), **more)
+    assert verdict.outcome == outcome
+    if outcome == Outcome.OUT_OF_REACH:
+        assert verdict.as_row()["ceiling"] == pytest.approx(np.mean(ceilings))
+        assert verdict.as_row()["measured"] == pytest.approx(np.mean(values))
+
+
+def test_values_that_are_not_finite():
+    assert judged([math.inf, 0.5], at_most(1.0)).outcome == Outcome.FAILS
+    assert judged([math.inf, 0.5], at_least(1.0)).outcome == Outcome.UNDECIDED
+    mixed = judged([math.inf, -math.inf], at_least(1.0))
+    assert math.isnan(mixed.measured)
+
+
+@pytest.mark.parametrize("bound", [below(1.0), at_most(1.0), above(1.0), at_least(1.0), between(0.5, 1.5)])
+def test_a_bound_is_its_relation_and_value(bound):
+    assert Bound.of(bound.relation, bound.value) == bound
+
+
+def test_a_premise_and_a_claim_share_one_bound():
+    premise = Premise("t.n", "n", measured=3.0, relation="<", required=3.0)
+    assert premise.bound == below(3.0)
+    assert premise.holds is False
+    assert Premise("t.n", "n", measured=math.nan, relation="<", required=3.0).holds is None
+    with pytest.raises(ValueError, match="Unknown relation"):
+        _ = Premise("t.n", "n", measured=math.nan, relation="=", required=3.0).holds

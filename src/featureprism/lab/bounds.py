@@ -1,8 +1,10 @@
-"""What a claim expects of its number: a bound on one side, or a range."""
+"""What a claim or a premise expects of its number: a bound on one side, or a range."""
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+RELATIONS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥", "in": "in"}  # as stored, and as shown
 LOOSE = 10.0  # a one-sided bound that is missed by more than this factor is no evidence
 
 
@@ -18,8 +20,22 @@ class Bound:
         if not self.low <= self.high:
             raise ValueError(f"A bound needs low ≤ high, got {self.low} and {self.high}.")
 
+    @classmethod
+    def of(cls, relation: str, value: Any) -> "Bound":
+        """The bound that is stored as a relation and its value; a range has two.
+
+        >>> str(Bound.of("<=", 0.1)), str(Bound.of("in", [0.9, 1.1]))
+        ('≤ 0.1', '0.9 to 1.1')
+        """
+        if relation not in RELATIONS:
+            raise ValueError(f"Unknown relation {relation!r}; choose one of {', '.join(RELATIONS)}.")
+        if relation == "in":
+            return cls(*value)
+        ends = {"low": value} if relation[0] == ">" else {"high": value}
+        return cls(**ends, is_open="=" not in relation)
+
     def holds(self, value: float) -> bool:
-        """Whether the value is inside."""
+        """Whether the value is inside; NaN never is."""
         return self.low < value < self.high if self.is_open else self.low <= value <= self.high
 
     def contains(self, low: float, high: float) -> bool:
@@ -32,8 +48,8 @@ class Bound:
             return high <= self.low or low >= self.high
         return high < self.low or low > self.high
 
-    def room(self, value: float) -> float:
-        """The distance to the nearest end that decides."""
+    def distance(self, value: float) -> float:
+        """The distance of a value from the nearest end."""
         return min(abs(value - end) for end in (self.low, self.high) if math.isfinite(end))
 
     @property
@@ -66,8 +82,7 @@ class Bound:
     def __str__(self) -> str:
         if isinstance(self.value, list):
             return f"{self.low:g} to {self.high:g}"
-        words = {"<": "<", "<=": "≤", ">": ">", ">=": "≥"}
-        return f"{words[self.relation]} {self.value:g}"
+        return f"{RELATIONS[self.relation]} {self.value:g}"
 
 
 def below(value: float) -> Bound:

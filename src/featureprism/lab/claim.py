@@ -1,62 +1,17 @@
 """A claim is data: what is said, by whom, where, and the number that decides it. It can be read without running anything."""
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from featureprism.lab.bounds import Bound
-from featureprism.lab.rows import Rows, Values
-from featureprism.records import Row
+from featureprism.lab.premise import Requires
+from featureprism.lab.rate import Rate
+from featureprism.lab.rows import Row, Rows, Values
 
 ORIGINS = ("paper", "featureprism")
 AGGREGATES = ("mean", "worst", "share")
-
-
-@dataclass(frozen=True)
-class Regime:
-    """The premises under which a theorem speaks, and how many of them hold in a run."""
-
-    num_premises: int
-    failing: tuple[str, ...]
-
-    @property
-    def inside(self) -> bool | None:
-        """Whether the theorem speaks of this run; None when no premise was measured."""
-        return None if self.num_premises == 0 else not self.failing
-
-    def as_row(self) -> Row:
-        """For JSON."""
-        holding = self.num_premises - len(self.failing)
-        return {
-            "inside": self.inside,
-            "premises": self.num_premises,
-            "holding": holding,
-            "failing": list(self.failing),
-        }
-
-
-@dataclass(frozen=True)
-class Requires:
-    """Premises by the beginning of their ids ("assumption-4-3" stands for all of its parts), in the runs with these fields."""
-
-    ids: tuple[str, ...] = ()
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    def regime(self, rows: Rows) -> Regime:
-        """Which of the premises hold in every run that measured them."""
-        parts = rows.of("premise", **self.fields).groups("id")
-        chosen = {id: part for id, part in parts.items() if self._names(id)}
-        failing = tuple(id for id, part in chosen.items() if not all(row["holds"] is True for row in part))
-        return Regime(len(chosen), failing)
-
-    def _names(self, id: str) -> bool:
-        return any(id == own or id.startswith(f"{own}.") for own in self.ids)
-
-
-def requires(*ids: str, **fields: Any) -> Requires:
-    """The premises of a theorem: `requires("assumption-2-2", "theorem-3-1.n", name="within")`."""
-    return Requires(ids, fields)
+SHARES = ("share ", "fraction ", "accuracy")  # a quantity that begins so lies between 0 and 1
 
 
 @dataclass(frozen=True)
@@ -72,7 +27,7 @@ class Claim:
     says : str
         One whole sentence in the paper's direction that can be understood alone.
     value : callable
-        `value(rows)` gives one number for each seed.
+        `value(rows)` gives one number for each seed, or a `Rate`, whose exponents are then judged.
     bound : Bound
         What the number must satisfy.
     quantity : str
@@ -84,6 +39,10 @@ class Claim:
     aggregate : {"mean", "worst", "share"}
         "mean": a statement about the average run, judged by the interval of the mean. "worst": a statement about every run, which one
         seed can refute. "share": values are 0 or 1, and the share of ones is judged by its exact binomial interval.
+    range : (float, float), optional
+        Least and largest value that the quantity can have; (0, 1) for a quantity that begins with "share", "fraction" or "accuracy".
+        A mean is at the edge of its range only when every value is, so that a mean claim which only the edge satisfies could never hold
+        with an interval: it is refused.
     premises : Requires
         Premises of the theorem, as `requires("assumption-2-2")`.
     formula : str
@@ -97,6 +56,11 @@ class Claim:
     ceiling : callable, optional
         `ceiling(rows)` gives the best value that any network of this size could reach, one for each seed. Where that misses the bound,
         the verdict is "out of reach".
+
+    Raises
+    ------
+    ValueError
+        For an unknown origin or aggregate, and for a bound that only the edge of the range satisfies, unless the aggregate is "worst".
 
     Examples
     --------
@@ -119,7 +83,7 @@ class Claim:
     name: str
     source: str
     says: str
-    value: Callable[[Rows], Values]
+    value: Callable[[Rows], Values | Rate]
     bound: Bound
     origin: str = "paper"
     reported: float | None = None
@@ -131,6 +95,7 @@ class Claim:
     formula: str = ""
     headline: bool = False
     ceiling: Callable[[Rows], Values] | None = None
+    range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if self.origin not in ORIGINS:
@@ -138,6 +103,25 @@ class Claim:
         if self.aggregate not in AGGREGATES:
             raise ValueError(
                 f"{self.name}: the aggregate is one of {', '.join(AGGREGATES)}, got {self.aggregate!r}."
+            )
+        self._check_range()
+
+    def _check_range(self) -> None:
+        """Refuse a bound that no value satisfies, or a mean that only the edge of the range does."""
+        ends = self.range
+        if ends is None and (self.aggregate == "share" or self.quantity.startswith(SHARES)):
+            ends = (0.0, 1.0)
+        if ends is None:
+            return
+        low, high = max(ends[0], self.bound.low), min(ends[1], self.bound.high)
+        words = f"{self.name}: no value between {ends[0]:g} and {ends[1]:g} is {self.bound}"
+        if low > high or (low == high and not self.bound.holds(low)):
+            raise ValueError(f"{words}; choose another bound or range.")
+        if low == high and self.aggregate != "worst":
+            raise ValueError(
+                f"{words} except {low:g} itself, and a {self.aggregate} is there only if every seed is: use "
+                'aggregate="worst" for a statement about every run, or aggregate="share" with values 0 and 1 and a bound '
+                "such as at_least(0.9)."
             )
 
     def as_row(self) -> Row:

@@ -6,9 +6,8 @@ from typing import Any
 
 from featureprism.context import Context
 from featureprism.lab.claim import Claim, check_names
-from featureprism.lab.rows import Rows
+from featureprism.lab.rows import Row, Rows
 from featureprism.lab.verdict import Verdict, judge, of_one_draw
-from featureprism.records import Row
 
 SCALES = ("quick", "standard", "paper")
 Measure = Callable[[Any, int, Context], list[Row]]

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.records import Row
-
+Row = dict[str, Any]  # flat: strings, numbers, booleans
 Values = np.ndarray  # one number per seed, in the order of the seeds; NaN where a seed has none
 
 
@@ -73,7 +72,7 @@ class Rows:
     def per_seed(self, value: "str | Callable[[Rows], float]") -> Values:
         """One number per seed: a field of the seed's only row, or a function of the seed's rows."""
         measure = self._only(value) if isinstance(value, str) else value
-        return np.array([number(measure(own)) if own.rows else math.nan for own in self._by_seed()])
+        return np.array([number(measure(own)) if own.rows else math.nan for own in self.by_seed()])
 
     def mean(self, name: str) -> Values:
         """The mean of a field, seed by seed."""
@@ -95,7 +94,8 @@ class Rows:
         """The exponent of y ∝ x^…: least-squares slope of ln y against ln x, seed by seed."""
         return self.per_seed(lambda own: log_slope(own.column(x), own.column(y)))
 
-    def _by_seed(self) -> "list[Rows]":
+    def by_seed(self) -> "list[Rows]":
+        """The rows of each seed, in the order of the seeds; empty for a seed that has none."""
         parts: dict[int, list[Row]] = {seed: [] for seed in self.seeds}
         for row in self.rows:
             parts[row["seed"]].append(row)

@@ -1,8 +1,4 @@
-"""A verdict that can be believed: it holds or fails only when the seeds agree, and says how many more would decide.
-
-The interval is Student's t interval of the mean over seeds: seeds are independent draws of the same experiment, their number is small
-(3 to 5), and there a percentile bootstrap, which never leaves the range of the values, covers the truth far less often than it says.
-"""
+"""A verdict that can be believed: it holds or fails only when the seeds agree, and says how many more would decide."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,26 +8,56 @@ from html import escape
 import numpy as np
 
 from featureprism.lab.bounds import Bound
-from featureprism.lab.claim import Claim, Regime
-from featureprism.lab.rows import Rows, Values
-from featureprism.records import Row
+from featureprism.lab.claim import Claim
+from featureprism.lab.intervals import half_width, mean_interval, share_interval
+from featureprism.lab.premise import Regime
+from featureprism.lab.rate import Rate
+from featureprism.lab.rows import Row, Rows, Values
 
-LEVEL = 0.95
 MOST_SEEDS = 1000  # beyond this we say that no sensible number of seeds decides
 
 
 class Outcome(StrEnum):
-    """How a claim ended."""
+    """How a claim ended.
+
+    "holds" and "fails" need an interval that is clear of the bound. "out of reach": the claim does not hold, and no network of this
+    size could have met the bound; it counts neither as held nor as failed.
+    """
 
     HOLDS = "holds"
     FAILS = "fails"
     UNDECIDED = "undecided"
+    OUT_OF_REACH = "out of reach"
     NOT_MEASURED = "not measured"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim beside what was measured: mean and interval over seeds, the outcome, and where the theorem stands."""
+    """A claim beside what was measured.
+
+    Parameters
+    ----------
+    id : str
+        ITEM.NAME.
+    claim : Claim
+        What was said.
+    values : tuple of float
+        One value for each seed.
+    measured : float
+        Their mean.
+    interval : (float, float)
+        95 % interval of the mean or of the share; for a claim about every seed, the least and the largest value.
+    outcome : Outcome
+        Whether the claim holds.
+    regime : Regime
+        Which of the theorem's premises hold in this run.
+    note : str
+        A remark.
+    seeds_to_decide : int, optional
+        For an undecided claim: how many seeds would decide it if mean and spread stayed as they are.
+    ceiling : float, optional
+        The best value that a network of this size could reach, where the claim names one and does not hold.
+    """
 
     id: str
     claim: Claim
@@ -42,6 +68,7 @@ class Verdict:
     regime: Regime
     note: str = ""
     seeds_to_decide: int | None = None
+    ceiling: float | None = None
 
     @property
     def slack(self) -> float | None:
@@ -63,6 +90,7 @@ class Verdict:
             "values": list(self.values),
             "verdict": str(self.outcome),
             "seeds_to_decide": self.seeds_to_decide,
+            "ceiling": self.ceiling,
             "regime": self.regime.as_row(),
             "slack": self.slack,
             "loose": self.is_loose,
@@ -75,28 +103,110 @@ class Verdict:
         regime = {True: ", inside its premises", False: ", outside its premises", None: ""}[
             self.regime.inside
         ]
-        told = f"{self.measured:.5g} in [{low:.5g}, {high:.5g}] over {len(self.values)} seeds: {self.outcome}{regime}"
-        return f"{self.claim._repr_html_()}<p>{escape(told)}</p>"
+        words = f"{self.measured:.5g} in [{low:.5g}, {high:.5g}] over {len(self.values)} seeds: {self.outcome}{regime}"
+        return f"{self.claim._repr_html_()}<p>{escape(words)}</p>"
 
 
 def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
-    """The verdict over the seeds of a run."""
-    values = np.asarray(claim.value(rows), dtype=float)
+    """The verdict over the seeds of a run.
+
+    Parameters
+    ----------
+    claim : Claim
+        What is said, and the number that decides it.
+    rows : Rows
+        What was measured.
+    id : str
+        How the verdict is called: ITEM.NAME.
+
+    Returns
+    -------
+    Verdict
+        Its outcome is "not measured" as soon as the value of one seed is NaN.
+
+    Raises
+    ------
+    ValueError
+        If there is not one value for each seed, or if a claim with aggregate "share" has values other than 0 and 1.
+    """
+    value = claim.value(rows)
+    values = np.asarray(value.exponents if isinstance(value, Rate) else value, dtype=float)
+    _check_values(claim, values, rows)
+    is_measured = len(values) > 0 and not np.isnan(values).any()
+    ends, outcome = (math.nan, math.nan), Outcome.NOT_MEASURED
+    note, ceiling, needed = _note(claim, rows, is_measured=is_measured), None, None
+    if is_measured:
+        ends, outcome = assess(claim.bound, values, claim.aggregate)
+        if isinstance(value, Rate) and value.is_power_law is False:
+            ends, outcome = value.end_interval, decide(claim.bound, value.end_interval)
+            note = f"{value}; {note}" if note else str(value)
+        if claim.ceiling is not None and outcome != Outcome.HOLDS:
+            ceiling, outcome = _below_ceiling(claim, values, np.asarray(claim.ceiling(rows), float), outcome)
+        if outcome == Outcome.UNDECIDED:
+            needed = seeds_to_decide(values, claim.bound, claim.aggregate)
+    return Verdict(
+        id=id,
+        claim=claim,
+        values=tuple(values.tolist()),
+        measured=_mean(values),
+        interval=ends,
+        outcome=outcome,
+        regime=claim.premises.regime(rows),
+        note=note,
+        seeds_to_decide=needed,
+        ceiling=ceiling,
+    )
+
+
+def _check_values(claim: Claim, values: Values, rows: Rows) -> None:
     if len(values) != len(rows.seeds):
         raise ValueError(f"{claim.name} has {len(values)} values for {len(rows.seeds)} seeds.")
-    regime = claim.premises.regime(rows)
-    measured = float(values.mean()) if len(values) else math.nan
-    note = _note(claim, rows, is_measured=not math.isnan(measured))
-    if math.isnan(measured):
-        ends, outcome, needed = (math.nan, math.nan), Outcome.NOT_MEASURED, None
-    elif claim.aggregate == "worst" or not np.isfinite(values).all():
-        ends, needed = (float(values.min()), float(values.max())), None
-        outcome = Outcome.HOLDS if claim.bound.contains(*ends) else Outcome.FAILS
-    else:
+    if claim.aggregate == "share" and not np.isin(values[~np.isnan(values)], (0, 1)).all():
+        raise ValueError(
+            f"{claim.name}: the values of a share are 0 or 1 for each seed, got {values.tolist()}."
+        )
+
+
+def assess(bound: Bound, values: Values, aggregate: str) -> tuple[tuple[float, float], Outcome]:
+    """The interval over seeds, and whether it is clear of the bound."""
+    if aggregate == "worst":
+        ends = float(values.min()), float(values.max())
+        return ends, Outcome.HOLDS if bound.contains(*ends) else Outcome.FAILS
+    if aggregate == "share":
+        ends = share_interval(int(values.sum()), len(values))
+    elif np.isfinite(values).all():
         ends = mean_interval(values)
-        outcome = decide(claim.bound, ends)
-        needed = seeds_to_decide(values, claim.bound) if outcome == Outcome.UNDECIDED else None
-    return Verdict(id, claim, tuple(values.tolist()), measured, ends, outcome, regime, note, needed)
+    else:  # the mean of a quantity that can be infinite is infinite; the seeds still may agree
+        ends = float(values.min()), float(values.max())
+        if not bound.contains(*ends) and not bound.holds(_mean(values)):
+            return ends, Outcome.FAILS
+    return ends, decide(bound, ends)
+
+
+def _below_ceiling(
+    claim: Claim, values: Values, ceilings: Values, outcome: Outcome
+) -> tuple[float | None, Outcome]:
+    """The best possible value, and "out of reach" where the measured one misses a bound that the best possible misses, too.
+
+    A claim about every run is refuted by a run that could have met the bound and did not.
+    """
+    if len(ceilings) != len(values):
+        raise ValueError(f"{claim.name} has {len(ceilings)} ceilings for {len(values)} seeds.")
+    if np.isnan(ceilings).any():
+        return None, outcome
+    best = _mean(ceilings)
+    if claim.aggregate != "worst":
+        _, possible = assess(claim.bound, ceilings, claim.aggregate)
+        return best, Outcome.OUT_OF_REACH if possible == Outcome.FAILS else outcome
+    pairs = zip(values.tolist(), ceilings.tolist(), strict=True)
+    is_refuted = any(not claim.bound.holds(value) and claim.bound.holds(most) for value, most in pairs)
+    return best, Outcome.FAILS if is_refuted else Outcome.OUT_OF_REACH
+
+
+def _mean(values: Values) -> float:
+    """The mean over seeds; NaN where one is missing, or where infinities of both signs meet."""
+    with np.errstate(invalid="ignore"):
+        return float(values.mean()) if len(values) else math.nan
 
 
 def of_one_draw(verdict: Verdict) -> Verdict:
@@ -125,25 +235,13 @@ def decide(bound: Bound, interval: tuple[float, float]) -> Outcome:
     return Outcome.FAILS if bound.excludes(*interval) else Outcome.UNDECIDED
 
 
-def mean_interval(values: Values, level: float = LEVEL) -> tuple[float, float]:
-    """Student's t interval of the mean; all numbers for a single value."""
-    values = np.asarray(values, dtype=float)
-    if len(values) < 2:
-        return -math.inf, math.inf
-    mean, half = float(values.mean()), _half_width(float(values.std(ddof=1)), len(values), level)
-    return mean - half, mean + half
-
-
-def seeds_to_decide(values: Values, bound: Bound) -> int | None:
+def seeds_to_decide(values: Values, bound: Bound, aggregate: str = "mean") -> int | None:
     """The least number of seeds whose interval would decide if mean and spread stayed as they are; None if there is none."""
-    if len(values) < 2:
+    if len(values) < 2 or not np.isfinite(values).all():
         return None
-    room, spread = bound.room(float(values.mean())), float(values.std(ddof=1))
-    more = range(len(values) + 1, MOST_SEEDS + 1)
-    return next((num for num in more if _half_width(spread, num, LEVEL) < room), None)
-
-
-def _half_width(spread: float, num: int, level: float) -> float:
-    from scipy.special import stdtrit  # scipy.stats takes a second to import
-
-    return float(stdtrit(num - 1, (1 + level) / 2)) * spread / math.sqrt(num)
+    more, mean = range(len(values) + 1, MOST_SEEDS + 1), float(values.mean())
+    if aggregate == "share":
+        decided = (n for n in more if decide(bound, share_interval(round(mean * n), n)) != Outcome.UNDECIDED)
+        return next(decided, None)
+    distance, spread = bound.distance(mean), float(values.std(ddof=1))
+    return next((num for num in more if half_width(spread, num) < distance), None)

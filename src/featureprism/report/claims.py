@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from featureprism.lab import Bound
 from featureprism.records import Row
 
 INSIDE, OUTSIDE, PAPER, OURS = (
@@ -13,7 +14,6 @@ INSIDE, OUTSIDE, PAPER, OURS = (
 )
 SECTIONS = (INSIDE, OUTSIDE, PAPER, OURS)
 VERDICTS = ("holds", "fails", "undecided", "not measured")
-RELATIONS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥"}
 
 
 def show(value: float | None) -> str:
@@ -47,12 +47,7 @@ def measured(claim: Row) -> str:
 
 def expected(claim: Row) -> str:
     """The bound, and what the paper reports where it prints a number."""
-    bound = claim["bound"]
-    words = (
-        f"{bound[0]:g} to {bound[1]:g}"
-        if isinstance(bound, list)
-        else f"{RELATIONS[claim['relation']]} {bound:g}"
-    )
+    words = str(Bound.of(claim["relation"], claim["bound"]))
     return words if claim["reported"] is None else f"{words} (reported: {claim['reported']:g})"
 
 
