@@ -17,9 +17,6 @@ from featureprism.report import (
     feature_averaging,
     feature_averaging_lemmas,
     feature_averaging_real,
-    feature_purification,
-    feature_purification_deep,
-    feature_purification_mechanisms,
     gmm_flow,
 )
 from featureprism.report.contest import contest_page
@@ -31,9 +28,6 @@ DRAWINGS = {
     **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
     **double_edged.DRAWINGS,
-    **feature_purification.DRAWINGS,
-    **feature_purification_deep.DRAWINGS,
-    **feature_purification_mechanisms.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

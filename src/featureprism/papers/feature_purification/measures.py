@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from featureprism.attacks import along
@@ -26,7 +25,13 @@ from featureprism.records import Row
 
 PROBE_POINTS = 2000  # enough to see every neuron fire that ever does: the rarest signal comes once in 300
 PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature
-PURE_BIASES = (0.0, 0.15, 0.3, 0.45, 0.6)  # of pure networks, in units of 1/√k: the best of them is the ceiling
+PURE_BIASES = (
+    0.0,
+    0.15,
+    0.3,
+    0.45,
+    0.6,
+)  # of pure networks, in units of 1/√k: the best of them is the ceiling
 
 # one constant for each order of the theorems, whatever the theorem
 SMALL = 0.1  # o(1)

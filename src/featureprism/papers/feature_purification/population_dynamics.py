@@ -8,7 +8,8 @@ the network as they are, so that every neuron of feature j keeps the form
 for ever, and descent moves (α, β) alone. Up to signs, a point has coordinates ±1, ±1/√k and 0; the network, its gradients and every
 attack that treats equal coordinates alike are functions of how many coordinates of each kind there are. Those counts are Poisson.
 
-With d = 10⁶⁰ a count of small coordinates is near 10²³ and decides the label by its imbalance, 10¹¹. Each level is therefore kept as the
+With d = 10⁶⁰ a count of small coordinates is near 10²³ and decides the label by its imbalance, 10¹¹. Each level is therefore kept
+as the
 sum and the difference of its two counts, and what both signs share is added up before it can cancel.
 """
 
@@ -90,9 +91,7 @@ def draw_counts(model: PopulationModel, num_points: int, generator: np.random.Ge
             signed.append(up - down)
     score = signed[0] + signed[1] * model.levels[1]
     kept = np.abs(score) > TIE
-    return Counts(
-        (total[0][kept], total[1][kept]), (signed[0][kept], signed[1][kept]), np.sign(score[kept])
-    )
+    return Counts((total[0][kept], total[1][kept]), (signed[0][kept], signed[1][kept]), np.sign(score[kept]))
 
 
 class Shift(NamedTuple):
@@ -272,6 +271,23 @@ def descend(
     return path
 
 
+@dataclass(frozen=True)
+class _Residual:
+    """By how much a β misses the equation of backward Euler, in units of k/d."""
+
+    model: PopulationModel
+    now: Neuron
+    counts: Counts
+    kept: float
+    step_size: float
+    radius: float
+
+    def __call__(self, beta: float) -> float:
+        pull = _pulls(self.model, Neuron(self.now.alpha, beta), self.counts, self.radius).beta
+        missing = beta - self.kept * self.now.beta - self.step_size * pull
+        return missing * self.model.dim / self.model.sparsity
+
+
 def adversarial_flow(
     model: PopulationModel,
     neuron: Neuron,
@@ -292,10 +308,7 @@ def adversarial_flow(
         kept = 1 - step_size * model.penalty * (1 + now.norm(model.dim))
         alpha = kept * now.alpha + step_size * _pulls(model, now, counts, radius).alpha
 
-        def residual(beta: float, now: Neuron = now, counts: Counts = counts, kept: float = kept) -> float:
-            pull = _pulls(model, Neuron(now.alpha, beta), counts, radius).beta
-            return (beta - kept * now.beta - step_size * pull) * model.dim / model.sparsity
-
+        residual = _Residual(model, now, counts, kept, step_size, radius)
         end = 3 * max(abs(now.beta), model.sparsity / model.dim)
         beta = float(brentq(residual, -end, end, xtol=1e-9 * end, rtol=1e-6))
         path.append(Neuron(alpha, beta))

@@ -15,7 +15,7 @@ from scipy.special import iv, ndtr
 from torch import Tensor
 
 from featureprism.data.sparse_coding import DictionaryNorms, HiddenVector
-from featureprism.records import Premise
+from featureprism.lab import Premise
 
 SMALL_EXPONENT = 0.001  # c of Theorem 5.2
 GAMMA = 0.1  # the largest γ of Lemma B.2
@@ -218,7 +218,9 @@ def clean_premises(s: Sizes, time: float) -> list[Premise]:
 
 def rest_premise(change: float) -> Premise:
     """Theorem 5.1 speaks of the end of clean training: as many more clean steps as Algorithm 2 takes must change little."""
-    return Premise("theorem-5-1.rest", "Σ‖w - w'‖²/Σ‖w‖² of more clean steps", change, "<=", 0.1, "Theorem 5.1")
+    return Premise(
+        "theorem-5-1.rest", "Σ‖w - w'‖²/Σ‖w‖² of more clean steps", change, "<=", 0.1, "Theorem 5.1"
+    )
 
 
 def bias_rate_premise(bias_growth: float, winner_rate: float) -> Premise:
@@ -230,11 +232,12 @@ def bias_rate_premise(bias_growth: float, winner_rate: float) -> Premise:
 def adversarial_premises(s: Sizes, time: float) -> list[Premise]:
     """Theorem 5.3: τ ≤ k^-(0.5+c), Σ step sizes of order k^(2+c), at most that of Theorem F.1; there σ_x ≤ d^(2(1-2c0))/k^5.5.
 
-    A network that is right with a margin of 1 - o(1) needs τ √k = o(1). Theorem E.1: τ from the radius on at which clean training breaks.
+    A network that is right with a margin of 1 - o(1) needs τ √k = o(1). Theorem E.1: τ from the radius on at which clean training
+    breaks.
     """
     k, c0 = s.sparsity, max(s.c0, 0.0)
     wanted, most_noise = k ** (2 + SMALL_EXPONENT), s.dim ** (2 * (1 - 2 * c0)) / k**5.5
-    breaks, longest = s.radius / breaking_radius(s), time / adversarial_time(s)
+    breaks, longest = s.radius / (math.sqrt(s.dim) / k**2), time / adversarial_time(s)
     scaled = s.radius * math.sqrt(k)
     return [
         Premise("theorem-5-3.radius", "τ √k", scaled, "<=", k**-SMALL_EXPONENT, "Theorem 5.3"),
@@ -244,7 +247,7 @@ def adversarial_premises(s: Sizes, time: float) -> list[Premise]:
             "theorem-5-3.most-time", "Σ step sizes ÷ (k² (m/d) ln d)", longest, "<=", MOST_TIME, "Theorem F.1"
         ),
         Premise("theorem-f-1.noise", "σ_x", s.noise, "<=", most_noise, "Theorem F.1"),
-        Premise("theorem-e-1.radius", "τ ÷ max{k^-(0.5+10c), √d/k²}", breaks, ">=", 1.0, "Theorem E.1"),
+        Premise("theorem-e-1.radius", "τ ÷ (√d/k²)", breaks, ">=", 1.0, "Theorem E.1"),
     ]
 
 
@@ -331,7 +334,8 @@ def winner_rate(z: Float[Tensor, "n d"], w: Float[Tensor, " d"]) -> float:
 def pure_accuracy(bias_ratio: float, scaled_radius: float = 0.0) -> float:
     """Robust accuracy of the pure network as d → ∞ without input noise: a ceiling that depends on t = b√k/α and ρ = τ√k alone.
 
-    Coordinates of size 1 add A ~ Skellam(½, ½) to the score and those of size 1/√k add G ~ N(0, 1); the network gives A + (1 - t)G up to
+    Coordinates of size 1 add A ~ Skellam(½, ½) to the score and those of size 1/√k add G ~ N(0, 1); the network gives A + (1 - t)G
+    up to
     its scale, and an ℓ2 perturbation of length τ takes away τ√k, since k neurons are open. The label is sign(A + G), so that it is
     P(sign(A + G)(A + (1 - t)G) > ρ), a sum over A of normal probabilities. It is 1 for t = ρ = 0 only.
     """

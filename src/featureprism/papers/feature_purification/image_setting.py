@@ -1,11 +1,10 @@
 """What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +22,13 @@ from featureprism.attacks.images import (
 )
 from featureprism.context import Context
 from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.lab import Claim, Rows, Values, above
+from featureprism.lab import Row
 from featureprism.networks.deep import image_network
 from featureprism.probes.images import principal_directions
-from featureprism.records import Row, picture
+from featureprism.records import picture
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
-from featureprism.zoo import MEMBERS, Member, family_mark, fresh, is_cifar, load, share_weights
+from featureprism.zoo import MEMBERS, Member, family_mark, fresh, is_cifar, load
 from featureprism.zoo.members import ATTACKS, SHAPE, short_name
 
 ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of each in training
@@ -50,27 +49,21 @@ CONTROL = "more clean epochs"  # as many as adversarial training from clean weig
 NOISE = "noise only"  # the same again, with noise of the size of the perturbations
 CONTROLS = (CONTROL, NOISE)
 FOUR = (CLEAN, *CONTROLS, FROM_CLEAN)
-CONTROL_TOLD = {CONTROL: "as many more clean epochs", NOISE: "as many epochs with noise of the same size"}
-CONTROL_CLAIMS = {"control": CONTROL, "noise": NOISE}  # by the names of the claims about them
 SHIPPED = {CLEAN: "clean", CONTROL: "more-clean", NOISE: "noise", FROM_CLEAN: "adversarial-l2-1"}
 AGAINST = {attacker: f"adversarial-{short_name(attacker)}" for attacker in ATTACKS}  # one member each
 SAMPLED = 2000  # images whose principal components are compared with
 SHIPPED_ABOUT = (
-    "Quick, on CIFAR-10: networks of the zoo from one start ('featureprism zoo' tells how they were trained: against ℓ2 perturbations"
-    " of radius 1 unless said otherwise, without smoothing noise); the seeds draw test images and attacks, the weights are the same."
-)
-UNSHIPPED = (
-    "Quick: networks are trained for a few epochs on a few thousand images; the order is what is judged."
+    "Quick, on CIFAR-10: networks of the zoo from one start ('featureprism zoo' says how they were trained: against ℓ2 perturbations of"
+    " radius 1 unless said otherwise, without smoothing noise). The seeds draw test images and attacks, the weights are the same: one"
+    " training decides nothing about training, and the item shows numbers without a claim."
 )
 WHOLE = {stem: family_mark(stem, (*SHIPPED.values(), *AGAINST.values())) for stem in ("wrn-10-1", "alexnet")}
-WIDE, ALEXNETS = (mark or family_mark(stem, tuple(SHIPPED.values())) for stem, mark in WHOLE.items())
-RESNETS = WIDE or ALEXNETS  # what the items on ResNets measure
+RESNETS, ALEXNETS = (mark or family_mark(stem, tuple(SHIPPED.values())) for stem, mark in WHOLE.items())
 EVERY = WHOLE["wrn-10-1"] or WHOLE["alexnet"]  # a family with one network for each attacker
-ONLY_CLEAN = family_mark("alexnet", ("clean",))  # what follows its clean training is trained anew
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ImageSetting:
     """Images, a network and its training, at the quick scale unless said otherwise. Step size and weight decay: Section 8.
 
     `zoo` names a family of shipped networks and its weights: on CIFAR-10 they are measured, and nothing is trained.
@@ -163,7 +156,7 @@ ALEXNET_QUICK: Row = {
     "finetune_epochs": 6,
 }
 SIZES: Mapping[str, Row] = {"quick": {"zoo": RESNETS}, "standard": STANDARD, "paper": PAPER}
-S = TypeVar("S", bound=Setting)
+S = TypeVar("S", bound=ImageSetting)
 
 
 def scales(kind: type[S], **changes: Row) -> dict[str, list[S]]:
@@ -172,19 +165,17 @@ def scales(kind: type[S], **changes: Row) -> dict[str, list[S]]:
     return {name: [kind(**(size | every | changes.get(name, {})))] for name, size in SIZES.items()}
 
 
-def images_of(s: Setting, seed: int, context: Context) -> ImageSet:
+def images_of(s: ImageSetting, seed: int, context: Context) -> ImageSet:
     """A seed's draw of training and test images."""
     return draw_images(load_images(s.data, context.data), s.train_images, s.test_images, seed=seed)
 
 
-def shipped(s: Setting, data: ImageSet, training: str, attacker: str = MAIN) -> Member | None:
+def shipped(s: ImageSetting, data: ImageSet, training: str, attacker: str = MAIN) -> Member | None:
     """The member of the zoo that this network is, if the images are CIFAR-10.
 
     In a family that is not whole one robust network, the main attacker's, stands for all.
     """
     if not s.zoo or not is_cifar(data) or training not in SHIPPED:
-        return None
-    if s.zoo == ONLY_CLEAN and training != CLEAN:
         return None
     stem, name = s.zoo.split()[0], SHIPPED[training]
     if training == FROM_CLEAN and s.zoo == WHOLE.get(stem):
@@ -192,7 +183,7 @@ def shipped(s: Setting, data: ImageSet, training: str, attacker: str = MAIN) -> 
     return MEMBERS[f"{stem}-{name}"]
 
 
-def start(s: Setting, data: ImageSet, seed: int) -> nn.Module:
+def start(s: ImageSetting, data: ImageSet, seed: int) -> nn.Module:
     """The network before training."""
     if member := shipped(s, data, CLEAN):
         return fresh(member).eval()
@@ -208,7 +199,7 @@ def start(s: Setting, data: ImageSet, seed: int) -> nn.Module:
 
 def train_kept(
     net: nn.Module,
-    s: Setting,
+    s: ImageSetting,
     data: ImageSet,
     recipes: tuple[Recipe, ...],
     seed: int,
@@ -243,7 +234,7 @@ def train_kept(
 
 
 def trained(
-    s: Setting, data: ImageSet, seed: int, training: str, context: Context, attacker: str = MAIN
+    s: ImageSetting, data: ImageSet, seed: int, training: str, context: Context, attacker: str = MAIN
 ) -> nn.Module:
     """The network after clean training, after adversarial training from random or from clean weights, or after a control."""
     if member := shipped(s, data, training, attacker):
@@ -261,7 +252,7 @@ def trained(
     return train_kept(net, s, data, recipes, seed, context, known_by, adversary=adversary)
 
 
-def passes(s: Setting, training: str) -> float:
+def passes(s: ImageSetting, training: str) -> float:
     """A training in epochs of clean steps; a step of the attack costs two thirds of one."""
     attack = s.training_attack()
     against = attack.samples * (1 + 2 / 3 * attack.steps)
@@ -270,10 +261,10 @@ def passes(s: Setting, training: str) -> float:
     return s.finetune_epochs * {CONTROL: 1, NOISE: attack.samples, FROM_CLEAN: against}[training]
 
 
-def foretell(*trainings: str) -> Callable[[Setting, Context], float]:
+def foretell(*trainings: str) -> Callable[[ImageSetting, Context], float]:
     """Seconds that these trainings take here, from a clean step that is timed."""
 
-    def seconds(s: Setting, context: Context) -> float:
+    def seconds(s: ImageSetting, context: Context) -> float:
         net = image_network(s.network, SHAPE, 10, factor=s.factor, generator=generator_for("timing", 0))
         once = s.train_images * seconds_per_image(net, SHAPE, 10, device=context.device)
         return once * sum(passes(s, training) for training in trainings)
@@ -281,7 +272,7 @@ def foretell(*trainings: str) -> Callable[[Setting, Context], float]:
     return seconds
 
 
-def four(s: Setting, data: ImageSet, seed: int, context: Context) -> dict[str, nn.Module]:
+def four(s: ImageSetting, data: ImageSet, seed: int, context: Context) -> dict[str, nn.Module]:
     """The clean network and, from its weights, both controls and the one that was trained adversarially."""
     names = {CLEAN: CLEAN, CONTROL: CONTROL, NOISE: NOISE, RANDOM: FROM_CLEAN}
     return {
@@ -290,7 +281,7 @@ def four(s: Setting, data: ImageSet, seed: int, context: Context) -> dict[str, n
     }
 
 
-def accuracies(net: nn.Module, s: Setting, data: ImageSet, attacker: str, seed: int) -> Row:
+def accuracies(net: nn.Module, s: ImageSetting, data: ImageSet, attacker: str, seed: int) -> Row:
     """Clean and robust accuracy on test images, with 95 % intervals; PGD with the setting's steps and restarts.
 
     Robust against ℓ2(ε, σ): right under PGD of radius ε without noise, and at x + δ + n with δ from SmoothAdv-PGD and a new draw of
@@ -317,15 +308,15 @@ def accuracies(net: nn.Module, s: Setting, data: ImageSet, attacker: str, seed: 
         for name, attack in attacks.items()
     }
     robust = torch.stack([clean, *kept.values()]).all(dim=0)
-    told: Row = {name: float(held.double().mean()) for name, held in kept.items()}
-    told["zero_gradients"] = vanishing_share(net, x, y)
+    row: Row = {name: float(held.double().mean()) for name, held in kept.items()}
+    row["zero_gradients"] = vanishing_share(net, x, y)
     for name, held in (("clean", clean), ("robust", robust)):
         low, high = wilson(int(held.sum()), len(held))
-        told |= {name: float(held.double().mean()), f"{name}_low": low, f"{name}_high": high}
-    return told
+        row |= {name: float(held.double().mean()), f"{name}_low": low, f"{name}_high": high}
+    return row
 
 
-def perturbations(net: nn.Module, s: Setting, x: Tensor, y: Tensor, seed: int) -> Tensor:
+def perturbations(net: nn.Module, s: ImageSetting, x: Tensor, y: Tensor, seed: int) -> Tensor:
     """ℓ2 perturbations of the main attacker's radius, by PGD without noise."""
     attack = ImageAttack(2, ATTACKERS[MAIN].eps, steps=s.test_steps)
     generator = generator_for("perturbations", seed)
@@ -344,42 +335,3 @@ def pictures(network: str, images: Tensor) -> list[Row]:
         {"kind": "picture", "network": network, "index": i, **picture(image)}
         for i, image in enumerate(images)
     ]
-
-
-def over_controls(
-    kind: str, source: str, statement: str, *, robust: Sequence[str] = (RANDOM,)
-) -> tuple[Claim, ...]:
-    """Our own claims beside one of the paper's: what adversarial training adds, both controls add less of."""
-    which = "robust" if len(robust) == 1 else "the least of the robust networks"
-
-    def claim(name: str, control: str) -> Claim:
-        def gap(rows: Rows) -> Values:
-            least = np.min([share(rows, kind, network) for network in robust], axis=0)
-            return least - share(rows, kind, control)
-
-        told = f"{statement}, {which} minus {CONTROL_TOLD[control]}"
-        note = shares_told(kind, *robust, control)
-        return Claim(name, source, told, gap, above(0.0), "featureprism", note=note)
-
-    return tuple(claim(name, control) for name, control in CONTROL_CLAIMS.items())
-
-
-def share(rows: Rows, kind: str, network: str) -> Values:
-    """The share that the rows of one kind tell of a network, seed by seed; the mean over layers where there are several."""
-    return rows.of(kind, network=network).mean("share")
-
-
-def weights_told(rows: Rows) -> str:
-    """A warning where the seeds of a run share their weights: they say nothing of another training."""
-    return (
-        "; shipped networks (against ℓ2 of radius 1, no smoothing noise), the same weights in every seed"
-        if share_weights(rows)
-        else ""
-    )
-
-
-def shares_told(kind: str, *networks: str) -> Callable[[Rows], str]:
-    """A note with the mean share of every network."""
-    return lambda rows: (
-        ", ".join(f"{name} {share(rows, kind, name).mean():.2f}" for name in networks) + weights_told(rows)
-    )
