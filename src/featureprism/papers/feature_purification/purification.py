@@ -192,7 +192,6 @@ CLAIMS = (
         because="Ω(d) neurons hold one feature each; nine tenths of the features is more than the theorem asks",
         value=at_stage("clean", "held"),
         premises=requires(*LEARNED),
-        headline=True,
     ),
     Claim(
         "mostly-pure",
