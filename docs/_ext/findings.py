@@ -43,19 +43,19 @@ FINDINGS = (
         "0",
     ),
     (
-        "residual of the exact KKT point / cosine of trained networks with it",
-        ["double-edged/kkt:stationarity", "double-edged/kkt:trained-cosine"],
-        "0 / 1",
+        "norm that breaks the KKT point with one neuron for each class ÷ proven radius of a robust network of the same size",
+        ["double-edged/assumption-2-2:contrast"],
+        "below 1",
     ),
     (
-        "norm of one perturbation that flips half of all points ÷ √(d/k) / its exponent in k",
-        ["double-edged/theorem-4-2:critical", "double-edged/scaling:exponent"],
-        "1 / -1/2",
+        "share of all points that one perturbation flips / exponent of k in the norm it needs",
+        ["double-edged/theorem-4-2:flips", "double-edged/scaling:order"],
+        "1 / at most -1/2",
     ),
     (
-        "median attacked / proven radius ÷ √d of the robust network of the same size",
-        ["double-edged/theorem-4-1:radius", "double-edged/theorem-4-1:certified"],
-        "½ (promised: ⅛)",
+        "proven radius of the robust network of the same size ÷ the promised √d/8",
+        ["double-edged/theorem-4-1:promise"],
+        "at least 1 (4 for orthogonal means)",
     ),
     (
         "CIFAR-10 embeddings (EfficientNet-Lite0, PCA): gain in median radius of a head within 1 point of accuracy / with sub-classes"
@@ -74,8 +74,8 @@ FINDINGS = (
 FIGURES = {
     "feature-averaging/figure-3": "Two labels average the features and break at √(d/k), under one universal direction; "
     "ten labels hold beyond it (feature-averaging, Figure 3; bands from proven to attacked).",
-    "double-edged/theorem-4-2": "One perturbation along Σ y μ flips half of the points at √(d/k), of the exact "
-    "max-margin network and of trained ones (double-edged, Theorem 4.2).",
+    "double-edged/theorem-4-2": "One perturbation along Σ y μ flips nearly all points of a network at a KKT point "
+    "(double-edged, Theorem 4.2).",
     "feature-purification/figure-7": "Perturbations of a clean and of an adversarially trained network on CIFAR-10 "
     "(feature-purification, Figure 7). What more epochs or noise alone would have done: [the zoo](zoo.md).",
 }

@@ -52,7 +52,7 @@ def decoupled(seed, dim, half, points):
     return run.last.double(), data.x, data.cluster
 
 
-def at_kkt(seed, dim, half, width, made=double_edged.Trained.within):
+def at_kkt(seed, dim, half, width, made=double_edged.TrainingSetting.within):
     s = made(dim, 2 * half, width=width, test_points=10)
     data = double_edged.problem(s, seed).train
     return double_edged.trained(s, data, seed), data.x, data.y
@@ -94,8 +94,10 @@ RECIPES = {
     },
     "double-edged": {
         "small noise": drawn(at_kkt, (400, 2000), (2, 5), (4, 30)),
-        "noise of 1": drawn(at_kkt, (400, 1500), (2, 5), (4, 30), made=double_edged.Trained.usual),
-        "means on a sphere": drawn(at_kkt, (400, 1500), (2, 5), (4, 30), made=double_edged.Trained.on_sphere),
+        "noise of 1": drawn(at_kkt, (400, 1500), (2, 5), (4, 30), made=double_edged.TrainingSetting.usual),
+        "means on a sphere": drawn(
+            at_kkt, (400, 1500), (2, 5), (4, 30), made=double_edged.TrainingSetting.on_sphere
+        ),
     },
     "feature-amplification": {"wrong labels": drawn(amplified, (700, 2500), (150, 600), (80, 600))},
     "feature-purification": {

@@ -14,7 +14,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import tiny_beyond
-import tiny_double_edged
 import tiny_feature_amplification
 import tiny_feature_averaging
 import tiny_feature_purification
@@ -44,7 +43,6 @@ MODULES = (
     tiny_feature_purification,
     tiny_mechanisms,
     tiny_feature_amplification,
-    tiny_double_edged,
     tiny_beyond,
     tiny_real,
     *(

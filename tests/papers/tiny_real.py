@@ -95,7 +95,7 @@ def quicken(monkeypatch) -> None:
     for module in (
         "feature_averaging.setting",
         "double_edged.many_clusters",
-        "double_edged.robustness",
+        "double_edged.theorem_4_1",
         "double_edged.initialisation",
     ):
         monkeypatch.setattr(f"featureprism.papers.{module}.margin_radius", quick_bracket)

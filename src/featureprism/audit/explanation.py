@@ -25,8 +25,9 @@ from featureprism.heads.subclasses import Subclasses
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
+from featureprism.papers.double_edged import theory as double_edged
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
-from featureprism.theory import double_edged, feature_averaging, gmm_flow
+from featureprism.theory import feature_averaging, gmm_flow
 
 POINTS = 60  # whose radii are bracketed
 SEARCHED = 400  # points that a universal direction is looked for on
@@ -190,7 +191,7 @@ def _premises(of: Subject) -> list[Premise]:
     if of.num_classes != 2:
         return [p for p in found if not p.id.startswith(TWO_CLASSES)]
     noise = (of.x - centre[of.fine]) / scale * math.sqrt(d)
-    sizes = double_edged.Setting(dim=d, clusters=len(of.mu), sigma=float(noise.std()), points=len(of.x))
+    sizes = double_edged.MixtureSizes(dim=d, clusters=len(of.mu), sigma=float(noise.std()), points=len(of.x))
     signs = torch.where(of.parent == 1, 1.0, -1.0).double()
     apart = double_edged.separation(sizes, of.mu / scale * math.sqrt(d), signs)
     asked = (*double_edged.assumption_2_2(apart), *double_edged.size_conditions(sizes))

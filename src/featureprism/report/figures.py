@@ -12,7 +12,6 @@ from featureprism.lab.style import COLOURS, SETTINGS, panels
 from featureprism.papers import all_papers
 from featureprism.report import (
     beyond,
-    double_edged,
     feature_amplification,
     feature_averaging,
     feature_averaging_lemmas,
@@ -27,7 +26,6 @@ DRAWINGS = {
     **feature_averaging_lemmas.DRAWINGS,
     **feature_averaging_real.DRAWINGS,
     **feature_amplification.DRAWINGS,
-    **double_edged.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

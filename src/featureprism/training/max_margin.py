@@ -2,9 +2,9 @@
 
 Gradient flow on an exponential or logistic loss goes to KKT points of
 
-    min ½‖θ‖²   subject to   y_i N(x_i) ≥ 1,   N(x) = Σ_j v_j [⟨w_j, x⟩ + b_j]₊   (double-edged, eq. 2)
+    min ½‖θ‖²   subject to   y_i N(x_i) ≥ 1,   N(x) = Σ_j v_j [⟨w_j, x⟩ + b_j]₊   (double-edged, eq. 2).
 
-and trained networks gather in two directions, one for each sign of v_j. With u_s = Σ |v_j| (w_j, b_j) over the neurons of sign s and
+One of them has a single neuron for each sign of v_j. With u_s = Σ |v_j| (w_j, b_j) over the neurons of sign s and
 x̃ = (x, 1), the least norm is ½‖θ‖² = ‖u₊‖ + ‖u₋‖, and as own responses are at least 1 the problem is convex:
 
     min ‖u₊‖ + ‖u₋‖   subject to   ⟨u_s, x̃_i⟩ ≥ 1   and   ⟨u_s - u_{-s}, x̃_i⟩ ≥ 1   for every i of sign s.

@@ -4,14 +4,17 @@ The paper scale: inside Assumption 2.2 d = 6000, k = 16, σ = 1/√d; outside d 
 """
 
 from featureprism.lab import Paper
-from featureprism.papers.double_edged.assumption import ASSUMPTION_2_2
-from featureprism.papers.double_edged.generalisation import THEOREM_3_1
+from featureprism.papers.double_edged.assumption_2_2 import ASSUMPTION_2_2
+from featureprism.papers.double_edged.free_parameters import FREE_PARAMETERS
 from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt import KKT
-from featureprism.papers.double_edged.kkt_lab import KKT_LAB
 from featureprism.papers.double_edged.many_clusters import MANY_CLUSTERS
-from featureprism.papers.double_edged.robustness import THEOREM_4_1, THEOREM_4_2
-from featureprism.papers.double_edged.universality import SCALING, TRANSFER
+from featureprism.papers.double_edged.samples import SAMPLES
+from featureprism.papers.double_edged.scaling import SCALING
+from featureprism.papers.double_edged.theorem_3_1 import THEOREM_3_1
+from featureprism.papers.double_edged.theorem_4_1 import THEOREM_4_1
+from featureprism.papers.double_edged.theorem_4_2 import THEOREM_4_2
+from featureprism.papers.double_edged.transfer import TRANSFER
 
 CITATION = (
     'Frei, Vardi, Bartlett & Srebro, "The Double-Edged Sword of Implicit Bias: Generalization vs. Robustness in ReLU Networks",'
@@ -22,13 +25,14 @@ PAPER = Paper(
     CITATION,
     (
         KKT,
-        KKT_LAB,
         THEOREM_3_1,
+        SAMPLES,
         THEOREM_4_1,
         THEOREM_4_2,
-        INITIALISATION,
-        TRANSFER,
+        FREE_PARAMETERS,
         SCALING,
+        TRANSFER,
+        INITIALISATION,
         MANY_CLUSTERS,
         ASSUMPTION_2_2,
     ),

@@ -2,26 +2,29 @@
 
 from dataclasses import dataclass
 from math import inf, log, nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from featureprism.certificates import margin_radius
 from featureprism.context import Context
-from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
+from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
+    MixtureSetting,
     Problem,
-    Setting,
     critical_norm,
-    ours,
     premises_of,
     problem,
     separation,
 )
 from featureprism.records import Row
-from featureprism.theory import double_edged as theory
 from featureprism.training import log_loss, margin_descent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PASSED = 1.1  # of ‖u‖/k: below this radius the network counts as broken
 CLOCK = 1.0  # ln(1/L) a step; the slowest clusters return to the others at rate 1 in this clock, so an Euler step of 1 is stable
@@ -30,7 +33,7 @@ CELLS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Started(Setting):
+class RobustStartSetting(MixtureSetting):
     """The start is `scale` times the network of Theorem 4.1; the flow is seen at these shares of the law's passage, and at EARLY."""
 
     scale: float
@@ -38,20 +41,20 @@ class Started(Setting):
     radius_points: int = 3
 
     @classmethod
-    def still(cls, dim: int, clusters: int, scale: float) -> "Started":
+    def still(cls, dim: int, clusters: int, scale: float) -> "RobustStartSetting":
         """σ = 0.01/√d, close to the limit of no noise."""
         shares = (0.2, 0.85, 1.0, 1.2)
         return cls.of(dim, clusters, sigma=0.01 / sqrt(dim), case="still", scale=scale, shares=shares)
 
     @classmethod
-    def noisy(cls, dim: int, clusters: int, scale: float) -> "Started":
+    def noisy(cls, dim: int, clusters: int, scale: float) -> "RobustStartSetting":
         """σ = 1/√d, as in Example 1 (b)."""
         shares = (0.2, 0.6, 1.0, 1.6, 3.0)
         sigma = 1 / sqrt(dim)
         return cls.of(dim, clusters, sigma=sigma, case="noisy", scale=scale, shares=shares, radius_points=8)
 
 
-def measure(s: Started, seed: int, context: Context) -> list[Row]:
+def measure(s: RobustStartSetting, seed: int, context: Context) -> list[Row]:
     """ln(1/L) and bracketed radii of test points along the flow, and where the median radius passes 1.1 ‖u‖/k."""
     data = problem(s, seed)
     law = theory.robust_start_passage(s.dim, s.clusters, s.scale, PASSED) * theory.noisy_passage_share(s)
@@ -77,13 +80,13 @@ def measure(s: Started, seed: int, context: Context) -> list[Row]:
     return [*rows, passed, *premises_of(s, apart), *(p.as_row() for p in (*on_sample, *flow))]
 
 
-def _start(s: Started, data: Problem) -> TwoLayerNet:
+def _start(s: RobustStartSetting, data: Problem) -> TwoLayerNet:
     net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
     return TwoLayerNet(*(s.scale * part.detach() for part in net.parameters()), activation=net.activation)
 
 
 @torch.no_grad()
-def _state(s: Started, net: TwoLayerNet, data: Problem) -> Row:
+def _state(s: RobustStartSetting, net: TwoLayerNet, data: Problem) -> Row:
     x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
     bracket = margin_radius(net, x, y, gap=0.02, seconds_per_point=inf, max_cells=CELLS)
     attacked, certified = float(bracket.attacked.median()), float(bracket.certified.median())
@@ -105,91 +108,134 @@ def passage(clock: list[float], radius: list[float], level: float) -> float:
     return nan
 
 
-def _when(rows: Rows) -> str:
-    parts = rows.of("passage", case="still").groups("dim", "scale")
-    said = [
-        f"{own.column('clock').mean():.0f} (d = {dim}, {scale:g} times the network; law {own[0]['law']:.0f})"
-        for (dim, scale), own in parts.items()
-    ]
-    return "ln(1/L) at the passage: " + ", ".join(said)
-
-
 def _last(rows: Rows) -> Rows:
     """The last row of the flow of every setting and seed."""
-    ends = {tuple(key): own.rows[-1] for key, own in rows.of("flow").groups("seed", "case", "dim").items()}
-    return Rows(tuple(ends.values()), rows.seeds)
+    flows = rows.of("flow").groups("seed", "case", "dim")
+    return Rows(tuple(flow.rows[-1] for flow in flows.values()), rows.seeds)
+
+
+def _passages(rows: Rows) -> str:
+    groups = rows.of("passage", case="still").groups("dim", "scale")
+    words = [
+        f"{group.column('clock').mean():.0f} (d = {dim}, {scale:g} times the network; law {group[0]['law']:.0f})"
+        for (dim, scale), group in groups.items()
+    ]
+    return "ln(1/L) at the passage: " + ", ".join(words)
 
 
 def _ends(rows: Rows) -> str:
     """Where the radius is at the last time, size by size, and what it is held against."""
-    parts = _last(rows.having(case="noisy")).groups("dim")
-    told = ", ".join(f"{own.column('over_critical').mean():.2f} at d = {dim}" for dim, own in parts.items())
-    return f"{told}; the order √(d/(c²k)) read with a constant of {PASSED / 2}; the start has √k/2 of ‖u‖/k, {sqrt(8) / 2:.2f} at k = 8"
+    groups = _last(rows.having(case="noisy")).groups("dim")
+    words = [f"{group.column('over_critical').mean():.2f} at d = {dim}" for dim, group in groups.items()]
+    return f"{', '.join(words)}; the start has √k/2 of ‖u‖/k, {sqrt(8) / 2:.2f} at k = 8"
 
 
-def _passed(rows: Rows) -> str:
-    """How many seeds pass at each size, for those that do not the claim cannot be measured."""
-    parts = rows.of("passage", case="noisy").groups("dim")
-    told = [
-        f"{int(np.isfinite(own.column('clock')).sum())} of {len(own)} seeds at d = {dim}"
-        for dim, own in parts.items()
+def _how_many_pass(rows: Rows) -> str:
+    """How many seeds pass at each size; for the others the claim cannot be measured."""
+    groups = rows.of("passage", case="noisy").groups("dim")
+    words = [
+        f"{int(np.isfinite(group.column('clock')).sum())} of {len(group)} seeds at d = {dim}"
+        for dim, group in groups.items()
     ]
-    return f"it passes by three times its law in {', '.join(told)}"
+    return f"the radius passes by three times its law in {', '.join(words)}"
 
 
 CLAIMS = (
     Claim(
         "robust-end",
-        "Theorems 2.1, 4.2",
-        "even from the network of Theorem 4.1 the flow ends at a fragile one: median attacked radius ÷ (‖u‖/k) at the last time,"
-        " σ = 1/√d",
-        lambda rows: _last(rows.having(case="noisy")).largest("over_critical"),
-        at_most(PASSED),
+        source="Theorems 2.1, 4.2",
+        says="Gradient flow that starts at the robust network of Theorem 4.1 ends at a fragile network all the same.",
+        quantity="median attacked radius ÷ (‖u‖/k) at the last time, σ = 1/√d, largest over sizes",
+        bound=at_most(PASSED),
+        because="the order √(d/(c²k)) is read with a constant of 0.55; the theorem is about t → ∞",
+        value=lambda rows: _last(rows.having(case="noisy")).largest("over_critical"),
         note=_ends,
         premises=requires("assumption-2-2", "on-sample", "theorem-3-1", "theorem-2-1", case="noisy"),
     ),
-    ours(
+    Claim(
         "robust-start",
-        "Theorems 2.1, 4.2, sharp",
-        f"ln(1/L) at which the radius passes {PASSED} ‖u‖/k, ÷ its law of small noise (about 6 d^(3/2) scale² at k = 8), farthest",
-        lambda rows: rows.of("passage", case="still").farthest("over_law", 1.0),
-        between(0.93, 1.07),
-        note=_when,
+        source="Theorems 2.1, 4.2, sharp",
+        says="Gradient flow from the network of Theorem 4.1 loses its robustness only when ln(1/L) has grown to the order of"
+        " d^(3/2), as a"
+        " law without free constants says.",
+        quantity=f"|ln(1/L) at which the radius passes {PASSED} ‖u‖/k ÷ the law of small noise - 1|, largest over settings",
+        bound=at_most(0.07),
+        because="the law is exact as σ → 0; the passage is interpolated between few times",
+        value=lambda rows: abs(rows.of("passage", case="still").farthest("over_law", 1.0) - 1),
+        origin="featureprism",
+        note=_passages,
         premises=requires("on-sample", "theorem-2-1", case="still"),
     ),
-    ours(
+    Claim(
         "robust-start-noise",
-        "Theorems 2.1, 4.2, sharp",
-        "the same with σ = 1/√d, ÷ its law: noise opens the neurons to other clusters, and the radius passes nine times earlier",
-        lambda rows: rows.of("passage", case="noisy").farthest("over_law", 1.0),
-        between(0.8, 1.25),
-        note=_passed,
+        source="Theorems 2.1, 4.2, sharp",
+        says="Noise of σ = 1/√d opens the neurons to other clusters, so that gradient flow from the network of Theorem 4.1 loses its"
+        " robustness nine times earlier.",
+        quantity=f"|ln(1/L) at which the radius passes {PASSED} ‖u‖/k ÷ the law with noise - 1|, largest over settings",
+        bound=at_most(0.25),
+        because="the law guesses that one point opens a neuron; it is meant to be right to a quarter",
+        value=lambda rows: abs(rows.of("passage", case="noisy").farthest("over_law", 1.0) - 1),
+        origin="featureprism",
+        note=_how_many_pass,
         premises=requires("on-sample", "theorem-2-1", case="noisy"),
     ),
-    ours(
+    Claim(
         "robust-rise",
-        "beyond Theorem 4.1",
-        "before it falls the radius rises from ½ √d: largest certified median radius on the way ÷ √d (the law says √½)",
-        lambda rows: rows.of("flow", case="still").largest("certified"),
-        between(0.65, 0.7072),
-        note="robustness has a best time to stop, long before any sign in the loss",
+        source="beyond Theorem 4.1",
+        says="Before it falls, the radius of the network of Theorem 4.1 rises under gradient flow from √d/2 to nearly √(d/2), so"
+        " robustness has a best time to stop.",
+        quantity="largest certified median radius on the way ÷ √d",
+        bound=at_least(0.65),
+        because="√½ = 0.707 is half of the distance between two means over √d, the most that any classifier can have",
+        value=lambda rows: rows.of("flow", case="still").largest("certified"),
+        origin="featureprism",
     ),
 )
+
+
+def draw(rows: Rows) -> "Figure":
+    """The radius along the flow from a robust network, certified and attacked, against ln(1/L) over the law's passage."""
+    from featureprism.lab.style import COLOURS, guide, panels
+
+    figure, (axes,) = panels(1, width=5.6, height=3.2)
+    laws = {(row["case"], row["dim"], row["seed"]): row["law"] for row in rows.of("passage")}
+    colours: dict[tuple, str] = {}
+    for (case, dim, seed), flow in rows.of("flow").groups("case", "dim", "seed").items():
+        colour = colours.setdefault((case, dim), COLOURS[len(colours) % len(COLOURS)])
+        x, name = flow.column("clock") / laws[case, dim, seed], f"{case}, d = {dim}"
+        axes.fill_between(x, flow.column("certified"), flow.column("radius"), color=colour, alpha=0.25)
+        axes.plot(x, flow.column("radius"), color=colour, label=name if seed == rows.seeds[0] else None)
+    guide(axes, 1.0, "law: passes 1.1 √(d/k)")
+    guide(axes, 0.5, "√d/2, the start", along="y")
+    axes.set(
+        xscale="log", xlabel="ln(1/L) ÷ the law's passage", ylabel="median radius ÷ √d", ylim=(0.3, 0.75)
+    )
+    axes.legend()
+    return figure
+
 
 INITIALISATION = Experiment(
     id="double-edged/initialisation",
     source="Frei et al. 2023, Theorems 2.1 and 4.2",
     title="Gradient flow that starts at a robust network",
     scales={
-        "quick": [Started.still(64, 8, 1.0), Started.still(1000, 8, 0.1), Started.noisy(1000, 8, 0.1)],
-        "standard": [
-            Started.still(100, 8, 1.0),
-            Started.still(1000, 8, 0.1),
-            Started.still(1000, 12, 0.1),
-            Started.noisy(100, 8, 1.0),
-            Started.noisy(1000, 8, 0.1),
+        "quick": [
+            RobustStartSetting.still(64, 8, 1.0),
+            RobustStartSetting.still(1000, 8, 0.1),
+            RobustStartSetting.noisy(1000, 8, 0.1),
         ],
-        "paper": [Started.still(400, 8, 1.0), Started.noisy(400, 8, 1.0), Started.noisy(3000, 8, 0.1)],
+        "standard": [
+            RobustStartSetting.still(100, 8, 1.0),
+            RobustStartSetting.still(1000, 8, 0.1),
+            RobustStartSetting.still(1000, 12, 0.1),
+            RobustStartSetting.noisy(100, 8, 1.0),
+            RobustStartSetting.noisy(1000, 8, 0.1),
+        ],
+        "paper": [
+            RobustStartSetting.still(400, 8, 1.0),
+            RobustStartSetting.noisy(400, 8, 1.0),
+            RobustStartSetting.noisy(3000, 8, 0.1),
+        ],
     },
     measure=measure,
     claims=CLAIMS,
@@ -197,4 +243,5 @@ INITIALISATION = Experiment(
         "Theorem 4.1's network, times a scale, trained by gradient flow with ln(1/L) as its clock; bracketed radii of test points along"
         " the way."
     ),
+    draw=draw,
 )

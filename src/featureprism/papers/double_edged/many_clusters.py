@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,16 +10,15 @@ from featureprism.attacks import flipping_norm
 from featureprism.certificates import margin_radius
 from featureprism.context import Context
 from featureprism.heads.nearest import nearest_neighbour_radius
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, requires
 from featureprism.networks import TwoLayerNet
-from featureprism.papers.double_edged.robustness import ENOUGH
 from featureprism.papers.double_edged.setting import (
+    CASE_NAMES,
     Problem,
-    Trained,
+    TrainingSetting,
     critical_norm,
     direction,
     error_of,
-    ours,
     premises,
     problem,
     trained,
@@ -27,21 +27,24 @@ from featureprism.probes import kkt_audit
 from featureprism.records import Row
 from featureprism.training import NotSeparableError, max_margin_network
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 CELLS = 2
 TRAINED_KINK = 1e-3
 ROOT, CROWD = "k = √d", "k > d"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crowded(Trained):
+class CrowdedSetting(TrainingSetting):
     """How many test points get a bracket of their radius."""
 
     radius_points: int = 10
 
 
-def crowd(dim: int, clusters: int, width: int, iterations: int, per_cluster: int = 8) -> Crowded:
+def crowd(dim: int, clusters: int, width: int, iterations: int, per_cluster: int = 8) -> CrowdedSetting:
     """k > d clusters on the sphere with noise of a tenth of a coordinate; as many points as lose next to no cluster."""
-    return Crowded(
+    return CrowdedSetting(
         dim=dim,
         clusters=clusters,
         points=per_cluster * clusters,
@@ -54,12 +57,12 @@ def crowd(dim: int, clusters: int, width: int, iterations: int, per_cluster: int
     )
 
 
-def root(clusters: int) -> Crowded:
+def root(clusters: int) -> CrowdedSetting:
     """k = √d clusters on the sphere with σ = 1, of which the exact point is taken; Example 1 (a)."""
-    return Crowded.of(clusters**2, clusters, sigma=1.0, case=ROOT, means="sphere", width=0)
+    return CrowdedSetting.of(clusters**2, clusters, sigma=1.0, case=ROOT, means="sphere", width=0)
 
 
-def measure(s: Crowded, seed: int, context: Context) -> list[Row]:
+def measure(s: CrowdedSetting, seed: int, context: Context) -> list[Row]:
     """Error, audit and radii of the exact or the trained network, beside the radius of the nearest neighbour."""
     data = problem(s, seed)
     try:
@@ -78,10 +81,10 @@ def measure(s: Crowded, seed: int, context: Context) -> list[Row]:
         }
     ]
     if net is not None:
-        found = _network(net, data, s.radius_points)
-        over = found["radius"] / certified if certified else None
-        found |= {"separable": is_separable, "over_neighbour": over}
-        rows.append({"kind": "network", **found})
+        network = _network(net, data, s.radius_points)
+        over = network["radius"] / certified if certified else None
+        network |= {"separable": is_separable, "over_neighbour": over}
+        rows.append({"kind": "network", **network})
     return rows + premises(s, data)
 
 
@@ -118,79 +121,95 @@ def _crowd(rows: Rows, field: str) -> Values:
 
 
 def _separable(rows: Rows) -> str:
-    own = rows.of("network", case=CROWD).column("separable")
-    return f"{int(own.sum())} of these {len(own)} data sets can be separated by two directions; the theorems do not speak of them"
+    separable = rows.of("network", case=CROWD).column("separable")
+    return f"{int(separable.sum())} of these {len(separable)} data sets can be separated by two directions"
 
 
 CLAIMS = (
     Claim(
         "error",
-        "Section 5",
-        "the results are conjectured to hold for so many clusters that the data are not linearly separable: test error, k > d, largest",
-        lambda rows: _crowd(rows, "error"),
-        at_most(0.01),
+        source="Section 5",
+        says="Trained networks generalise even when there are so many clusters that the data are not linearly separable (conjectured).",
+        quantity="test error of networks trained on more clusters than dimensions, largest",
+        bound=at_most(0.01),
+        because="one point in a hundred is what we call generalising",
+        value=lambda rows: _crowd(rows, "error"),
         note=_separable,
     ),
     Claim(
         "fragile",
-        "Section 5",
-        "the same of robustness: median attacked radius of the trained network ÷ proven median radius of the nearest neighbour, k > d",
-        lambda rows: _crowd(rows, "over_neighbour"),
-        at_most(0.6),
+        source="Section 5",
+        says="Trained networks are fragile even when there are so many clusters that the data are not linearly separable"
+        " (conjectured).",
+        quantity="median attacked radius of the trained network ÷ proven median radius of the nearest neighbour, more clusters than"
+        " dimensions, largest",
+        bound=at_most(0.6),
+        because="clearly less than the nearest neighbour, whose radius is near half of the distance between clusters",
+        value=lambda rows: _crowd(rows, "over_neighbour"),
     ),
     Claim(
-        "universal",
-        "Section 5",
-        f"the same of the direction u: norm along it that flips half of the points ÷ (‖u‖/k), k > d, largest, against {ENOUGH} as in"
-        " theorem-4-2",
-        lambda rows: _crowd(rows, "over_law"),
-        at_most(ENOUGH),
-    ),
-    ours(
         "shorter",
-        "beyond Theorem 4.2",
-        "u is not the direction any more: norm along u that flips half ÷ median attacked radius, k > d, least",
-        lambda rows: rows.of("network", case=CROWD).least("along_u"),
-        at_least(1.5),
-        note="with orthogonal means this is 1: nothing shorter than u/k breaks the network",
-    ),
-    ours(
-        "residual",
-        "beyond Theorem 2.1",
-        f"how close training comes to a KKT point where no exact one is known: stationarity (kinks within {TRAINED_KINK:g}), k > d",
-        lambda rows: _crowd(rows, "stationarity"),
-        at_most(0.05),
-        note="every neuron on a kink of a point has a derivative of its own; with one for all of them it is 0.1 to 0.13",
-    ),
-    ours(
-        "root",
-        "Theorem 4.2, sharp",
-        "k = √d clusters on the sphere, σ = 1: norm along u that flips half ÷ (‖u‖/k) at the exact point, farthest from 1",
-        lambda rows: rows.of("network", case=ROOT).farthest("over_law", 1.0),
-        between(0.9, 1.1),
+        source="beyond Theorem 4.2",
+        says="With more clusters than dimensions u = Σ y_q μ_q is not the direction that breaks a trained network most easily.",
+        quantity="norm along u that flips half of the points ÷ median attacked radius, least",
+        bound=at_least(1.5),
+        because="with orthogonal means the ratio is 1: nothing shorter than u/k breaks the network",
+        value=lambda rows: rows.of("network", case=CROWD).least("along_u"),
+        origin="featureprism",
     ),
     Claim(
         "neighbour",
-        "Section 4",
-        "flipping the nearest neighbour takes Ω(√d): its proven median radius ÷ √(d/2), σ = 1/√d",
-        lambda rows: rows.of("neighbour", case="within").least("certified"),
-        at_least(0.95),
+        source="Section 4",
+        says="To flip the answer of the nearest neighbour classifier takes a perturbation of the order √d.",
+        quantity="proven median radius of the nearest neighbour ÷ √(d/2), σ = 1/√d, least",
+        bound=at_least(0.95),
+        because="√(d/2) is half of the distance between two means",
+        value=lambda rows: rows.of("neighbour", case="within").least("certified"),
         premises=requires("assumption-2-2", case="within"),
     ),
 )
+
+
+def draw(rows: Rows) -> "Figure":
+    """Median radii of the network and of the nearest neighbour, in every setting."""
+    from featureprism.lab.style import COLOURS, panels
+
+    figure, (axes,) = panels(1, width=5.2, height=2.8)
+    settings = list(rows.of("neighbour").groups("case", "dim", "clusters"))
+    for height, (case, dim, k) in enumerate(settings):
+        known = {"case": case, "dim": dim, "clusters": k}
+        near = rows.of("neighbour", **known).column("certified") * np.sqrt(0.5)
+        network = rows.of("network", **known).column("radius") / np.sqrt(dim)
+        for values, marker, colour, name in (
+            (near, "D", COLOURS[1], "nearest neighbour, proven"),
+            (network, "o", COLOURS[0], "network, attacked"),
+        ):
+            label = None if height else name
+            axes.plot(values, np.full(len(values), height), marker, color=colour, alpha=0.7, label=label)
+        name = f"{CASE_NAMES.get(case, case)}, d = {dim}, k = {k}"
+        axes.text(-0.01, height, name, ha="right", va="center", fontsize=8)
+    axes.set(xlabel="median radius ÷ √d", xlim=(0, 0.8), yticks=[], ylim=(len(settings) - 0.4, -1.2))
+    axes.legend(loc="upper right")
+    return figure
+
 
 MANY_CLUSTERS = Experiment(
     id="double-edged/many-clusters",
     source="Frei et al. 2023, Sections 4 and 5",
     title="More clusters than dimensions, and the nearest neighbour",
     scales={
-        "quick": [crowd(16, 48, 60, 100), root(16), Crowded.within(width=0)],
-        "standard": [crowd(20, 60, 100, 400), crowd(30, 120, 150, 400), root(24), Crowded.within(width=0)],
+        "quick": [crowd(16, 48, 60, 100), root(16), CrowdedSetting.within(width=0)],
+        "standard": [
+            crowd(20, 60, 100, 400),
+            crowd(30, 120, 150, 400),
+            root(24),
+            CrowdedSetting.within(width=0),
+        ],
         "paper": [
             crowd(40, 160, 200, 800),
             crowd(60, 240, 300, 800),
             root(32),
-            Crowded.within(6000, 16, width=0),
+            CrowdedSetting.within(6000, 16, width=0),
         ],
     },
     measure=measure,
@@ -199,4 +218,5 @@ MANY_CLUSTERS = Experiment(
         "Networks trained on more clusters than dimensions, where no network of two directions separates the data, audited and attacked"
         " beside the nearest neighbour; the exact point of √d clusters; the nearest neighbour's radius."
     ),
+    draw=draw,
 )

@@ -1,8 +1,7 @@
-"""What the experiments of the paper share: clusters and samples of a setting, and networks trained close to a KKT point."""
+"""What the items of the paper share: clusters and samples of a setting, and networks trained close to a KKT point."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, log, sqrt
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,26 +19,29 @@ from featureprism.data import (
     sample_blocks,
     sphere_centres,
 )
-from featureprism.lab import Bound, Claim, Requires, Rows, Values, requires
+from featureprism.lab import Rows, requires
 from featureprism.networks import TwoLayerNet, biased_start
+from featureprism.papers.double_edged import theory
 from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
-from featureprism.theory import double_edged as theory
 from featureprism.training import margin_ascent, margin_descent
 
 DESCENT_STEP = 0.1
 KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x_i, 1)‖ counts as on the kink of a trained network
 EXACT_KINK = 1e-9  # the same at the solver's point
 COSINES = (-0.1, 0.3)  # between which mixed cosines lie
-ORDINARY = ("usual", "sphere", "within")  # the cases of equal classes, norms √d and cosines near 0
 INSIDE = requires("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
-ours = partial(Claim, origin="featureprism")
+CASE_NAMES = {  # in figures
+    "usual": "orthogonal means, σ = 1",
+    "sphere": "means on the sphere, σ = 1",
+    "within": "σ = 1/√d",
+}
 
-S = TypeVar("S", bound="Setting")
+S = TypeVar("S", bound="MixtureSetting")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(theory.Setting):
+class MixtureSetting(theory.MixtureSizes):
     """The sizes of the theory, and the means, norms, classes and noise; `case` names a kind of setting.
 
     `positives` clusters are positive, half of them where it is 0. Norms go from 1 - `norm_spread` to 1 + `norm_spread` times √d.
@@ -75,7 +77,7 @@ class Setting(theory.Setting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained(Setting):
+class TrainingSetting(MixtureSetting):
     """A network of random start, trained by normalised descent and then by L-BFGS; none is where the width is 0."""
 
     width: int = 20
@@ -85,7 +87,7 @@ class Trained(Setting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bracketed(Setting):
+class RadiusSetting(MixtureSetting):
     """How many test points get a bracket of their radius."""
 
     radius_points: int
@@ -99,7 +101,7 @@ class Problem(NamedTuple):
     test: Dataset
 
 
-def clusters_of(s: Setting, seed: int) -> GaussianClusters:
+def clusters_of(s: MixtureSetting, seed: int) -> GaussianClusters:
     """The means with their labels."""
     generator = generator_for("centres", seed)
     mu = MEANS[s.means](s, generator)
@@ -110,19 +112,19 @@ def clusters_of(s: Setting, seed: int) -> GaussianClusters:
     return GaussianClusters(mu, class_labels(positives, s.clusters - positives), s.sigma)
 
 
-def _orthogonal(s: Setting, generator: torch.Generator) -> torch.Tensor:
+def _orthogonal(s: MixtureSetting, generator: torch.Generator) -> torch.Tensor:
     return orthogonal_centres(s.clusters, s.dim, sqrt(s.dim), generator=generator)
 
 
-def _on_sphere(s: Setting, generator: torch.Generator) -> torch.Tensor:
+def _on_sphere(s: MixtureSetting, generator: torch.Generator) -> torch.Tensor:
     return sphere_centres(s.clusters, s.dim, sqrt(s.dim), generator=generator)
 
 
-def _equal_cosines(s: Setting, generator: torch.Generator) -> torch.Tensor:
+def _equal_cosines(s: MixtureSetting, generator: torch.Generator) -> torch.Tensor:
     return equicorrelated_centres(s.clusters, s.dim, sqrt(s.dim), s.cosine, generator=generator)
 
 
-def _mixed_cosines(s: Setting, generator: torch.Generator) -> torch.Tensor:
+def _mixed_cosines(s: MixtureSetting, generator: torch.Generator) -> torch.Tensor:
     """Cosines drawn uniformly from COSINES, anew until vectors with these cosines exist."""
     low, high = COSINES
     while True:
@@ -132,7 +134,7 @@ def _mixed_cosines(s: Setting, generator: torch.Generator) -> torch.Tensor:
             return centres_with_cosines(cosines, s.dim, sqrt(s.dim), generator=generator)
 
 
-MEANS: dict[str, Callable[[Setting, torch.Generator], torch.Tensor]] = {
+MEANS: dict[str, Callable[[MixtureSetting, torch.Generator], torch.Tensor]] = {
     "orthogonal": _orthogonal,
     "sphere": _on_sphere,
     "equal cosines": _equal_cosines,
@@ -140,28 +142,28 @@ MEANS: dict[str, Callable[[Setting, torch.Generator], torch.Tensor]] = {
 }
 
 
-def training_set(s: Setting, clusters: GaussianClusters, seed: int, which: int | str = 0) -> Dataset:
+def training_set(s: MixtureSetting, clusters: GaussianClusters, seed: int, which: int | str = 0) -> Dataset:
     """A training sample; `which` names independent ones of the same clusters."""
     return sample(
         clusters, s.points, generator=generator_for(f"train {which}", seed), noise=NOISE_LAWS[s.noise]
     )
 
 
-def test_blocks(s: Setting, clusters: GaussianClusters, seed: int) -> Iterator[Dataset]:
+def test_blocks(s: MixtureSetting, clusters: GaussianClusters, seed: int) -> Iterator[Dataset]:
     """The test points a block at a time: a hundred thousand of them in thousands of dimensions do not fit in memory."""
     return sample_blocks(
         clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise]
     )
 
 
-def problem(s: Setting, seed: int, which: int = 0) -> Problem:
+def problem(s: MixtureSetting, seed: int, which: int = 0) -> Problem:
     """Training and test samples of the clusters; all of both in memory."""
     clusters = clusters_of(s, seed)
     test = sample(clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise])
     return Problem(clusters, training_set(s, clusters, seed, which), test)
 
 
-def separation(s: Setting, data: Problem) -> theory.Separation:
+def separation(s: MixtureSetting, data: Problem) -> theory.Separation:
     """The setting with its means, as the theory reads them."""
     return theory.separation(s, data.clusters.mu, data.clusters.labels)
 
@@ -176,12 +178,12 @@ def critical_norm(data: Problem) -> float:
     return theory.critical_norm(data.clusters.mu, data.clusters.labels)
 
 
-def premises(s: Setting, data: Problem) -> list[Row]:
+def premises(s: MixtureSetting, data: Problem) -> list[Row]:
     """Assumption 2.2 and the sizes that Theorems 3.1 and 4.2 ask for, as rows."""
     return premises_of(s, separation(s, data))
 
 
-def premises_of(s: Setting, apart: theory.Separation) -> list[Row]:
+def premises_of(s: MixtureSetting, apart: theory.Separation) -> list[Row]:
     """The same where the separation is known."""
     return [p.as_row() for p in (*theory.assumption_2_2(apart), *theory.size_conditions(s))]
 
@@ -196,36 +198,13 @@ def outside(rows: Rows) -> Rows:
     return rows.where(lambda row: row["case"] != "within")
 
 
-def inside_and_outside(
-    name: str,
-    source: str,
-    statement: str,
-    value: Callable[[Rows], Values],
-    bound: Bound,
-    premises: Requires = INSIDE,
-) -> tuple[Claim, Claim]:
-    """What a theorem says inside Assumption 2.2, and that the same is found outside of it, which is ours."""
-    within, beyond = f"{statement}; inside the assumption", f"{statement}; outside the assumption"
-    return (
-        Claim(name, source, within, lambda rows: value(inside(rows)), bound, premises=premises),
-        Claim(
-            f"{name}-outside",
-            f"beyond {source}",
-            beyond,
-            lambda rows: value(outside(rows)),
-            bound,
-            origin="featureprism",
-        ),
-    )
-
-
-def start_of(s: Trained, seed: int) -> TwoLayerNet:
+def start_of(s: TrainingSetting, seed: int) -> TwoLayerNet:
     """A random network of all three parts."""
     return biased_start(s.width, s.dim, s.start, generator=generator_for("start", seed))
 
 
 def trained(
-    s: Trained, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
+    s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
 ) -> TwoLayerNet:
     """Normalised descent until every margin is positive and more, then L-BFGS on the smoothed normalised margin."""
     run = margin_descent(

@@ -22,7 +22,7 @@ ROUNDING = 1e-9  # of ‖μ‖²/d in float64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class MixtureSizes:
     """k clusters in d dimensions with noise σ, n points; δ is the chance of a bad sample, ε the error that is allowed."""
 
     dim: int
@@ -34,7 +34,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Separation(Setting):
+class Separation(MixtureSizes):
     """A setting with its means: p = max |⟨μ, μ'⟩|, c = min(|Q₊|, |Q₋|)/k, max |‖μ‖²/d - 1|; the Δ of a sample where measured."""
 
     coherence: float
@@ -56,9 +56,9 @@ class Separation(Setting):
         return self.clusters * (self.coherence + self.spread + 1) / room if room > 0 else math.inf
 
 
-def separation(s: Setting, mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> Separation:
+def separation(s: MixtureSizes, mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> Separation:
     """The setting with these means."""
-    sizes = {f.name: getattr(s, f.name) for f in fields(Setting)}
+    sizes = {f.name: getattr(s, f.name) for f in fields(MixtureSizes)}
     gram = (mu @ mu.T).fill_diagonal_(0)
     share = float(torch.minimum((labels > 0).sum(), (labels < 0).sum())) / len(labels)
     gap = float(((mu**2).sum(dim=1) / s.dim - 1).abs().max())
@@ -108,7 +108,7 @@ def holds(premises: list[Premise]) -> bool:
     return all(p.holds is True for p in premises)
 
 
-def size_conditions(s: Setting) -> list[Premise]:
+def size_conditions(s: MixtureSizes) -> list[Premise]:
     """How many points Theorems 3.1 and 4.2 ask for and allow."""
     d, log_d = s.dim, math.log(s.dim)
     most = min(
@@ -155,7 +155,7 @@ def _largest(values: Tensor) -> float:
     return float(values.max()) if values.numel() else 0.0
 
 
-def failure_probability(s: Setting) -> float:
+def failure_probability(s: MixtureSizes) -> float:
     """That (P1)-(P6) fail somewhere; above 1 it says nothing. Proposition A.1."""
     log_d = math.log(s.dim)
     square = float(s.points) ** 2
@@ -186,7 +186,7 @@ def linear_margin(dim: int) -> float:
     return (9 * dim - 1) / 10
 
 
-def test_error_bound(s: Setting) -> float:
+def test_error_bound(s: MixtureSizes) -> float:
     """P[y N(x) ≤ 0] ≤ 4n d^(-ln d/2) at any KKT point. Theorem A.1."""
     return 4 * s.points * s.dim ** (-math.log(s.dim) / 2)
 
@@ -253,19 +253,14 @@ def printed_step(s: Separation) -> tuple[float, float]:
     )
 
 
-def critical_step(num_clusters: int) -> float:
-    """η = 1/k: y N(x - y η u) = 1 - ηk on orthogonal means, so z = u/k of norm √(d/k) is where half the points flip (sharp)."""
-    return 1 / num_clusters
-
-
 def critical_norm(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> float:
-    """‖u‖/k for any means and any balance of the classes; √(d/k) only for orthogonal means of norm √d.
+    """‖u‖/k: where the KKT point with one neuron for each class breaks along u; √(d/k) for orthogonal means of norm √d.
 
-    With two directions N = [⟨u₊, x⟩]₊ - [⟨u₋, x⟩]₊ the difference y_q ⟨u₊ - u₋, μ_q⟩ is 1 + e_q, e_q ≥ 0 how far the other direction
-    is below its kink on cluster q. Along u both are on where the output crosses 0, so cluster q breaks at the step
-    (1 + e_q)/Σ_r (1 + e_r): the mean over clusters is 1/k whatever the means, and where the e_q agree (orthogonal means, or equal
-    classes with equal cosines) all clusters break there. A bias adds k (1 - 2c)²/(d + 1) of it in unequal classes. Noise cancels:
-    n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
+    Other KKT points of the same data may break elsewhere. With two directions N = [⟨u₊, x⟩]₊ - [⟨u₋, x⟩]₊ the difference
+    y_q ⟨u₊ - u₋, μ_q⟩ is 1 + e_q, e_q ≥ 0 how far the other direction is below its kink on cluster q. Along u both are on where the
+    output crosses 0, so cluster q breaks at the step (1 + e_q)/Σ_r (1 + e_r): the mean over clusters is 1/k for all means; where
+    the e_q agree (orthogonal means, or equal classes with equal cosines) all clusters break there. A bias adds k(1 - 2c)²/(d + 1)
+    in unequal classes. Noise cancels: n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
     """
     return float(torch.linalg.vector_norm(linear_direction(mu, labels))) / len(labels)
 
@@ -308,7 +303,7 @@ def robust_start_passage(dim: int, num_clusters: int, scale: float = 1.0, share:
     return scale**2 * total * math.sqrt(square)
 
 
-def noisy_passage_share(s: Setting) -> float:
+def noisy_passage_share(s: MixtureSizes) -> float:
     """1/(1 + zσ√d)², z the normal quantile of 1 - k/n: how much earlier noise brings the passage of `robust_start_passage`.
 
     A neuron is opened by the farthest of the n/k points of another cluster along it, at -b = zσ‖w‖ in place of b = 0; ‖w‖ is then

@@ -15,7 +15,7 @@ from featureprism.data import (
     sphere_centres,
 )
 from featureprism.networks import ReLU, TwoLayerNet, robust_margin_classifier
-from featureprism.theory import double_edged as theory
+from featureprism.papers.double_edged import theory
 from featureprism.training import log_loss, margin_descent, max_margin_network
 
 
@@ -78,7 +78,7 @@ def test_below_the_threshold_every_margin_is_positive(loss, generator):
 def test_events_hold_on_samples_and_widths_are_tight(generator):
     clusters = orthogonal_clusters(400, 2, 2, 0.2, generator=generator)
     data = sample(clusters, 60, generator=generator)
-    sizes = theory.Setting(dim=400, clusters=4, sigma=0.2, points=60)
+    sizes = theory.MixtureSizes(dim=400, clusters=4, sigma=0.2, points=60)
     s = theory.separation(sizes, clusters.mu, clusters.labels)
     assert s.coherence < 1e-9
     assert s.balance == 0.5
@@ -103,7 +103,7 @@ def test_events_hold_on_samples_and_widths_are_tight(generator):
 def test_a_spoilt_sample_breaks_its_events(generator):
     clusters = orthogonal_clusters(400, 2, 2, 0.2, generator=generator)
     data = sample(clusters, 60, generator=generator)
-    sizes = theory.Setting(dim=400, clusters=4, sigma=0.2, points=60)
+    sizes = theory.MixtureSizes(dim=400, clusters=4, sigma=0.2, points=60)
     s = theory.separation(sizes, clusters.mu, clusters.labels)
     far = replace(data, x=data.x + 2 * torch.ones_like(data.x))
     assert not theory.holds(theory.sample_events(s, far))
@@ -123,7 +123,7 @@ def test_size_conditions_and_probabilities():
 def inside_the_assumption(generator, dim=200, k=4):
     """Training and test points of a setting inside Assumption 2.2, with its separation."""
     clusters = orthogonal_clusters(dim, k // 2, k // 2, 1 / dim, generator=generator)
-    sizes = theory.Setting(dim=dim, clusters=k, sigma=1 / dim, points=40)
+    sizes = theory.MixtureSizes(dim=dim, clusters=k, sigma=1 / dim, points=40)
     s = theory.separation(sizes, clusters.mu, clusters.labels)
     assert theory.holds(theory.assumption_2_2(s))
     train = sample(clusters, 40, generator=generator)
