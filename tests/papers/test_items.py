@@ -16,9 +16,7 @@ import pytest
 import tiny_beyond
 import tiny_feature_amplification
 import tiny_feature_averaging
-import tiny_feature_purification
 import tiny_gmm_flow
-import tiny_mechanisms
 import tiny_real
 from stated_premises import left_out
 
@@ -40,8 +38,6 @@ def _loaded(path):
 MODULES = (
     tiny_gmm_flow,
     tiny_feature_averaging,
-    tiny_feature_purification,
-    tiny_mechanisms,
     tiny_feature_amplification,
     tiny_beyond,
     tiny_real,

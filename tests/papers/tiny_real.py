@@ -13,37 +13,8 @@ from featureprism.papers.feature_averaging.embedding_heads import EMBEDDING_HEAD
 from featureprism.papers.feature_averaging.embeddings import FIGURE_2_EMBEDDINGS
 from featureprism.papers.feature_averaging.embeddings import FIGURE_10 as EMBEDDED_CLASSES
 from featureprism.papers.feature_averaging.images import FIGURE_3_CIFAR, FIGURE_3_MNIST
-from featureprism.papers.feature_purification.deep_features import (
-    FIGURE_1,
-    FIGURE_5,
-    FIGURE_6,
-    FIGURE_10,
-    FIGURE_13,
-)
-from featureprism.papers.feature_purification.deep_layers import FIGURE_2_DEEP, FIGURE_11
-from featureprism.papers.feature_purification.deep_perturbations import (
-    FIGURE_4,
-    FIGURE_7,
-    FIGURE_12,
-    FIGURE_12_RESNET,
-)
-from featureprism.papers.feature_purification.deep_table import TABLE_1
-from featureprism.papers.feature_purification.deep_tickets import FIGURE_8_ALEXNET, FIGURE_9_ALEXNET
-from featureprism.papers.feature_purification.deep_zoo import ZOO
 from featureprism.records import RadiusBracket
 
-DEEP = {
-    "train_images": 40,
-    "test_images": 8,
-    "test_steps": 2,
-    "epochs": 1,
-    "adversarial_epochs": 1,
-    "finetune_epochs": 1,
-    "batch_size": 20,
-    "factor": 0.05,
-}
-ASCENT = DEEP | {"ascent": 2}
-LASSO = DEEP | {"lasso_images": 2, "lasso_steps": 15, "penalties": (0.2, 0.002)}
 IMAGES = {"train_images": 256, "epochs": 8, "step_size": 0.05, "test_images": 12, "steps": 2}
 IMAGES |= {"radii": (0.5, 1.0, 4.0)}
 DESCENT = {"train_points": 200, "descent_steps": 5, "step_size": 1.0}
@@ -55,20 +26,6 @@ CHANGES = (
     (EMBEDDING_HEADS, DESCENT | HEADS),
     (FIGURE_3_MNIST, IMAGES),
     (FIGURE_3_CIFAR, IMAGES),
-    (TABLE_1, DEEP),
-    (FIGURE_1, DEEP),
-    (FIGURE_2_DEEP, DEEP),
-    (FIGURE_4, LASSO),
-    (FIGURE_5, DEEP),
-    (FIGURE_6, ASCENT),
-    (FIGURE_7, DEEP),
-    (FIGURE_8_ALEXNET, DEEP),
-    (FIGURE_9_ALEXNET, DEEP),
-    (FIGURE_10, ASCENT),
-    (FIGURE_11, ASCENT),
-    (FIGURE_12, LASSO),
-    (FIGURE_12_RESNET, LASSO),
-    (FIGURE_13, ASCENT),
 )
 
 
@@ -106,4 +63,4 @@ def quicken(monkeypatch) -> None:
 
 TINY: dict[str, list] = {
     experiment.id: [replace(experiment.settings("quick")[0], **changes)] for experiment, changes in CHANGES
-} | {ZOO.id: [replace(family, **DEEP) for family in ZOO.settings("quick")]}
+}

@@ -292,8 +292,8 @@ CLAIMS = (
         source="Phase II.1, after (C.24)",
         says="The coefficients of won features grow to the order 1/(dλ) and stay there.",
         quantity="mean coefficient of won features in units of 1/(dλ)",
-        bound=between(0.05, 5.0),
-        because="a constant between 1/20 and 5; the logistic loss adds a logarithm",
+        bound=between(0.2, 5.0),
+        because="Θ(1) is read as a constant between 1/5 and 5",
         value=_of("settled", "size"),
         note=lambda rows: (
             f"they are at rest: penalty ÷ growth is {_of('settled', 'balance')(rows).mean():.2f}"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import root_scalar
 from scipy.special import expit, ndtr
 
 LARGE_COUNT = 1e6  # from this mean on a Poisson count is drawn as a Gaussian number
@@ -310,8 +310,8 @@ def adversarial_flow(
 
         residual = _Residual(model, now, counts, kept, step_size, radius)
         end = 3 * max(abs(now.beta), model.sparsity / model.dim)
-        beta = float(brentq(residual, -end, end, xtol=1e-9 * end, rtol=1e-6))
-        path.append(Neuron(alpha, beta))
+        root = root_scalar(residual, bracket=(-end, end), method="brentq", xtol=1e-9 * end, rtol=1e-6)
+        path.append(Neuron(alpha, float(root.root)))
     return path
 
 

@@ -24,6 +24,7 @@ from featureprism.papers.feature_purification.setting import (
     Battery,
     battery,
     clean_phase,
+    extended,
     fast_gradient,
     hidden_vector,
     later_phase,
@@ -133,10 +134,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "noiseless": ("without input noise", {"noise": 0.0}),
 }
-SETTINGS = [
-    VariantSetting(**{f: getattr(BASE, f) for f in BASE.__dataclass_fields__} | {"variant": name} | changes)
-    for name, (_, changes) in CHANGES.items()
-]
+SETTINGS = [extended(BASE, VariantSetting, variant=name, **changes) for name, (_, changes) in CHANGES.items()]
 
 
 def _purifies(name: str) -> Claim:

@@ -8,8 +8,8 @@ import torch
 from featureprism.data import SparseCoding, SparseSample, sample_sparse, two_level
 from featureprism.lab.rows import log_slope
 from featureprism.networks import SymmetricNet
+from featureprism.papers.feature_purification import theory_mechanisms as laws
 from featureprism.probes.growth import growth
-from featureprism.theory import feature_purification_mechanisms as laws
 
 
 def test_the_law_of_the_score_is_that_of_a_sample(generator):
@@ -60,4 +60,3 @@ def test_noise_reaches_a_level_as_often_as_the_tail_says(generator):
     )
     needed = laws.dimension_for_noise(norm, 2.0, 1.5, 300)
     assert laws.noise_reach(norm, 2.0, round(needed), 1.5) < 1 / 300
-    assert laws.coupling_radius(0.2, 0.8) == pytest.approx(0.25)

@@ -8,8 +8,8 @@ import torch
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.data.sparse_coding import dictionary_norms
 from featureprism.networks import LinearClassifier
+from featureprism.papers.feature_purification import theory
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_purification as theory
 
 
 def setting(**more):
@@ -21,7 +21,7 @@ def setting(**more):
         "penalty": 2.0,
         "radius": 0.1,
     }
-    return theory.Setting(**values | more)
+    return theory.Sizes(**values | more)
 
 
 def failing(premises):
@@ -31,12 +31,14 @@ def failing(premises):
 def test_ranges_of_k():
     """The window d^(1/3) to (d/ln d)^(2/5) is 5.85 to 4.27 at d = 200, empty; at d = 10^8 it is 464 to 494."""
     assert failing(theory.sparsity_premises(setting(width=201))) == {"theorem-f-1.sparsity"}
+    wide = {p.id: p.holds for p in theory.sparsity_premises(setting(width=400, sparsity=6))}  # c0 = 0.13
+    assert (wide["theorem-e-1.sparsity"], wide["printed-e-1.sparsity"]) == (False, True)
     large = setting(dim=10**8, width=10**8 + 1, sparsity=480)
     assert not failing(theory.sparsity_premises(large))
     held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=4))}
     assert held["Theorem F.1"] is True
-    held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=5))}
-    assert held["Theorem E.1"] is False
+    held = {p.id: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=5))}
+    assert held["theorem-e-1.sparsity"] is False
     held = {p.source: p.holds for p in theory.sparsity_premises(setting(width=201, sparsity=9))}
     assert held["Theorem F.1"] is False
     assert held["Section 2"] is True
@@ -46,12 +48,14 @@ def test_premises_of_both_trainings():
     assert all(p.holds for p in theory.clean_premises(setting(), time=500.0))
     assert failing(theory.clean_premises(setting(width=150), time=500.0)) == {"theorem-5-1.width"}
     assert failing(theory.clean_premises(setting(), time=100.0)) == {"theorem-5-1.time"}
-    assert failing(theory.adversarial_premises(setting(width=201, noise=0.1), time=100.0)) == {
-        "theorem-e-1.radius"
-    }
+    near = setting(width=201, noise=0.1, radius=0.03)
+    assert failing(theory.adversarial_premises(near, time=100.0)) == {"theorem-e-1.radius"}
     assert failing(theory.adversarial_premises(setting(noise=0.1, radius=0.5), time=100.0)) == {
-        "theorem-5-3.radius"
+        "theorem-5-3.radius",
+        "theorem-5-3.small-radius",
     }
+    assert theory.rest_premise(0.03).holds
+    assert not theory.bias_rate_premise(0.15, 0.26).holds
     identity = dictionary_norms(torch.eye(200))
     assert failing(theory.linf_premises(setting(), identity, 0.01)) == {"theorem-e-1.linf-radius"}
     assert failing(theory.linf_premises(setting(), identity, 0.03)) == {"theorem-5-4.radius"}
@@ -64,7 +68,8 @@ def test_adversarial_training_may_last_a_few_times_its_order():
     """k² (m/d) ln d = 49·1.25·5.298 = 324.5; the main text has k^(2+c) = 49.1."""
     assert theory.adversarial_time(setting()) == pytest.approx(324.5, abs=0.1)
     for time, failed in ((48.0, "time"), (1290.0, None), (1310.0, "most-time")):
-        found = failing(theory.adversarial_premises(setting(noise=0.1), time=time)) - {"theorem-e-1.radius"}
+        near = setting(noise=0.1, radius=0.03)
+        found = failing(theory.adversarial_premises(near, time=time)) - {"theorem-e-1.radius"}
         assert found == ({f"theorem-5-3.{failed}"} if failed else set())
 
 
@@ -78,8 +83,8 @@ def test_the_lottery_needs_larger_dimensions_than_any_here():
 
 
 def test_where_sure_winners_stand():
-    assert theory.sure_premise(setting(), 0.04 / math.sqrt(7)).holds
-    assert theory.sure_premise(setting(), 0.5 / math.sqrt(7)).measured == pytest.approx(1.0)
+    assert theory.bias_cap_premise(setting(), 0.04 / math.sqrt(7)).holds
+    assert theory.bias_cap_premise(setting(), 0.5 / math.sqrt(7)).measured == pytest.approx(1.0)
 
 
 def test_the_radius_at_which_clean_training_breaks():
@@ -87,15 +92,8 @@ def test_the_radius_at_which_clean_training_breaks():
     assert theory.breaking_radius(setting()) == pytest.approx(7**-0.51)
     assert theory.breaking_radius(setting(sparsity=3)) == pytest.approx(math.sqrt(200) / 9)
     assert theory.breaking_radius_linf(setting()) == pytest.approx(1 / 49)
-    at_it = setting(radius=theory.breaking_radius(setting()) * (1 + 1e-9))
+    at_it = setting(radius=math.sqrt(200) / 49 * (1 + 1e-9))
     assert "theorem-e-1.radius" not in failing(theory.adversarial_premises(at_it, time=100.0))
-
-
-def test_the_movement_lemma_asks_for_a_short_time():
-    short = setting(radius=0.05)
-    assert not failing(theory.movement_premises(short, time=3.0, bias=0.2))
-    found = failing(theory.movement_premises(setting(radius=0.1), time=40.0, bias=0.2))
-    assert found == {"lemma-f-15.time", "lemma-f-15.radius", "lemma-f-15.noise"}
 
 
 def test_the_printed_schedule():
@@ -152,13 +150,17 @@ def test_the_rate_of_a_winner_by_enumeration():
     assert theory.winner_rate(z, torch.ones(2)) == pytest.approx(expected)
 
 
-def test_the_linear_share_of_the_hidden_score(generator):
-    hidden, w = two_level(50, 4.0), torch.ones(50)
-    s = sample_sparse(
-        SparseCoding(torch.eye(50), w, hidden, noise=1.5, ties="positive"), 40000, generator=generator
-    )
-    share = float(torch.corrcoef(torch.stack([s.z @ w, s.x @ w]))[0, 1] ** 2)
-    assert theory.linear_share_of_pure(hidden, 1.5) == pytest.approx(share, abs=0.02)
+def test_the_accuracy_of_the_pure_network_in_the_limit(generator):
+    """Against draws of A ~ Skellam(½, ½) and G ~ N(0, 1)."""
+    up, down = (torch.poisson(torch.full((400_000,), 0.5).double(), generator=generator) for _ in range(2))
+    g = torch.randn(400_000, generator=generator).double()
+    score, sign = up - down, torch.sign(up - down + g)
+    for t, radius in ((0.5, 0.0), (0.5, 0.335), (0.14, 0.1)):
+        drawn = float((sign * (score + (1 - t) * g) > radius).double().mean())
+        assert theory.pure_accuracy(t, radius) == pytest.approx(drawn, abs=0.003)
+    assert theory.pure_accuracy(0.0) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="below the signal"):
+        theory.pure_accuracy(1.0)
 
 
 def test_the_floor_is_the_exact_accuracy_of_the_linear_classifier():
