@@ -12,7 +12,7 @@ TINY = {
 
 def test_network_and_population_are_compared_stage_by_stage():
     rows = [
-        {"kind": kind, "seed": 0, "dim": 10, "stage": stage, "worst": worst}
+        {"kind": kind, "seed": 0, "dim": 10, "is_compared": True, "stage": stage, "worst": worst}
         for kind, pair in (("network", (0.2, 0.7)), ("population", (0.35, 0.75)))
         for stage, worst in zip(("clean", "adversarial"), pair, strict=True)
     ]
