@@ -30,7 +30,7 @@ FINDINGS = (
         "1, the best possible",
     ),
     (
-        "worst accuracy ÷ that of the pure network after adversarial training / minus the same after clean training",
+        "worst accuracy ÷ that of the best pure network after adversarial training / gained by it over clean training",
         [
             "feature-purification/purification:robust-ceiling",
             "feature-purification/purification:robust",
