@@ -39,7 +39,7 @@ START = 0.75  # coefficient of the feature that a neuron has won
 class DemonstrationSetting(Battery):
     """Inside Section 2 and Theorems 5.1, C.2 and E.1 (corrected), outside F.1: k^2.5 exceeds d at every size that can be trained."""
 
-    proven_points: int = 60
+    proven_points: int = 200  # 0 where a proof would take longer than the training
     max_cells: int = 8
     population_points: int = 8000
     is_compared: bool = True  # whether steps are short and batches large enough for the population to be seen
@@ -55,7 +55,9 @@ def measure(s: DemonstrationSetting, seed: int, context: Context) -> list[Row]:
         rows.append({"kind": "network", "stage": stage, **tested, **shape_row(net, on.many.x, on.problem)})
     drift = probes.drift(nets["adversarial"].W.detach(), nets["clean"].W.detach())
     rows.append({"kind": "movement", "drift": drift})
-    rows += [_proven(s, on, nets["adversarial"], seed), ceiling_row(on, s, seed), *_population(s, seed)]
+    rows += [ceiling_row(on, s, seed), *_population(s, seed)]
+    if s.proven_points:
+        rows.append(_proven(s, on, nets["adversarial"], seed))
     premises = [
         *theory.hidden_vector_premises(on.problem.hidden, on.many.z, on.problem.w),
         *theory.sparsity_premises(replace(s, width=s.dim + 1)),
@@ -154,6 +156,11 @@ def _pairs_note(key: str):
     return note
 
 
+def _proven_gain(rows: Rows) -> Values:
+    dim = min(rows.of("proof").distinct("dim"), default=0)
+    return rows.of("proof", dim=dim).per_seed("certified") - _of("network", "clean", "worst", dim)(rows)
+
+
 def _gain_note(rows: Rows) -> str:
     part = rows.having(dim=_largest(rows))
     clean, after = (
@@ -209,17 +216,13 @@ CLAIMS = (
         "proven",
         source="Theorem 5.3(b)",
         says="More points are proven robust after adversarial training than an attack leaves standing after clean training.",
-        quantity="accuracy proven after adversarial training minus accuracy attacked after clean training, at the largest d",
+        quantity="accuracy proven after adversarial training minus accuracy attacked after clean training, at the smallest d",
         bound=at_least(0.2),
         because="a fifth of the points, between a proven and an attacked number",
-        value=lambda rows: (
-            rows.of("proof", dim=_largest(rows)).per_seed("certified")
-            - _at_largest("network", "clean", "worst")(rows)
-        ),
+        value=_proven_gain,
         premises=requires(*PREMISES),
         note=lambda rows: (
-            f"proven {rows.of('proof', dim=_largest(rows)).column('certified').mean():.2f}, attacked"
-            f" {rows.of('proof', dim=_largest(rows)).column('attacked').mean():.2f}"
+            f"proven {rows.of('proof').column('certified').mean():.3f}, attacked {rows.of('proof').column('attacked').mean():.3f}"
         ),
     ),
     Claim(
@@ -292,11 +295,13 @@ DEMONSTRATION = Experiment(
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.3, Section 6.2",
     title="A network one can train: fragile after clean training, robust and pure after adversarial training",
     scales={
-        "quick": [SMALLER, _setting(400, 16, 0.4, is_compared=False)],
-        "standard": [SMALLER, _setting(400, 16, 0.4, batch=5000, is_compared=False)],
+        "quick": [SMALLER, _setting(400, 16, 0.4, is_compared=False, proven_points=0)],
+        "standard": [SMALLER, _setting(400, 16, 0.4, batch=5000, is_compared=False, proven_points=0)],
         "paper": [
             SMALLER,
-            _setting(400, 16, 0.4, step_size=4.0, steps=1200, adversarial_steps=480, batch=10000),
+            _setting(
+                400, 16, 0.4, step_size=4.0, steps=1200, adversarial_steps=480, batch=10000, proven_points=0
+            ),
         ],
     },
     measure=measure,
