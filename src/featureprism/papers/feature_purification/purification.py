@@ -205,7 +205,7 @@ CLAIMS = (
         note="one feature and the mixture of the theorem alone have 1/√(1 + k²/d)",
     ),
     Claim(
-        "own-coefficient",
+        "height",
         source="Theorem 5.2(2), Remark C.3",
         says="The coefficient of a neuron's feature exceeds the height at which its smallest signal opens it twice.",
         quantity="mean coefficient of large neurons after clean training ÷ 2√k b",

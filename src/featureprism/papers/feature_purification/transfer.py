@@ -73,7 +73,7 @@ CLAIMS = (
         ),
     ),
     Claim(
-        "purified",
+        "purified-share",
         source="Theorem 5.3(b)",
         says="Perturbations that fool a clean network do little to the network that adversarial training makes of it.",
         quantity="accuracy of the adversarially trained network under perturbations of the clean one ÷ without them",
