@@ -31,14 +31,6 @@ FINDINGS = (
         "1, the best possible",
     ),
     (
-        "worst accuracy ÷ that of the pure network after adversarial training / minus the same after clean training",
-        [
-            "feature-purification/purification:robust-ceiling",
-            "feature-purification/purification:robust",
-        ],
-        "1 / > 0",
-    ),
-    (
         "correlation with a cluster after one step, as a power of d (before it: -1/2)",
         ["feature-amplification/amplification:order-after"],
         "0",

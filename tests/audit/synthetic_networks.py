@@ -65,7 +65,18 @@ def amplified(seed, dim, points, width):
 
 
 def purified(seed, dim, stage, steps):
-    s = purification.in_regime(dim, steps=steps, adversarial_steps=80)
+    s = purification.battery(
+        dim,
+        width=3 * dim,
+        bias_growth=0.15,
+        bias_cap=0.5,
+        radius=0.335 / round(dim**0.36) ** 0.5,
+        step_per_bias=0.2,
+        penalty=0.07,
+        ties="positive",
+        steps=steps,
+        adversarial_steps=80,
+    )
     net = purification.trained(s, seed, stage)
     points = purification.unseen(s, seed, 1000)
     return copy.deepcopy(net).double(), points.x.double(), points.y.double()

@@ -24,7 +24,6 @@ RESTS_ON = {  # beside the group that has the theorem's own name
     },
 }
 NOT_ASKED = {  # and why not
-    "feature-purification/dense-mixture.radius": "theorem-e-1.radius",  # it measures that radius itself
 }
 _NUMBER = r"(?:[A-Z]\.)?\d+(?:\.\d+)*(?:\([^)]*\))?"
 _NAMED = re.compile(rf"(Theorem|Corollary|Lemma|Proposition)s? ({_NUMBER}(?:(?:,| and) {_NUMBER})*)")

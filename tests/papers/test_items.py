@@ -15,9 +15,7 @@ import matplotlib.pyplot as plt
 import pytest
 import tiny_beyond
 import tiny_feature_amplification
-import tiny_feature_purification
-import tiny_mechanisms
-import tiny_real
+from quickened import quicken
 from stated_premises import left_out
 
 from featureprism.context import Context
@@ -36,11 +34,8 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_feature_purification,
-    tiny_mechanisms,
     tiny_feature_amplification,
     tiny_beyond,
-    tiny_real,
     *(
         _loaded(path)
         for path in sorted(Path(__file__).parent.glob("*/test_*.py"))
@@ -76,7 +71,7 @@ def test_two_sides_of_an_inequality_are_compared_by_their_ratio(paper):
 
 @pytest.mark.parametrize("experiment", CASES)
 def test_a_tiny_run_gives_rows_verdicts_and_a_drawing(experiment, tmp_path, monkeypatch):
-    tiny_real.quicken(monkeypatch)
+    quicken(monkeypatch)
     context = Context(networks=tmp_path / "networks")
     ran, measure = {}, experiment.measure
 

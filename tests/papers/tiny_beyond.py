@@ -63,7 +63,7 @@ TINY: dict[str, list[Any]] = {
     ],
     "beyond/phase-purification": [
         s
-        for s in smaller("phase-purification", pool=200, steps=20, adversarial_steps=10, test_points=10)
+        for s in smaller("phase-purification", steps=20, adversarial_steps=10, test_points=10)
         if s.dim == 100 and s.sparsity <= 20
     ],
     "beyond/phase-scaling": [replace(s, dim=s.dim // 10, **FEW[type(s)]) for s in QUICK["phase-scaling"]],

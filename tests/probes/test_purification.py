@@ -8,9 +8,9 @@ from sklearn.metrics import roc_auc_score
 
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.networks import SymmetricNet, pure_net, symmetric_start
+from featureprism.papers.feature_purification.theory import expected_tickets
 from featureprism.probes import lottery, purification
 from featureprism.seeds import generator_for
-from featureprism.theory.feature_purification import expected_tickets
 
 
 def problem(dim=20, kind="haar"):

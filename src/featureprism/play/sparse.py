@@ -50,10 +50,16 @@ class Sparse:
             raise ValueError(f"Sparse coding: {error}") from error
 
     @property
-    def setting(self) -> paper.Setting:
+    def setting(self) -> paper.Battery:
         """The regime of Assumption 2.1 at this size."""
-        return paper.in_regime(
+        return paper.battery(
             DIM,
+            width=3 * DIM,
+            bias_growth=0.15,
+            bias_cap=0.5,
+            step_per_bias=0.2,
+            penalty=0.07,
+            ties="positive",
             hidden=self.hidden,
             steps=CLEAN,
             adversarial_steps=ADVERSARIAL,
@@ -84,7 +90,7 @@ def purification(choice: Sparse) -> Iterator[Row]:
     yield from curves({"clean": film[at_clean][1], "adversarial": film[-1][1]}, s, choice.seed)
 
 
-def _moments(s: paper.Setting, seed: int) -> Iterator[tuple[int, SymmetricNet]]:
+def _moments(s: paper.Battery, seed: int) -> Iterator[tuple[int, SymmetricNet]]:
     """Clean, then adversarial training, a few steps at a time."""
     net, step = paper.start(s, seed), 0
     yield step, net
@@ -127,7 +133,7 @@ def picture(step: int, net: SymmetricNet, coding: SparseCoding, chosen: Tensor) 
     }
 
 
-def curves(nets: Mapping[str, SymmetricNet], s: paper.Setting, seed: int) -> Iterator[Row]:
+def curves(nets: Mapping[str, SymmetricNet], s: paper.Battery, seed: int) -> Iterator[Row]:
     """Robust accuracy of both networks at every radius, under the strongest of the attacks."""
     test, coding = paper.test_set(s, seed), paper.coding(s, seed)
     for stage, net in nets.items():

@@ -13,17 +13,11 @@ from featureprism.lab.style import SETTINGS
 from featureprism.report import (
     beyond,
     feature_amplification,
-    feature_purification,
-    feature_purification_deep,
-    feature_purification_mechanisms,
 )
 from featureprism.report.contest import contest_page
 
 DRAWINGS = {
     **feature_amplification.DRAWINGS,
-    **feature_purification.DRAWINGS,
-    **feature_purification_deep.DRAWINGS,
-    **feature_purification_mechanisms.DRAWINGS,
     **beyond.DRAWINGS,
 }
 

@@ -11,15 +11,19 @@ from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, be
 from featureprism.networks import LinearClassifier
 from featureprism.papers.beyond.curves import ends, largest_gap
 from featureprism.papers.feature_purification import setting as purification
-from featureprism.papers.feature_purification.setting import QUICK, Setting
+from featureprism.papers.feature_purification import theory
+from featureprism.papers.feature_purification.setting import Battery
 from featureprism.records import Row
-from featureprism.theory import feature_purification as theory
 
 SOURCE = "beyond feature-purification, Theorems 5.1 and 5.3"
+# a bias that grows half as fast as a winner, and few steps: a cell of the map costs as little as it can
+QUICK = Battery(
+    bias_growth=0.15, step_per_bias=0.2, penalty=0.07, steps=700, adversarial_steps=200, ties="positive"
+)
 finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
-def measure(s: Setting, seed: int, context: Context) -> list[Row]:
+def measure(s: Battery, seed: int, context: Context) -> list[Row]:
     """The two networks between the pure network (ceiling) and the linear classifier Mw* (floor, measured and predicted)."""
     problem, test = purification.coding(s, seed), purification.test_set(s, seed)
 
@@ -97,7 +101,7 @@ CLAIMS = (
 )
 
 
-def _settings(base: Setting, dims: tuple[int, ...], sparsities: tuple[int, ...]) -> list[Setting]:
+def _settings(base: Battery, dims: tuple[int, ...], sparsities: tuple[int, ...]) -> list[Battery]:
     return [replace(base, dim=d, width=3 * d, sparsity=k) for d in dims for k in sparsities]
 
 

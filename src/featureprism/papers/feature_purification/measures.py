@@ -1,19 +1,20 @@
-"""What several experiments measure of a network and of a setting: accuracies, the shape of the neurons, the regime of the theorems."""
+"""What several experiments measure of a network: accuracies, the shape of the neurons, how far they moved, and the premises."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from featureprism.attacks import along
 from featureprism.data import SparseCoding, SparseSample
 from featureprism.geometry import LpBall
-from featureprism.lab import Bound, Claim, Rows, Values, requires
-from featureprism.networks import LinearClassifier, SymmetricNet
+from featureprism.lab import Rows, Values
+from featureprism.lab.rows import number
+from featureprism.networks import SymmetricNet, pure_net
+from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.setting import (
-    PROBE_POINTS,
-    Setting,
+    Battery,
+    Training,
     coding,
     robustness,
     test_set,
@@ -21,40 +22,30 @@ from featureprism.papers.feature_purification.setting import (
 )
 from featureprism.probes import purification as probes
 from featureprism.records import Row
-from featureprism.theory import feature_purification as theory
 
+PROBE_POINTS = 2000  # enough to see every neuron fire that ever does: the rarest signal comes once in 300
 PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature
+PURE_BIASES = (
+    0.0,
+    0.15,
+    0.3,
+    0.45,
+    0.6,
+)  # of pure networks, in units of 1/√k: the best of them is the ceiling
+
+# one constant for each order of the theorems, whatever the theorem
+SMALL = 0.1  # o(1)
+NEARLY_ALL = 1 - SMALL  # 1 - o(1)
+FEW = 3  # |N_i| = O(1): so many features may belong to a neuron
+O_SMALL = "o(1) is read as a tenth in every claim of this paper"
+O_NEARLY = "1 - o(1) is read as nine tenths in every claim of this paper"
+
 # premises, by the conclusion they are needed for: features are learned, clean training breaks, adversarial training holds
-LEARNED = ("assumption-2-1", "section-2", "theorem-5-1", "theorem-c-2")
+LEARNED = ("assumption-2-1", "section-2", "section-4", "theorem-5-1", "theorem-c-2", "definition-c-12")
 MIXED = (*LEARNED, "theorem-e-1.sparsity")  # clean training breaks from some radius on
 BROKEN = (*MIXED, "theorem-e-1.radius")  # and at the τ of the setting
 PURIFIED = (*LEARNED, "theorem-5-3", "theorem-f-1")
 GAINED = (*PURIFIED, "theorem-e-1")  # what adversarial training adds needs both theorems
-QUANTITIES = {
-    "clean": "accuracy without attack",
-    "worst": "robust accuracy at τ",
-    "universal_far": "accuracy under Mw* at the radius of Theorem 5.1(c), max{k^-(0.5+10c), √d/k²}",
-    "purity": "largest |cosine| of a neuron with one feature, weighted by norm",
-    "kappa": "mean β ÷ (‖z‖₀/d)",
-}
-STAGES = {
-    "clean": "clean training",
-    "control": "as many extra clean steps",
-    "adversarial": "adversarial training",
-}
-
-
-LAWS = "two-level, three-level and power-law z"
-
-
-def over_laws(value: Callable[[Rows], Values], pick: Callable[..., Values]) -> Callable[[Rows], Values]:
-    """A value law by law of the hidden vector, and the least (np.min), largest (np.max) or mean of them, seed by seed."""
-
-    def picked(rows: Rows) -> Values:
-        parts = [value(part) for part in rows.groups("hidden").values()]
-        return pick(parts, axis=0) if parts else value(rows)
-
-    return picked
 
 
 class Bench(NamedTuple):
@@ -65,30 +56,28 @@ class Bench(NamedTuple):
     many: SparseSample
 
 
-def bench(s: Setting, seed: int, many: int = PROBE_POINTS) -> Bench:
-    """The distribution of a setting with its points; as many as show which neurons fire, if nobody wants more."""
+def bench(s: Battery, seed: int, many: int = PROBE_POINTS) -> Bench:
+    """The distribution of a setting with its points."""
     return Bench(coding(s, seed), test_set(s, seed), unseen(s, seed, many))
 
 
-def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
-    """What the neurons look like."""
+def held_features(net: SymmetricNet, x: Tensor, M: Tensor) -> Tensor:
+    """The features that some neuron which fires holds alone."""
     W = net.W.detach()
-    fires = probes.firing(net, x)
-    pure = (probes.purity(W, problem.M) > PURE) & (fires > 0)
-    features = (W @ problem.M).abs().argmax(dim=1)[pure]
-    large, scale = probes.large_neurons(W, problem), W.shape[1] / problem.hidden.sparsity
+    alone = (probes.purity(W, M) > PURE) & (probes.firing(net, x) > 0)
+    return (W[alone] @ M).abs().argmax(dim=1).unique()
+
+
+def shape_row(net: SymmetricNet, x: Tensor, problem: SparseCoding) -> Row:
+    """What the neurons look like; `mixture` is (d/k) β/α of the large neurons."""
+    W = net.W.detach()
+    large = probes.large_neurons(W, problem)
     return {
         "purity": probes.weighted_purity(W, problem.M),
-        "mixture": probes.mixture(W, problem).relative_mass,
-        "alive": int((fires > 0).sum()),
-        "pure_neurons": int(pure.sum()),
-        "features_covered": len(features.unique()),
-        "firing": float(fires.mean()),
-        "large_neurons": large.number,
+        "alive": int((probes.firing(net, x) > 0).sum()),
+        "held": len(held_features(net, x, problem.M)) / problem.M.shape[1],
         "alpha": large.alpha,
-        "beta": large.beta,
-        "kappa_large": large.ratio * scale,
-        "linear_share": probes.linear_share(net(x).detach(), x @ problem.dense_direction),
+        "mixture": large.ratio * W.shape[1] / problem.hidden.sparsity,
     }
 
 
@@ -96,7 +85,7 @@ def network_row(
     stage: str,
     net: SymmetricNet,
     on: Bench,
-    s: Setting,
+    s: Battery,
     seed: int,
     radius: float | None = None,
     p: float = 2,
@@ -108,8 +97,20 @@ def network_row(
     return {"kind": "network", "stage": stage, **accuracies, **shape_row(net, on.many.x, on.problem)}
 
 
+def ceiling_row(on: Bench, s: Battery, seed: int, radius: float | None = None, p: float = 2) -> Row:
+    """The best accuracies of pure networks of several biases on the same points: what a network of this size can reach."""
+    best: Row = {"kind": "ceiling"}
+    for scaled in PURE_BIASES:
+        bias = scaled / s.sparsity**0.5
+        net = pure_net(on.problem.M, on.problem.w, bias, s.smoothing * bias)
+        row = robustness(net, on.test, on.problem, s, seed, radius, p).row
+        for key in ("clean", "universal", "fgm", "worst"):
+            best[key] = max(number(best.get(key, 0.0)), number(row[key]))
+    return best
+
+
 def under_universal(net: SymmetricNet, on: Bench, ball: LpBall) -> float:
-    """Accuracy at points moved by -y along Mw*, which no network decides. Theorem 5.1(c)."""
+    """Accuracy at points moved by -y along Mw*, a direction that depends on no network. Theorem 5.1(c)."""
     outcome = along(on.problem.dense_direction)(net, on.many.x, on.many.y, ball)
     return float((~outcome.flipped).double().mean())
 
@@ -117,74 +118,39 @@ def under_universal(net: SymmetricNet, on: Bench, ball: LpBall) -> float:
 def movement(nets: dict[str, SymmetricNet], W0: Tensor, on: Bench) -> Row:
     """Cosines from stage to stage, ratios of Theorem 5.1(a), drift of Theorem 5.3(c).
 
-    Neurons that never fire only shrink and keep all their cosines: means are weighted by ‖w_i‖², medians over alive neurons.
+    Neurons that never fire only shrink and keep all their cosines, so that cosines are weighted by ‖w_i‖².
     """
     clean, adversarial = nets["clean"].W.detach(), nets["adversarial"].W.detach()
-    alive = (probes.firing(nets["clean"], on.many.x) > 0) & (
-        probes.firing(nets["adversarial"], on.many.x) > 0
-    )
+    alive = probes.firing(nets["clean"], on.many.x) > 0
     parts = probes.drift_parts(adversarial, clean, on.problem)
-    kept = probes.same_direction(clean, adversarial)
     turned = probes.turning(clean, W0)
     return {
         "kind": "movement",
-        "alive": int(alive.sum()),
-        "start_to_clean": float(probes.same_direction(W0, clean)[alive].median()),
-        "start_to_clean_weighted": probes.weighted_mean(probes.same_direction(W0, clean), clean),
-        "start_to_adversarial_weighted": probes.weighted_mean(
-            probes.same_direction(W0, adversarial), adversarial
-        ),
-        "clean_to_adversarial": float(kept[alive].median()),
-        "clean_to_adversarial_weighted": probes.weighted_mean(kept, clean),
+        "start_to_clean": probes.weighted_mean(probes.same_direction(W0, clean), clean),
+        "start_to_adversarial": probes.weighted_mean(probes.same_direction(W0, adversarial), adversarial),
+        "clean_to_adversarial": probes.weighted_mean(probes.same_direction(clean, adversarial), clean),
         "pairs_clean": float(probes.pairwise(clean[alive]).median()),
-        "pairs_adversarial": float(probes.pairwise(adversarial[alive]).median()),
         "kept_from_start": turned.from_start,
         "together": turned.together,
-        "together_adversarial": probes.turning(adversarial, W0).together,
         "drift": probes.drift(adversarial, clean),
         **{f"drift_{part}": value for part, value in parts._asdict().items()},
         "drift_control": probes.drift(nets["control"].W.detach(), clean),
     }
 
 
-def linear_shares(s: Setting, net: SymmetricNet, on: Bench) -> Row:
-    """R² with ⟨Mw*, x⟩ of a network without its dense mixtures (further features stay), and of a pure one with mixtures of k/d."""
-    problem, x, dim = on.problem, on.many.x, s.dim
-    parts = probes.mixture(net.W.detach(), problem)
-    beta = (parts.coefficients * ~parts.own).sum(dim=1, keepdim=True) / (~parts.own).sum(dim=1, keepdim=True)
-    both = {
-        "without": parts.coefficients - beta * ~parts.own,
-        "planted": torch.full((dim, dim), s.sparsity / dim).fill_diagonal_(1.0),
-    }
-    nets = {
-        name: SymmetricNet((C * problem.w) @ problem.M.T, net.bias, net.smoothing) for name, C in both.items()
-    }
-    return {
-        f"linear_share_{name}": probes.linear_share(one(x).detach(), x @ problem.dense_direction)
-        for name, one in nets.items()
-    }
-
-
-def linear_radii(problem: SparseCoding, test: SparseSample) -> Tensor:
-    """Exact robust radii of the linear classifier ⟨Mw*, x⟩, the floor."""
-    linear = LinearClassifier(problem.dense_direction.double())
-    return linear.exact_radius(test.x.double(), test.y.double())
-
-
-def premise_rows(s: Setting, problem: SparseCoding, test: SparseSample) -> list[Row]:
-    """The conditions of Assumption 2.1 and Theorems 5.1 and 5.3 beside the setting."""
+def premise_rows(s: Training, on: Bench, change: float | None = None, **fields: Any) -> list[Row]:
+    """The conditions of Assumption 2.1 and Theorems 5.1 and 5.3 beside the setting; `change` is that of more clean steps."""
     premises = [
-        *theory.hidden_vector_premises(problem.hidden, test.z, problem.w),
+        *theory.hidden_vector_premises(on.problem.hidden, on.many.z, on.problem.w),
         *theory.sparsity_premises(s),
         *theory.clean_premises(s, s.clean_time),
+        theory.bias_cap_premise(s, s.final_bias),
+        theory.bias_rate_premise(s.bias_growth, theory.winner_rate(on.many.z, on.problem.w)),
         *theory.adversarial_premises(s, s.adversarial_time),
     ]
-    return [premise.as_row() for premise in premises]
-
-
-def relative(stage: str, key: str) -> Callable[[Rows], Values]:
-    """The value of a claim: what the network of a stage reaches of what the pure network reaches on the same points."""
-    return lambda rows: at_stage(stage, key)(rows) / at_stage("pure", key)(rows)
+    if change is not None:
+        premises.append(theory.rest_premise(change))
+    return [{**premise.as_row(), **fields} for premise in premises]
 
 
 def at_stage(stage: str, key: str) -> Callable[[Rows], Values]:
@@ -192,9 +158,9 @@ def at_stage(stage: str, key: str) -> Callable[[Rows], Values]:
     return lambda rows: rows.of("network", stage=stage).per_seed(key)
 
 
-def own_coefficient(rows: Rows) -> Values:
-    """The value of a claim: mean α of the large neurons after clean training, in units of d^-c. Theorem 5.2(2)."""
-    return at_stage("clean", "alpha")(rows) * at_stage("clean", "dim")(rows) ** theory.SMALL_EXPONENT
+def ceiling(key: str) -> Callable[[Rows], Values]:
+    """The ceiling of a claim: the best pure network on the same points."""
+    return lambda rows: rows.of("ceiling").per_seed(key)
 
 
 def gain(key: str) -> Callable[[Rows], Values]:
@@ -202,9 +168,6 @@ def gain(key: str) -> Callable[[Rows], Values]:
     return lambda rows: at_stage("adversarial", key)(rows) - at_stage("clean", key)(rows)
 
 
-def stage_claim(
-    name: str, key: str, stage: str, bound: Bound, regime: tuple[str, ...] = (), *, source: str, **more: Any
-) -> Claim:
-    """What is measured of the network of a stage."""
-    statement = f"{QUANTITIES[key]}: {STAGES.get(stage, stage)}"
-    return Claim(name, source, statement, at_stage(stage, key), bound, premises=requires(*regime), **more)
+def moved(key: str) -> Callable[[Rows], Values]:
+    """The value of a claim: how far neurons moved."""
+    return lambda rows: rows.of("movement").per_seed(key)

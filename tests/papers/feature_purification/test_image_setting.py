@@ -1,0 +1,99 @@
+"""The image experiments on scikit-learn's digits: networks that are kept, and those of the zoo."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from featureprism.context import Context
+from featureprism.data.images import ImageSet
+from featureprism.papers.feature_purification.figure_12 import FIGURE_12
+from featureprism.papers.feature_purification.image_setting import (
+    CLEAN,
+    CONTROL,
+    FROM_CLEAN,
+    MAIN,
+    RANDOM,
+    WHOLE,
+    ImageSetting,
+    accuracies,
+    images_of,
+    passes,
+    shipped,
+    trained,
+)
+from featureprism.records import as_image, picture
+
+DIGITS = ImageSetting(
+    data="digits",
+    train_images=64,
+    test_images=12,
+    test_steps=2,
+    epochs=1,
+    adversarial_epochs=1,
+    finetune_epochs=1,
+    batch_size=32,
+    factor=0.05,
+)
+
+
+def test_networks_are_trained_once(tmp_path):
+    context = Context(networks=tmp_path / "networks")
+    data = images_of(DIGITS, 0, context)
+    first = trained(DIGITS, data, 0, FROM_CLEAN, context)
+    kept = sorted((tmp_path / "networks").iterdir())
+    assert len(kept) == 2  # the clean network, and the one that goes on from it
+    times = [file.stat().st_mtime_ns for file in kept]
+    again = trained(DIGITS, data, 0, FROM_CLEAN, context)
+    assert [file.stat().st_mtime_ns for file in kept] == times
+    assert torch.equal(first.head.weight, again.head.weight)
+    clean = trained(DIGITS, data, 0, CLEAN, context)
+    assert not torch.equal(clean.head.weight, first.head.weight)
+    trained(replace(DIGITS, step_size=0.05), data, 0, RANDOM, context)
+    assert len(list((tmp_path / "networks").iterdir())) == 3
+
+
+def test_robust_accuracy_never_exceeds_clean_accuracy():
+    data = images_of(DIGITS, 0, Context())
+    net = trained(DIGITS, data, 0, CLEAN, Context()).train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    row = accuracies(net, DIGITS, data, MAIN, 0)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert row["zero_gradients"] == 0
+    assert 0 <= row["robust"] <= row["clean"] <= 1
+    assert row["robust_low"] <= row["robust"] <= row["robust_high"]
+
+
+def test_time_is_foretold_in_proportion_to_the_epochs():
+    """Twice the epochs, twice the passes; an attack of two steps costs 1 + 4/3 of a clean step."""
+    assert passes(replace(DIGITS, epochs=6), CLEAN) == 2 * passes(replace(DIGITS, epochs=3), CLEAN)
+    assert passes(replace(DIGITS, finetune_epochs=3), FROM_CLEAN) == pytest.approx(7.0)
+    assert passes(replace(DIGITS, finetune_epochs=3), CONTROL) == 3
+    assert FIGURE_12.foretell(DIGITS, Context()) > 0
+
+
+def test_the_zoo_is_measured_on_cifar_alone():
+    marked = replace(DIGITS, zoo="alexnet 0")
+    digits = images_of(DIGITS, 0, Context())
+    assert shipped(marked, digits, CLEAN) is None
+    one, label = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long)
+    pictures = ImageSet(one, label, one, label, "cifar10.npz")
+    assert shipped(marked, pictures, CLEAN).name == "alexnet-clean"
+    assert shipped(marked, pictures, RANDOM) is None
+    assert shipped(marked, pictures, FROM_CLEAN, "l-infinity 8/255").name == "alexnet-adversarial-l2-1"
+    assert shipped(DIGITS, pictures, CLEAN) is None
+
+
+def test_in_a_whole_family_every_attacker_has_its_network(monkeypatch):
+    monkeypatch.setitem(WHOLE, "wrn-10-1", "wrn-10-1 0")
+    one, label = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long)
+    pictures = ImageSet(one, label, one, label, "cifar10.npz")
+    names = {MAIN: "l2-1", "l2 0.5": "l2-0.5", "l2 (0.5, 0.12)": "l2-0.5", "l-infinity 4/255": "linf-4"}
+    for attacker, name in names.items():
+        member = shipped(replace(DIGITS, zoo="wrn-10-1 0"), pictures, FROM_CLEAN, attacker)
+        assert member.name == f"wrn-10-1-adversarial-{name}"
+
+
+def test_pictures_survive_their_rows(generator):
+    image = torch.rand(3, 4, 5, generator=generator)
+    torch.testing.assert_close(as_image(picture(image)).permute(2, 0, 1), image, atol=1 / 255, rtol=0)
