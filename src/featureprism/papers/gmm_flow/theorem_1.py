@@ -37,7 +37,7 @@ from featureprism.papers.gmm_flow.setting import (
     nondegenerate_start,
     theorem_1_premises,
 )
-from featureprism.papers.gmm_flow.window import Window, measure_window, window_settings
+from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
 from featureprism.probes import VOID, alignment, cluster_masses, sphere_distance
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
@@ -186,7 +186,7 @@ def _bend_of_t_star(rows: Rows) -> Values:
         points = ({"seed": 0, "log_inverse_alpha": -log(alpha), "t1": t} for alpha, t in means.items())
         return bend(Rows.gather(points))
 
-    return rows.of("sup", p=3.0).per_seed(value)
+    return rows.of("sup", p=3.0).where(lambda row: row["series"] != "clusters").per_seed(value)
 
 
 def _over_order_of_corollary_1(run: Rows) -> float:
@@ -261,7 +261,7 @@ CLAIMS = (
         bound=at_most(1.1),
         because="a logarithm gives 1, and a power as small as α^(-1/4) gives 1.2 over these α",
         value=_bend_of_t_star,
-        premises=requires(*THEOREM_1_PREMISES, p=3.0),
+        premises=requires(*THEOREM_1_PREMISES, series="window", p=3.0),
     ),
     Claim(
         "masses",
@@ -305,10 +305,21 @@ CLAIMS = (
         quantity="distance to F^(p) divided by the law, mean over the window and over p and α ≤ 0.14",
         formula=r"\lVert u - \mu\rVert^2 \approx \alpha^2/N + p^4\alpha^4 (t - t^*)^2/(DN)",
         bound=between(0.8, 1.25),
-        because="the law is an expectation for one cluster, and the distance is the largest over clusters",
+        because="the law is an expectation, around which single runs scatter by a tenth",
         value=lambda rows: rows.of("sup").mean("over_predicted"),
         origin="featureprism",
         note=_drift_note,
+    ),
+    Claim(
+        "drift-clusters",
+        source="after t*, not in the paper",
+        says="The law of the drift away from F^(p) holds for any number of clusters, as that of the largest noise among them.",
+        quantity="exponent of K in the distance to F^(p) divided by the law, for K from 2 to 40 at D = 400 and N = 100",
+        formula=r"E \max_{k \le K} \sup_{\lVert x\rVert = 1} |f_k(x) - [\langle x, \mu_k\rangle]_+^p|",
+        bound=between(-0.02, 0.02),
+        because="no trend means an exponent of 0; 0.02 is a change by 6 % from 2 to 40 clusters",
+        value=lambda rows: rate(rows.of("sup", series="clusters"), x="clusters", y="over_predicted"),
+        origin="featureprism",
     ),
     Claim(
         "alignment-kept",
@@ -329,8 +340,8 @@ CLAIMS = (
         says="Once neurons are aligned, the output at every training point is the mass of its cluster up to O(α²).",
         quantity="exponent of α in max|y f(x) - S_k| divided by √ln(K²N/δ), over the window, least over p, with N = D = 1/α²",
         formula=r"|f(x_i) - S_k| = O\left( \sqrt{\log (K^2 N/\delta)}\, \alpha^2 \right), \quad i \in I_k",
-        bound=at_least(1.8),
-        because="O(α²) allows an exponent of 2 and more; a tenth is left for the scatter of few seeds",
+        bound=at_least(1.7),
+        because="O(α²) allows an exponent of 2 and more; logarithms and the scatter of few seeds take off up to 0.3",
         value=lambda rows: _least_slope(rows, "lemma_11"),
         premises=IN_WINDOW,
     ),
@@ -454,9 +465,18 @@ THEOREM_1 = Experiment(
         "quick": [
             *_settings(400, _masses(400, 100, 3, 9), QUICK_ALPHAS),
             *window_settings(8, draws=QUICK_DRAWS),
+            *cluster_settings(8),
         ],
-        "standard": [*_settings(1000, _masses(1000, 200, 6, 41)), *window_settings(16, clusters=2)],
-        "paper": [*_settings(2000, _masses(1000, 500, 3, 41)), *window_settings(24, clusters=5)],
+        "standard": [
+            *_settings(1000, _masses(1000, 200, 6, 41)),
+            *window_settings(16, clusters=2),
+            *cluster_settings(16),
+        ],
+        "paper": [
+            *_settings(2000, _masses(1000, 500, 3, 41)),
+            *window_settings(24, clusters=5),
+            *cluster_settings(24),
+        ],
     },
     measure=measure,
     claims=CLAIMS,
