@@ -101,8 +101,8 @@ CLAIMS = (
     Claim(
         "prelu-law",
         source="behind Figure 2",
-        says="A pReLU network breaks where the number of centres that its neurons share says.",
-        quantity="relative deviation of the radius of the class that suffers from 1/√(1 + G²), with G from the weights",
+        says="How many centres a single neuron of a pReLU network serves decides where the network breaks.",
+        quantity="relative deviation of the median radius of the weaker class from 1/√(1 + G²), with G from the weights",
         formula=r"r = 1/\sqrt{1 + G^2}, \quad G = \sqrt s \text{ for a neuron shared by } s \text{ centres}",
         bound=at_most(0.04),
         because="the law is for centres; noise takes off a test point about α/√(2D) times the largest of twelve normal numbers",
@@ -113,7 +113,7 @@ CLAIMS = (
     Claim(
         "prelu-proven",
         source="Figure 2",
-        says="That a pReLU network trained from a small start is as robust as any classifier can be is proven point by point.",
+        says="Proofs for single points confirm that a pReLU network from a small start is as robust as any classifier can be.",
         quantity=f"share of runs in which half of the test points are certified up to {PROVEN} at least",
         bound=at_least(0.5),
         because=f"proofs stop about one percent below the attacked radius, which is at most √2/2 = {LARGEST_RADIUS:.3f}",
@@ -132,7 +132,7 @@ CLAIMS = (
     Claim(
         "averaging",
         source="behind Figure 2",
-        says="Tanh networks and logistic regression break where classifiers do that average the features of all clusters of a class.",
+        says="Tanh networks and logistic regression break at 1/√K, where a classifier breaks that averages the features of each class.",
         quantity="relative deviation of the 50 % radius from 1/√20, the larger of the two models",
         bound=at_most(0.05),
         because="the law 1/√K holds without noise; noise of size α/√D moves a radius by a few percent",

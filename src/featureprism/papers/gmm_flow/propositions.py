@@ -269,7 +269,7 @@ CLAIMS = (
     Claim(
         "proposition-3",
         source="Proposition 3, (10)",
-        says="A classifier close to F^(p) on the unit sphere is robust at nearly √2/2.",
+        says="A classifier close to the ideal one, F^(p) with one detector for each cluster, is robust at nearly √2/2.",
         quantity="share of points proven robust at the guaranteed radius, divided by the promised probability",
         formula=r"\operatorname{dist}(f, F^{(p)}) \le \nu \Rightarrow P(\text{robust at } \tfrac{\sqrt 2}{2} - 4\nu^{1/p}) \to 1",
         bound=at_least(1.0),
@@ -281,7 +281,7 @@ CLAIMS = (
     Claim(
         "closeness",
         source="behind Proposition 3",
-        says="A trained network close to F^(p) loses far less of its radius than Proposition 3 takes off.",
+        says="A trained network close to the ideal classifier F^(p) loses far less of its radius than Proposition 3 takes off.",
         quantity="radius lost by the median point, divided by what the proposition takes off",
         formula=r"(\tfrac{\sqrt 2}{2} - r) / (4 \nu^{1/p})",
         bound=at_most(0.1),

@@ -216,15 +216,15 @@ def class_gains(net: TwoLayerNet, mu: Tensor, labels: Tensor) -> tuple[float, fl
 
 
 def _sharing(net: nn.Module, data: Mixture, radius: Tensor) -> Row:
-    """How far neurons of a pReLU network are shared in each class, and the median radius of the class that suffers from it most."""
+    """How far neurons of a pReLU network are shared in each class, and the median radius of the class that this weakens."""
     if not (isinstance(net, TwoLayerNet) and isinstance(net.activation, PolynomialReLU)):
         return {}
     positive, negative = class_gains(net, data.clusters.mu, data.clusters.labels)
-    suffering = radius[data.test.y == (-1.0 if positive >= negative else 1.0)]
+    weaker = radius[data.test.y == (-1.0 if positive >= negative else 1.0)]
     return {
         "positive_gain": positive,
         "negative_gain": negative,
-        "shared_radius": float(suffering.median()) if len(suffering) else None,
+        "shared_radius": float(weaker.median()) if len(weaker) else None,
         "predicted_shared_radius": shared_radius(max(positive, negative)),
     }
 
@@ -246,7 +246,7 @@ def as_robust(rows: Rows, model: str) -> Values:
 
 
 def deviation_from_sharing(rows: Rows, model: str) -> Values:
-    """|radius of the class that suffers ÷ 1/√(1 + G²) - 1|; 0 where no test point is of that class."""
+    """|median radius of the weaker class ÷ 1/√(1 + G²) - 1|; 0 where no test point is of that class."""
 
     def value(run: Rows) -> float:
         radius, law = run[0].get("shared_radius"), run[0].get("predicted_shared_radius")
@@ -265,7 +265,7 @@ def sharing_note(rows: Rows, model: str) -> str:
     if not others:
         return text
     pairs = ", ".join(f"{row['shared_radius']:.3f} ({row['predicted_shared_radius']:.3f})" for row in others)
-    return f"{text}; the others share neurons, radius of the class that suffers (law): {pairs}"
+    return f"{text}; the others share neurons, median radius of the weaker class (law): {pairs}"
 
 
 def draw_curves(rows: Rows, curves: Mapping[str, tuple[str, str]], dashed: tuple[str, ...] = ()) -> "Figure":

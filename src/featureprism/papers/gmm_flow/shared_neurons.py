@@ -39,7 +39,7 @@ class PReLUNetworks(TrainedClassifier):
 
 
 def measure(s: PReLUNetworks, seed: int, context: Context) -> list[Row]:
-    """For each network how many centres its neurons share, and the radius of the centres of the class that suffers from it."""
+    """For each network how many centres its neurons share, and the radius of the centres of the class that this weakens."""
     rows: list[Row] = []
     for index in range(s.networks):
         progress = part(context.progress, index / s.networks, (index + 1) / s.networks)
@@ -51,9 +51,9 @@ def measure(s: PReLUNetworks, seed: int, context: Context) -> list[Row]:
         with torch.no_grad():
             fitted = float((data.train.y * net(data.train.x) > 0).double().mean())
         gains = class_gains(net, mu, labels)
-        suffering = labels == (-1.0 if gains[0] >= gains[1] else 1.0)
+        weaker = labels == (-1.0 if gains[0] >= gains[1] else 1.0)
         starts = structured_starts(net, mu, labels)
-        attacked = minimal_radius(net, mu[suffering], labels[suffering], starts=starts, upper=UPPER)
+        attacked = minimal_radius(net, mu[weaker], labels[weaker], starts=starts, upper=UPPER)
         radius, law = float(attacked.radius.median()), shared_radius(max(gains))
         rows.append(
             {

@@ -231,7 +231,7 @@ CLAIMS = (
     Claim(
         "window",
         source="Theorem 1, (12)",
-        says="From t* to T* gradient flow stays within O(α²) of the robust classifier F^(p).",
+        says="From the time t* at which it has learned to T*, gradient flow stays within O(α²) of the robust classifier F^(p).",
         quantity="exponent of α in the largest distance to F^(p) over the window, least over p, with N = D = 1/α²",
         formula=r"\sup_{t \in [t^*, T^*]} \sup_{\lVert x\rVert = 1} |f_t(x) - F^{(p)}(x)| = O(\alpha^2)",
         bound=at_least(1.8),
@@ -244,7 +244,7 @@ CLAIMS = (
     Claim(
         "loss",
         source="Theorem 1",
-        says="From t* to T* the training loss is O(α⁴).",
+        says="From the time t* at which gradient flow has learned to T*, the training loss is O(α⁴).",
         quantity="exponent of α in the largest mean loss over the window, least over p, with N = D = 1/α²",
         formula=r"\tfrac{1}{n} \sum_i \tfrac{1}{2} (y_i - f_t(x_i))^2 = O(\alpha^4)",
         bound=at_least(3.6),
@@ -279,7 +279,7 @@ CLAIMS = (
     Claim(
         "few-points",
         source="Appendix A",
-        says="With fewer points than Theorem 1 asks for, the distance to F^(p) is O(α/√N).",
+        says="With fewer points N a cluster than Theorem 1 asks for, gradient flow comes within O(α/√N) of the robust classifier F^(p).",
         quantity="exponent of N in the least distance along the flow, at α = 0.05 and N from 16 to 256",
         formula=r"\sup_{\lVert x\rVert = 1} |f(x) - F^{(p)}(x)| = O(\alpha/\sqrt N)",
         bound=at_most(-0.45),
@@ -302,7 +302,7 @@ CLAIMS = (
     Claim(
         "drift",
         source="after t*, not in the paper",
-        says="After t* the network fits the noise of its margins and drifts away from F^(p) by a law of the sizes and the time alone.",
+        says="After it has learned, the network fits noise and drifts away from F^(p) by a law of the sizes and the time alone.",
         quantity="distance to F^(p) divided by the law, mean over the window and over p and α ≤ 0.14",
         formula=r"\lVert u - \mu\rVert^2 \approx \alpha^2/N + p^4\alpha^4 (t - t^*)^2/(DN)",
         bound=between(0.9, 1.1),
@@ -389,7 +389,7 @@ CLAIMS = (
     Claim(
         "corollary-1-sharp",
         source="behind Corollary 1",
-        says="That the network which gradient flow finds is robust up to nearly √2/2 is proven point by point.",
+        says="Proofs for single points confirm that gradient flow finds a network which is robust up to nearly √2/2.",
         quantity=f"least proven radius of {PROVEN_POINTS} points divided by √2/2, at the smallest α",
         bound=at_least(0.97),
         because="proofs stop about one percent below the attacked radius, and noise takes off another percent",
