@@ -279,7 +279,7 @@ CLAIMS = (
     Claim(
         "few-points",
         source="Appendix A",
-        says="With fewer points N a cluster than Theorem 1 asks for, gradient flow comes within O(α/√N) of the robust classifier F^(p).",
+        says="With fewer points a cluster than Theorem 1 asks for, gradient flow comes within O(α/√N) of the robust classifier F^(p).",
         quantity="exponent of N in the least distance along the flow, at α = 0.05 and N from 16 to 256",
         formula=r"\sup_{\lVert x\rVert = 1} |f(x) - F^{(p)}(x)| = O(\alpha/\sqrt N)",
         bound=at_most(-0.45),
