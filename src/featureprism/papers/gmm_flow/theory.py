@@ -285,12 +285,6 @@ def drift_distance(s: OrthonormalGMM, since_half: float) -> float:
     return float((values * chance.diff(prepend=torch.zeros(1).double())).sum())
 
 
-def drift_rate(s: OrthonormalGMM, since_half: float) -> float:
-    """-dc/dt of a drifting neuron, p⁴α⁴t/(DN), from 1 - c = tilt²/2: the law behind Lemma 12."""
-    later = max(0.0, since_half - drift_delay(s.p))
-    return s.p**4 * s.alpha**4 * later / (s.dim * s.per_cluster)
-
-
 def stopping_time(s: OrthonormalGMM) -> float:
     """√D/(p²α) after the mass passed ½ the drift is as large as the tilt α/√N that no stopping avoids: stop before."""
     return math.sqrt(s.dim) / (s.p**2 * s.alpha)
