@@ -6,7 +6,7 @@ import pytest
 from featureprism.context import Context
 from featureprism.lab import Rows
 from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
-from featureprism.papers.gmm_flow.window import Window, measure_window, window_settings
+from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
 
 _FLOWS = [s for s in THEOREM_1.settings("quick") if not isinstance(s, Window)]
 TINY = {
@@ -31,6 +31,11 @@ TINY = {
             for setting in window_settings(3)
             if setting.p == 3.0 and setting.series == "window"
         ),
+        *(
+            replace(setting, dim=20, per_cluster=10, num_times=3, draws=1)
+            for setting in cluster_settings(3)
+            if setting.positive <= 3
+        ),
     ]
 }
 
@@ -48,9 +53,16 @@ def test_two_draws_of_a_window_are_two_windows():
 @pytest.mark.parametrize("scale", ["quick", "standard", "paper"])
 def test_the_time_t_star_by_a_logarithm_and_by_a_power(scale):
     (claim,) = [c for c in THEOREM_1.claims if c.name == "t-star"]
-    alphas = [s.alpha for s in THEOREM_1.settings(scale) if isinstance(s, Window) and s.p == 3.0]
+    alphas = [
+        s.alpha
+        for s in THEOREM_1.settings(scale)
+        if isinstance(s, Window) and s.p == 3.0 and s.series != "clusters"
+    ]
     for law, is_a_logarithm in ((lambda a: 3 - 20 * math.log(a), True), (lambda a: a**-0.25, False)):
-        rows = Rows.gather({"kind": "sup", "p": 3.0, "seed": 0, "alpha": a, "t_star": law(a)} for a in alphas)
+        rows = Rows.gather(
+            {"kind": "sup", "series": "window", "p": 3.0, "seed": 0, "alpha": a, "t_star": law(a)}
+            for a in alphas
+        )
         assert claim.bound.holds(float(claim.value(rows)[0])) == is_a_logarithm
 
 

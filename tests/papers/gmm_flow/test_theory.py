@@ -171,8 +171,6 @@ def test_distances_of_a_tilt_and_of_a_mass():
     assert 1.1 < late < 1.6  # √2 of the tilt alone
     assert theory.window_length(setting(p=4.0)) == pytest.approx(100)
     assert theory.window_length(setting(p=3.0)) == pytest.approx(10)
-    later = theory.drift_rate(s, 10 + theory.drift_delay(3.0))
-    assert later == pytest.approx(81 * 1e-4 * 10 / 1e4)
 
 
 def test_the_largest_of_normal_variables():
@@ -190,3 +188,33 @@ def test_the_radius_that_the_bayes_rule_loses_by_brute_force(generator):
         others = noise[:, 3:] if k < 3 else noise[:, :3]
         lost.append((others.amax(dim=1) - noise[:, k]).mean() / math.sqrt(2))
     assert theory.bayes_loss(s) == pytest.approx(float(torch.stack(lost).mean()), rel=0.01)
+
+
+@pytest.mark.parametrize("num_clusters", [2, 20])
+def test_the_drifted_distance_is_the_largest_of_the_clusters(num_clusters, generator):
+    """Mean noise, drift and mass of each cluster drawn as Gaussian vectors; the largest distance, averaged over draws."""
+    s = setting(dim=100, positive=num_clusters // 2, negative=num_clusters // 2, alpha=0.1, per_cluster=100)
+    after, draws = 6.0, 100
+    x = s.p**2 * s.alpha**2 / s.dim * (after - theory.drift_delay(s.p))
+    largest = []
+    for _ in range(draws):
+        noise = s.alpha / s.dim**0.5 * torch.randn(num_clusters, 100, s.dim, generator=generator).double()
+        mean = noise.mean(dim=1)
+        along = noise[..., 0] - mean[:, None, 0]
+        pull = (along.unsqueeze(2) * noise).mean(dim=1) * s.dim / s.alpha**2  # Ĉμ, its mean 1 along μ
+        tilts = torch.linalg.vector_norm((mean - x / (1 + x) * pull)[:, 1:], dim=1)
+        deficits = s.p * mean[:, 0] + 1 - theory.nominal_mass(0.5, after)
+        largest.append(
+            max(theory.tilted_distance(float(t), float(d), s.p) for t, d in zip(tilts, deficits, strict=True))
+        )
+    measured = sum(largest) / draws
+    assert theory.drift_distance(s, after) == pytest.approx(measured, rel=0.03)
+
+
+def test_a_neuron_that_serves_several_centres():
+    """From a centre of the other class to where ⟨x, μ_1 + … + μ_s⟩ = ⟨x, ν⟩, by projection on that hyperplane."""
+    for served in (1, 2, 3, 7):
+        normal = torch.tensor([1.0] * served + [-1.0]).double()
+        distance = 1 / float(torch.linalg.vector_norm(normal))
+        assert theory.shared_radius(math.sqrt(served)) == pytest.approx(distance)
+    assert theory.shared_radius(math.sqrt(2)) == pytest.approx(3**-0.5)

@@ -16,6 +16,7 @@ from featureprism.papers.gmm_flow.figure_7 import FIGURE_7
 from featureprism.papers.gmm_flow.figure_7_recipes import FIGURE_7_RECIPES
 from featureprism.papers.gmm_flow.losses import LOSSES
 from featureprism.papers.gmm_flow.propositions import PROPOSITIONS
+from featureprism.papers.gmm_flow.shared_neurons import SHARED_NEURONS
 from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
 
 PAPER = Paper(
@@ -32,6 +33,7 @@ PAPER = Paper(
         FIGURE_6,
         FIGURE_7,
         FIGURE_7_RECIPES,
+        SHARED_NEURONS,
         LOSSES,
     ),
 )

@@ -174,24 +174,25 @@ def _passing(times: np.ndarray, values: np.ndarray, level: float) -> float:
 
 
 def _speeds(run: _Run, trajectory: Trajectory[BalancedWeights], data: Mixture, last: int) -> Row:
-    """dc/dt of (E.5) at f = 0 up to t₁, beside (13) and beside its repair.
+    """dc/dt of (E.5) at f = 0, beside (13) and beside its repair.
 
-    speed_share: the least dc/dt ÷ Δ̃₂ p c^(p-1)(1-c²); noise_near_centre: the largest |dc/dt - nominal| ÷ (p (α/√N) √(1-c²)) of neurons
-    near their centres, K (α/√D)^p of the points of other clusters set aside.
+    speed_share: the least dc/dt ÷ Δ̃₂ p c^(p-1)(1-c²) up to t₁. noise_near_centre: the largest |dc/dt - nominal| ÷ (p (α/√N) √(1-c²)) of
+    neurons near their centres up to the end of the phase, K (α/√D)^p of the points of other clusters set aside.
     """
     s, mu, labels = run.setting, data.clusters.mu, data.clusters.labels
     signs = run.start.weights.signs
     _, factor = phases.lemma_5(run.gap, s.p)
     scores, y = data.train.x @ mu.T, data.train.y.unsqueeze(1)
     shares, noises = [], []
-    for t in range(0, last, 4):
+    for t in range(0, int((run.times <= -0.9 * s.log_epsilon).sum()), 4):
         u, c = trajectory.snapshots[t].directions, run.c[t]
         z = (data.train.x @ u.T).clamp_min(0)
         pull = y * z ** (s.p - 1) / s.per_cluster  # (n, h)
         speed = s.p * signs.unsqueeze(1) * (pull.T @ scores - c * (pull * z).sum(dim=0).unsqueeze(1))
         nominal = theory.nominal_alignment_field(c, signs, labels, s.p)
         cosine, rate, expected = (run.with_centre(v.unsqueeze(0))[0] for v in (c, speed, nominal))
-        shares.append(float((rate / (factor * s.p * cosine ** (s.p - 1) * (1 - cosine**2))).min()))
+        if t < last:
+            shares.append(float((rate / (factor * s.p * cosine ** (s.p - 1) * (1 - cosine**2))).min()))
         near = cosine >= NEAR
         others = s.p * s.num_clusters * (s.alpha / sqrt(s.dim)) ** s.p
         sine = (1 - cosine[near] ** 2).sqrt()

@@ -6,11 +6,13 @@ from functools import partial
 from math import nan, sqrt
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from featureprism.attacks import self_test, structured_starts
 from featureprism.context import Context, Progress, part
+from featureprism.geometry import row_norms, unit_rows
 from featureprism.lab import Rows, Values
 from featureprism.networks import (
     Activation,
@@ -20,11 +22,12 @@ from featureprism.networks import (
     PowerReLU,
     ReLU,
     Tanh,
+    TwoLayerNet,
     gaussian_mlp,
     gaussian_start,
 )
 from featureprism.papers.gmm_flow.setting import Mixture, SampledGMM, mixture
-from featureprism.papers.gmm_flow.theory import LARGEST_RADIUS
+from featureprism.papers.gmm_flow.theory import LARGEST_RADIUS, shared_radius
 from featureprism.records import Ended, Row
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, stochastic_descent
@@ -40,8 +43,10 @@ TARGET_LOSS = 1e-3  # mean ½(y-f)²; the paper trains "until perfect training a
 SMALLER_STD = 1e-3  # not stated for Figure 2; Figure 7 shows why smaller
 LARGE_STD = 0.5  # Appendix B.2 gives the variance 0.25
 UPPER = 1.0  # largest radius attacked
+ASCENTS = 200  # of `class_gains`
 RADII = torch.linspace(0, 0.85, 86, dtype=torch.float64)
 AVERAGING_RADIUS = 1 / sqrt(20)  # where a network that averages the features of 20 clusters breaks
+AS_ROBUST = 0.69  # √2/2 but for the noise of a test point
 NOT_ROBUST = (AVERAGING_RADIUS + LARGEST_RADIUS) / 2  # the paper has no number
 MIDPOINT = f"halfway from 1/√20 = {AVERAGING_RADIUS:.3f}, where averaged features break, to the best radius √2/2 = {LARGEST_RADIUS:.3f}"
 
@@ -58,8 +63,8 @@ FEWER_POINTS = {"quick": 16, "standard": 16, "paper": 40}  # where the radius of
 class TrainedClassifier(SampledGMM):
     """One model trained on the mixture of Figure 2, whose caption gives the mixture and the width.
 
-    `one_start`: entries N(0, 1e-6), the same numbers for every two-layer network, instead of the start of the recipe. `loss` and
-    `step_size` are those of the recipe where they are empty or 0.
+    `one_start`: entries N(0, 1e-6), the same numbers for every two-layer network, instead of the start of the recipe. `loss`,
+    `step_size` and `std` (of the entries) are those of the recipe where they are empty or 0.
     """
 
     model: str
@@ -71,6 +76,7 @@ class TrainedClassifier(SampledGMM):
     one_start: bool = False
     loss: str = ""
     step_size: float = 0.0
+    std: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ def train(s: TrainedClassifier, data: Mixture, seed: int, progress: Progress) ->
     if s.model == "bayes":
         return BayesClassifier(data.clusters.mu, data.clusters.labels, data.clusters.noise_std), "KNOWN"
     recipe, points = RECIPES[s.model], data.train.to(torch.float32)
-    std, name = (SMALLER_STD, "one start") if s.one_start else (recipe.std, f"start of {s.model}")
+    std, name = (SMALLER_STD, "one start") if s.one_start else (s.std or recipe.std, f"start of {s.model}")
     net = recipe.start(s, std, generator_for(name, seed)).float()
     run = stochastic_descent(
         net,
@@ -177,6 +183,7 @@ def measure(s: TrainedClassifier, seed: int, context: Context) -> list[Row]:
         "self_test_at_0.75": check.accuracy_at_break,
         "self_test_at_0.68": check.accuracy_at_hold,
         "self_test_passed": check.passed,
+        **_sharing(net, data, bracket.attacked),
     }
     certified, attacked = bracket.accuracy(RADII)
     curve = [
@@ -184,6 +191,41 @@ def measure(s: TrainedClassifier, seed: int, context: Context) -> list[Row]:
         for r, c, a in zip(RADII.tolist(), certified.tolist(), attacked.tolist(), strict=True)
     ]
     return [summary, *curve]
+
+
+def class_gains(net: TwoLayerNet, mu: Tensor, labels: Tensor) -> tuple[float, float]:
+    """(positive, negative): G, where G^p is the largest output of the neurons of a class on unit vectors in the span of its centres.
+
+    1 where every neuron serves one centre, √s where one serves s of them. The output of a class is convex and homogeneous, so that
+    x ← ∇/‖∇‖ climbs; it starts from every neuron and every centre.
+    """
+    activation = net.activation
+    assert isinstance(activation, PolynomialReLU)
+    p, norms = activation.p, row_norms(net.W.detach())
+    gains = []
+    for sign in (1.0, -1.0):
+        centres, chosen = mu[labels == sign], net.a.detach() * sign > 0
+        c = (net.W.detach()[chosen] / norms[chosen].unsqueeze(1)) @ centres.T
+        weight = (net.a.detach().abs() * norms)[chosen].unsqueeze(1)
+        x = unit_rows(torch.cat([torch.eye(len(centres)).double(), c[c.amax(dim=1) > 0].clamp_min(0)]))
+        for _ in range(ASCENTS):
+            x = unit_rows(((c @ x.T).clamp_min(0) ** (p - 1) * weight).T @ c)
+        gains.append(float(((c @ x.T).clamp_min(0) ** p * weight).sum(dim=0).max()) ** (1 / p))
+    return gains[0], gains[1]
+
+
+def _sharing(net: nn.Module, data: Mixture, radius: Tensor) -> Row:
+    """How far neurons of a pReLU network are shared in each class, and the median radius of the class that this weakens."""
+    if not (isinstance(net, TwoLayerNet) and isinstance(net.activation, PolynomialReLU)):
+        return {}
+    positive, negative = class_gains(net, data.clusters.mu, data.clusters.labels)
+    weaker = radius[data.test.y == (-1.0 if positive >= negative else 1.0)]
+    return {
+        "positive_gain": positive,
+        "negative_gain": negative,
+        "shared_radius": float(weaker.median()) if len(weaker) else None,
+        "predicted_shared_radius": shared_radius(max(positive, negative)),
+    }
 
 
 def half_radius(rows: Rows, model: str) -> Values:
@@ -194,6 +236,35 @@ def half_radius(rows: Rows, model: str) -> Values:
         return run[0]["half_radius"] if valid else nan
 
     return rows.of("summary", model=model).per_seed(value)
+
+
+def as_robust(rows: Rows, model: str) -> Values:
+    """1 where the 50 % radius of a model is at least AS_ROBUST, 0 where it is not, NaN where it has none."""
+    radii = half_radius(rows, model)
+    return np.where(np.isfinite(radii), radii >= AS_ROBUST, nan).astype(float)
+
+
+def deviation_from_sharing(rows: Rows, model: str) -> Values:
+    """|median radius of the weaker class ÷ 1/√(1 + G²) - 1|; 0 where no test point is of that class."""
+
+    def value(run: Rows) -> float:
+        radius, law = run[0].get("shared_radius"), run[0].get("predicted_shared_radius")
+        if run[0]["train_accuracy"] != 1 or law is None:
+            return nan
+        return 0.0 if radius is None else abs(radius / law - 1)
+
+    return rows.of("summary", model=model).per_seed(value)
+
+
+def sharing_note(rows: Rows, model: str) -> str:
+    """How many runs are as robust as possible, and where the others are beside the law of shared neurons."""
+    runs = [row for row in rows.of("summary", model=model) if row["train_accuracy"] == 1]
+    others = [row for row in runs if row["half_radius"] < AS_ROBUST]
+    text = f"{len(runs) - len(others)} of {len(runs)} runs at √2/2"
+    if not others:
+        return text
+    pairs = ", ".join(f"{row['shared_radius']:.3f} ({row['predicted_shared_radius']:.3f})" for row in others)
+    return f"{text}; the others share neurons, median radius of the weaker class (law): {pairs}"
 
 
 def draw_curves(rows: Rows, curves: Mapping[str, tuple[str, str]], dashed: tuple[str, ...] = ()) -> "Figure":

@@ -59,6 +59,17 @@ def proposition_1(s: OrthonormalGMM) -> float:
     return min(s.positive, s.negative) / s.num_clusters
 
 
+def shared_radius(gain: float) -> float:
+    """Radius of the centres of a class when the neurons of the other class have the gain G: 1/√(1 + G²). Not in the paper.
+
+    A neuron along the sum of s centres of its class fits them all when it puts out ⟨x, μ_1 + … + μ_s⟩^p. From a centre ν of the other
+    class the border is where that equals ⟨x, ν⟩^p, the hyperplane ⟨x, μ_1 + … + μ_s - ν⟩ = 0 at distance 1/√(s+1): √2/2 for s = 1, 1/√3
+    for two, ½ for three. In general the other class puts out at most (Gρ)^p at ρ times a unit vector of the span of its centres, G = √s
+    above, and the line b = Gρ passes ν = (0, 1) at 1/√(1 + G²).
+    """
+    return 1 / math.sqrt(1 + gain**2)
+
+
 def lemma_1_count(values: Float[Tensor, "rows columns"]) -> int:
     """Rows with an entry ≤ 0 plus columns with an entry ≥ 0; at least min(rows, columns) for every matrix.
 
@@ -272,12 +283,6 @@ def drift_distance(s: OrthonormalGMM, since_half: float) -> float:
     below = torch.outer(weight, weight).flatten()[order].cumsum(0)
     chance = (below / below[-1]) ** s.num_clusters
     return float((values * chance.diff(prepend=torch.zeros(1).double())).sum())
-
-
-def drift_rate(s: OrthonormalGMM, since_half: float) -> float:
-    """-dc/dt of a drifting neuron, p⁴α⁴t/(DN), from 1 - c = tilt²/2: the law behind Lemma 12."""
-    later = max(0.0, since_half - drift_delay(s.p))
-    return s.p**4 * s.alpha**4 * later / (s.dim * s.per_cluster)
 
 
 def stopping_time(s: OrthonormalGMM) -> float:

@@ -133,6 +133,7 @@ def _suprema(states: list[Row], s: Window) -> list[Row]:
     return [
         {
             "kind": "sup",
+            "clusters": s.num_clusters,
             "length": theory.window_length(s),
             "t_star": states[0]["t_star"],
             **largest,
@@ -140,6 +141,23 @@ def _suprema(states: list[Row], s: Window) -> list[Row]:
             "rate": float((np.diff(gaps) / np.diff(since)).max()),
             "stopping_time": theory.stopping_time(s),
         }
+    ]
+
+
+def cluster_settings(num_times: int) -> list[Window]:
+    """From 2 to 40 clusters at D = 400 and N = 100; several draws of the small ones, whose largest noise scatters more."""
+    return [
+        Window(
+            series="clusters",
+            alpha=0.1,
+            dim=400,
+            per_cluster=100,
+            num_times=num_times,
+            draws=draws,
+            positive=half,
+            negative=half,
+        )
+        for half, draws in ((1, 6), (3, 3), (10, 2), (20, 1))
     ]
 
 

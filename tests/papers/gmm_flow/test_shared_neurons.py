@@ -1,0 +1,38 @@
+from dataclasses import replace
+
+import pytest
+import torch
+
+from featureprism.attacks import minimal_radius, structured_starts
+from featureprism.networks import PolynomialReLU, TwoLayerNet
+from featureprism.papers.gmm_flow.robust_accuracy import class_gains
+from featureprism.papers.gmm_flow.shared_neurons import NARROW, SHARED_NEURONS
+from featureprism.papers.gmm_flow.theory import shared_radius
+
+TINY = {
+    "gmm-flow/shared-neurons": [
+        replace(setting, dim=200, per_cluster=20, networks=2)  # one of them has a shared pair
+        if setting.width == NARROW
+        else replace(setting, dim=30, per_cluster=5, epochs=60, networks=1, positive=2, negative=2)
+        for setting in SHARED_NEURONS.settings("quick")
+        if setting.series != "clusters"
+    ]
+}
+
+
+@pytest.mark.parametrize("served", [1, 2, 3])
+def test_the_law_on_a_network_made_by_hand(served):
+    """One neuron for `served` positive centres with output 1 at each, one for every other centre; by an attack and from the weights."""
+    mu, labels = torch.eye(6).double(), torch.tensor([1.0, 1.0, 1.0, 1.0, -1.0, -1.0]).double()
+    shared = mu[:served].sum(dim=0, keepdim=True) / served**0.5
+    directions = torch.cat([shared, mu[served:]])
+    masses = torch.ones(len(directions)).double()
+    masses[0] = served**1.5  # f(μ) = S s^(-p/2) = 1 at p = 3
+    signs = torch.cat([torch.ones(1).double(), labels[served:]])
+    W = masses.sqrt().unsqueeze(1) * directions
+    net = TwoLayerNet(W, signs * masses.sqrt(), None, activation=PolynomialReLU(3.0))
+    gains = class_gains(net, mu, labels)
+    assert gains == pytest.approx((served**0.5, 1.0))
+    starts = structured_starts(net, mu, labels)
+    attacked = minimal_radius(net, mu[4:], labels[4:], starts=starts, upper=1.0)
+    assert attacked.radius.tolist() == pytest.approx([shared_radius(served**0.5)] * 2, rel=1e-3)
