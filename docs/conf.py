@@ -27,6 +27,7 @@ extensions = [
     "myst_parser",
     "atlas_pages",
     "plain_docstrings",
+    "sphinx.ext.napoleon",  # after plain_docstrings: sections of numpydoc
     "loose_pages",
     "findings",
     "reference",
@@ -54,12 +55,13 @@ html_sidebars = {"index": [], "atlas/index": []}
 html_context = {"default_mode": "auto"}
 
 autosummary_generate = True
-autodoc_preserve_defaults = True  # progress=silent, not the address of a function
+autodoc_preserve_defaults = True  # progress=no_progress, not the address of a function
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 88
 add_module_names = False
+napoleon_google_docstring = False
 viewcode_line_numbers = True
 suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
 

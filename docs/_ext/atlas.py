@@ -108,7 +108,9 @@ def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
         parts.append(f"What is printed and what is right: :doc:`{errata}`.\n\n")
     table = ClaimTable(paper.name, tuple(e.line for e in entries), scales_of(published))
     items = {e.line.id: e.item.item for e in entries}
-    links = to_html(table, lambda line: f"{paper.name}/{items[line.id]}.html#{anchor(line)}")
+    links = to_html(
+        table, with_formulas=False, link=lambda line: f"{paper.name}/{items[line.id]}.html#{anchor(line)}"
+    )
     parts.append(_raw(tally(entries) + _filters(counts(table)) + links))
     places = places_of(paper, entries)
     if places:
@@ -131,7 +133,8 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
         parts.append(
             f".. figure:: /{figures[scale]}\n   :alt: {_text(item.title)}\n\n   Measured at the scale {scale}.\n\n"
         )
-    parts += [_title("Claims", "-"), _raw(to_html(ClaimTable.of_published(item, published)))]
+    table = ClaimTable.of_published(item, published)
+    parts += [_title("Claims", "-"), _raw(to_html(table, with_formulas=False)), _formulas(table)]
     for scale, run in runs.items():
         if run["premises"]:
             parts += [_title(f"Premises, {scale}", "-"), _raw(premises_html(run["premises"], show))]
@@ -139,6 +142,12 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
     if errata:
         parts.append(f"Errata of the paper: :doc:`/{errata.lstrip('/')}`.\n")
     return "".join(parts)
+
+
+def _formulas(table: ClaimTable) -> str:
+    """The claims that have one as a formula."""
+    lines = [line for line in table if line.claim["formula"]]
+    return "".join(f"``{line.id}``\n\n.. math::\n\n   {line.claim['formula']}\n\n" for line in lines)
 
 
 def scales_of(published: Published) -> tuple[str, ...]:

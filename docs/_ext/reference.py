@@ -1,31 +1,31 @@
-"""Writes the index of the reference: every public name, room by room."""
+"""Writes the index of the reference: every public name, module by module."""
 
 from pathlib import Path
 from typing import Any
 
 import featureprism
 
-ROOMS = {
+MODULES = {
     "Your model": ("certificates", "brackets", "records", "attacks", "geometry"),
     "Data": ("data", "seeds"),
     "Networks": ("networks",),
     "Training": ("training",),
     "Probes": ("probes",),
     "Robust heads": ("heads",),
-    "Experiments": ("experiment",),
+    "Experiments": ("lab",),
 }
 
 
 def index_page() -> str:
-    """A table for each group of rooms; a public name of a room that nobody grouped stands at the end."""
-    groups: dict[str, list[str]] = {title: [] for title in (*ROOMS, "More")}
+    """A table for each group of modules; a public name of a module without a group stands at the end."""
+    groups: dict[str, list[str]] = {title: [] for title in (*MODULES, "More")}
     for name in featureprism.__all__:
-        room = getattr(featureprism, name).__module__.split(".")[1]
-        title = next((t for t, rooms in ROOMS.items() if room in rooms), "More")
+        module = getattr(featureprism, name).__module__.split(".")[1]
+        title = next((t for t, modules in MODULES.items() if module in modules), "More")
         groups[title].append(name)
     parts = [
         "API reference\n=============\n\n",
-        "Everything at the top of ``featureprism``; what is not here is in its room, ``featureprism.networks``, ",
+        "Everything at the top of ``featureprism``; what is not here is in its module, ``featureprism.networks``, ",
         "``featureprism.probes`` and so on. Every example runs in the tests. Letters and shapes: :doc:`/notation`.\n\n",
         ".. currentmodule:: featureprism\n\n",
     ]

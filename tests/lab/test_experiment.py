@@ -56,3 +56,19 @@ def test_seeds_that_share_one_draw_decide_nothing():
     assert [v.outcome for v in verdicts] == ["undecided", "not measured"]
     assert verdicts[0].measured == 1.0
     assert verdicts[0].interval == (-math.inf, math.inf)
+
+
+def test_a_paper_has_few_headlines():
+    claims = tuple(
+        Claim(f"c{i}", "s", "t", lambda rows: rows.per_seed("a"), below(1), headline=True) for i in range(8)
+    )
+    Paper("toy", "someone", (replace(experiment(), claims=claims[:7]),))
+    with pytest.raises(ValueError, match="8 headline claims"):
+        Paper("toy", "someone", (replace(experiment(), claims=claims),))
+
+
+def test_old_names_of_fields_still_work():
+    old = experiment(long=True, is_one_draw=lambda _rows: True)
+    assert old.slow
+    assert old.shared_weights is not None
+    assert not experiment().slow

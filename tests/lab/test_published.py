@@ -9,7 +9,15 @@ import pytest
 from PIL import Image
 
 from featureprism.lab import Claim, Experiment, Paper, Premise, Rows, above, below, item_called, requires
-from featureprism.lab.published import Ledger, figure_path, fresh_seeds, publish, read_published
+from featureprism.lab.published import (
+    Ledger,
+    figure_path,
+    fresh_seeds,
+    publish,
+    read_published,
+    sizes_in_words,
+    sizes_of,
+)
 from featureprism.lab.reproduction import hashes, premises
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -215,3 +223,15 @@ def test_every_main_finding_has_been_published(monkeypatch):
     assert all(item_called(id) for id in findings.FIGURES)
     assert "feature-averaging--figure-3--quick.webp" in findings.figures(DOCS)
     sys.modules.pop("findings")
+
+
+def test_what_differs_between_scales_is_said():
+    small = sizes_of(
+        [{"dim": 100, "model": "relu", "fast": True}, {"dim": 200, "model": "tanh", "fast": True}]
+    )
+    large = sizes_of([{"dim": 400, "model": "relu", "fast": True}])
+    assert small == {"settings": [2, 2], "dim": [100, 200]}
+    assert sizes_in_words({"quick": small, "paper": large}) == "settings 2 → 1; dim 100 to 200 → 400"
+    assert sizes_in_words({"quick": small, "paper": small}) == ""
+    assert sizes_in_words({"quick": small}) == ""
+    assert sizes_in_words({"quick": small, "paper": {}}) == ""  # from before sizes were kept

@@ -12,6 +12,7 @@ from featureprism.lab.verdict import Verdict, as_one_draw, judge
 from featureprism.suggest import did_you_mean
 
 SCALES = ("quick", "standard", "paper")
+HEADLINES = 7  # claims that the abstract of a paper makes, at most
 Measure = Callable[[Any, int, Context], list[Row]]
 
 
@@ -166,6 +167,11 @@ class Paper:
         for experiment in self.experiments:
             if experiment.paper != self.name:
                 raise ValueError(f"{experiment.id} does not belong to the paper '{self.name}'.")
+        headlines = [claim.name for e in self.experiments for claim in e.claims if claim.headline]
+        if len(headlines) > HEADLINES:
+            raise ValueError(
+                f"{self.name} has {len(headlines)} headline claims ({', '.join(headlines)}); choose at most {HEADLINES}."
+            )
 
 
 def fields_of(setting: Any) -> Row:

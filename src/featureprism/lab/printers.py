@@ -87,7 +87,9 @@ def _markdown_cell(claim: Row | None) -> str:
     return "" if claim is None else f"{measured(claim)}, {verdict(claim)}"
 
 
-def to_html(table: ClaimTable, link: Callable[[Line], str] | None = None) -> str:
+def to_html(
+    table: ClaimTable, link: Callable[[Line], str] | None = None, *, with_formulas: bool = True
+) -> str:
     """An HTML table with one row for each claim, and a column for each scale.
 
     Rows can be addressed by the claim's id (`anchor`); `link` gives another address for it, on a page that only points there.
@@ -98,7 +100,7 @@ def to_html(table: ClaimTable, link: Callable[[Line], str] | None = None) -> str
         place = f" id='{anchor(line)}'" if link is None else ""
         address = f"#{anchor(line)}" if link is None else link(line)
         small = "".join(f"<br><small>{escape(text)}</small>" for text in line.remarks)
-        formula = line.claim.get("formula")
+        formula = line.claim.get("formula") if with_formulas else ""
         math = f"<br><code class='formula'>{escape(formula)}</code>" if formula else ""
         star = " data-headline='headline'" if line.is_headline else ""
         cells = "".join(f"<td data-scale='{s}'>{_html_cell(line.judged.get(s))}</td>" for s in table.scales)
