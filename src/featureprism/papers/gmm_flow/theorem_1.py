@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log, sqrt
+from math import ceil, log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.verify import Budget, robust_radius
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.lab import (
@@ -41,6 +40,7 @@ from featureprism.papers.gmm_flow.window import Window, cluster_settings, measur
 from featureprism.probes import VOID, alignment, cluster_masses, sphere_distance
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
+from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
