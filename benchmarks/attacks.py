@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from benchmarks.timing import line
-from featureprism import robust_radius
+from featureprism import Budget, robust_radius
 from featureprism.commands.common import DATA
 from featureprism.networks import ReLU, ScoreNet
 from featureprism.networks.reading import read_model
@@ -143,9 +143,7 @@ def ratios(num_points: int = POINTS) -> Iterator[str]:
         x, own = images[right], labels[right]
         for norm, domain in ((inf, None), (inf, (0.0, 1.0)), (2, None)):
             began = time.process_time()
-            ours = robust_radius(
-                net, x, own, norm=norm, domain=domain, max_cells=0, seconds_per_point=0.0
-            ).attacked
+            ours = robust_radius(net, x, own, norm=norm, bounds=domain, budget=Budget(branches=0)).attacked
             seconds = (time.process_time() - began) / len(x)
             theirs = foolbox_lengths(net, x, own, norm, domain)
             if norm == inf:

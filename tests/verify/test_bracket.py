@@ -31,7 +31,7 @@ from featureprism.verify.one_layer.form import power_form
 
 
 def bracketed(net, x, y, *, branches=16, **options):
-    """`margin_radius` limited in cells alone: a busy machine gives the same answer."""
+    """`robust_radius` limited in branches alone: a busy machine gives the same answer."""
     return asked(net, x, y, branches=branches, **options)
 
 

@@ -3,12 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from torch import Tensor
-
 from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, at_most, requires
-from featureprism.networks import TwoLayerNet
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification.measures import (
     GAINED,
@@ -24,11 +21,11 @@ from featureprism.papers.feature_purification.setting import (
     FAMILY,
     Battery,
     attacked,
+    certified_share,
     in_double,
     scales,
     trained,
 )
-from featureprism.verify import Budget, robust_radius
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +47,10 @@ def measure(s: CertifiedSetting, seed: int, context: Context) -> list[Row]:
         row |= {"clean": found.row["clean"], "attacked": found.row["worst"]}
         if stage == "adversarial":
             within = unsmoothed(reachable(plain, x, ball))
-            row["certified"] = _certified_share(within, x, y, s)
+            row["certified"] = certified_share(within, x, y, s.radius, s.max_cells)
         rows.append(row)
         context.progress(0.5 * len(rows))
     return [*rows, ceiling_row(on, s, seed), *premise_rows(s, on)]
-
-
-def _certified_share(net: TwoLayerNet, x: Tensor, y: Tensor, s: Certified) -> float:
-    """Share of the points that are proven to keep their label within τ."""
-    budget = Budget(branches=s.max_cells)
-    return float((robust_radius(net, x, y, eps=s.radius, budget=budget).certified >= s.radius).mean())
 
 
 def _of(stage: str, key: str):

@@ -22,6 +22,7 @@ from featureprism.papers.feature_purification.measures import Bench, bench, ceil
 from featureprism.papers.feature_purification.setting import (
     Battery,
     attacked,
+    certified_share,
     fast_gradient,
     in_double,
     later_phase,
@@ -30,7 +31,6 @@ from featureprism.papers.feature_purification.setting import (
 )
 from featureprism.probes import purification as probes
 from featureprism.seeds import generator_for
-from featureprism.verify.at_radius import proven_at
 
 START = 0.75  # coefficient of the feature that a neuron has won
 
@@ -84,8 +84,8 @@ def _proven(s: DemonstrationSetting, on: Bench, net: SymmetricNet, seed: int) ->
     ball, plain = LpBall(2, s.radius), in_double(net, 0.0)
     found = attacked(plain, x, y, on.problem.dense_direction, ball, s.attack_steps, seed)
     within = unsmoothed(reachable(plain, x, ball))
-    proof = proven_at(within, x, y, s.radius, found.strongest, max_cells=s.max_cells)
-    return {"kind": "proof", "attacked": found.row["worst"], "certified": proof.certified}
+    certified = certified_share(within, x, y, s.radius, s.max_cells)
+    return {"kind": "proof", "attacked": found.row["worst"], "certified": certified}
 
 
 def _population(s: DemonstrationSetting, seed: int) -> list[Row]:

@@ -23,12 +23,13 @@ from featureprism.data import (
 )
 from featureprism.geometry import LpBall
 from featureprism.lab import fields_of
-from featureprism.networks import SymmetricNet, pure_net, symmetric_start
+from featureprism.networks import SymmetricNet, TwoLayerNet, pure_net, symmetric_start
 from featureprism.networks.symmetric import reachable
 from featureprism.papers.feature_purification import theory
 from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.training import Draw, Phase, fresh, train_symmetric
+from featureprism.verify import Budget, robust_radius
 
 FAMILY = "feature-purification"  # experiments that share trained networks run in one process
 SNAPSHOTS = 10  # of clean training, besides its end
@@ -342,3 +343,9 @@ def _output(net: Any, x: Tensor) -> Tensor:
 def accuracy(net: Any, x: Tensor, y: Tensor) -> float:
     """Share of points with y f > 0."""
     return float((y * _output(net, x) > 0).double().mean())
+
+
+def certified_share(net: TwoLayerNet, x: Tensor, y: Tensor, radius: float, max_branches: int) -> float:
+    """Share of the points that are proven to keep their label within the radius."""
+    bracket = robust_radius(net, x, y, eps=radius, budget=Budget(branches=max_branches))
+    return float((bracket.certified >= radius).mean())

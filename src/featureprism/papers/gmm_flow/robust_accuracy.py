@@ -183,7 +183,7 @@ def measure(s: TrainedClassifier, seed: int, context: Context) -> list[Row]:
         "self_test_at_0.75": check.accuracy_at_break,
         "self_test_at_0.68": check.accuracy_at_hold,
         "self_test_passed": check.passed,
-        **_sharing(net, data, bracket.attacked),
+        **_sharing(net, data, torch.from_numpy(bracket.attacked)),
     }
     certified, attacked = bracket.accuracy(RADII)
     curve = [
