@@ -17,7 +17,7 @@ from featureprism.papers.feature_averaging.setting import two_class_start
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 
-SIZES = {"points": 40, "steps": 10, "step_size": 0.03, "test_points": 1}
+SIZES = {"points": 40, "steps": 10, "step_size": 0.03, "test_points": 7}
 TINY = {
     OPTIMISERS_COMPARED.id: [
         replace(s, **SIZES, dim=s.dim // 12) for s in OPTIMISERS_COMPARED.settings("quick")
