@@ -382,8 +382,8 @@ CLAIMS = (
     Claim(
         "activation-time",
         source="Lemma B.1, repaired",
-        says="From initial weights as large as Assumption 4.3 allows them, all neurons are active on their class after about k^(9/2)"
-        " steps, of k²⁰, instead of one.",
+        says="From initial weights as large as Assumption 4.3 allows them, the points of a cluster activate a neuron one after another,"
+        " the last of them after a number of steps of order k^(13/2), out of k²⁰, instead of one.",
         quantity="steps until a neuron is active on all points of a cluster of its class ÷ their law, median over pairs, at the"
         " largest k",
         formula=r"\tau = \frac{2nm}{\eta d} \sum_i \frac{z_{(i-1)} - z_{(i)}}{i} \to \frac{2km\sigma_w}{\eta\sqrt d}"
@@ -447,12 +447,12 @@ def draw(rows: Rows) -> Any:
         large.column("clusters"), large.column("all_active_from"), "x", color=COLOURS[0], label="measured"
     )
     k = np.array(sorted(large.distinct("clusters")), dtype=float)
-    right.plot(k, 10 * k**4.5, ":", color="black", label="10 k^(9/2)")
+    right.plot(k, 2 * k**6.5, ":", color="black", label="2 k^(13/2)")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="clusters k (d = k¹⁰, n = k⁷/32, T = k²⁰)")
         plain_ticks(axes, sorted(large.distinct("clusters")))
-    left.set(title="from Lemma A.13's start (full) and the largest allowed (dotted)")
-    right.set(title="step from which all own neurons are active")
+    left.set(title="what must vanish (dotted: largest start)")
+    right.set(title="all active from step, largest start")
     left.legend(fontsize=7)
     right.legend()
     return figure
