@@ -8,6 +8,7 @@ from featureprism.training.flow import gradient_flow
 from featureprism.training.losses import Loss
 from featureprism.training.margins import log_loss, margin_ascent, margin_descent, point_weights
 from featureprism.training.max_margin import MaxMargin, NotSeparableError, max_margin_network
+from featureprism.training.span import start_in_span
 from featureprism.training.symmetric import Draw, Phase, fresh, from_pool, symmetric_step, train_symmetric
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "margin_descent",
     "max_margin_network",
     "point_weights",
+    "start_in_span",
     "stochastic_descent",
     "symmetric_step",
     "train_symmetric",

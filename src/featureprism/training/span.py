@@ -1,12 +1,14 @@
 """Training in the span of the data: exact, and smaller when there are fewer points than dimensions."""
 
 from dataclasses import dataclass
+from math import sqrt
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import row_norms, span_basis, unit_rows
+from featureprism.networks import ReLU, TwoLayerNet, voting_start
 
 
 @dataclass(frozen=True)
@@ -40,3 +42,33 @@ def span_coordinates(x: Float[Tensor, "n d"], W: Float[Tensor, "h d"]) -> SpanCo
     outside = unit_rows(residue) * (row_norms(residue) > 1e-9 * row_norms(W)).unsqueeze(-1)
     points = torch.cat([x @ basis, torch.zeros_like(x[:, :1])], dim=1)
     return SpanCoordinates(points, basis, outside)
+
+
+def start_in_span(
+    per_class: int, dim: int, num_coordinates: int, std: float, *, generator: torch.Generator
+) -> tuple[TwoLayerNet, Float[Tensor, " h"]]:
+    """A random two-class start in the coordinates of a span, and its squared lengths outside, which training leaves alone.
+
+    Parameters
+    ----------
+    per_class : int
+        Neurons of either sign.
+    dim : int
+        Dimensions of the space.
+    num_coordinates : int
+        Dimensions of the span, as many as `sample_in_span` gives the points.
+    std : float
+        Standard deviation of the entries.
+    generator : torch.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    TwoLayerNet, Tensor
+        The network with weights in the span, and for each neuron the squared length of what lies outside of it: χ² with
+        dim - num_coordinates degrees of freedom, by its normal limit.
+    """
+    net = voting_start(per_class, num_coordinates, std, ReLU(), generator=generator)
+    freedom = dim - num_coordinates
+    normal = torch.randn(net.width, generator=generator, dtype=torch.float64)
+    return net, std**2 * (freedom + sqrt(2 * freedom) * normal)

@@ -48,7 +48,7 @@ def test_many_starts_are_tried_as_each_alone():
     """Proposition A.12 and Lemma B.1 on a stack of starts, beside counting and one step for each by itself."""
     s = Baseline(dim=300, positive=2, negative=1, points=30, per_class=2, step_size=0.001, start=1e-9)
     data = problem(s, 0).train
-    starts, found = many_starts(s, s.start, 300, 10**9), tried_starts(s, s.start, data, 0)
+    starts, found = many_starts(s, s.start, data, 10**9), tried_starts(s, s.start, data, 0)
     happened, active = [], []
     for index in range(STARTS):
         alone = starts[index]

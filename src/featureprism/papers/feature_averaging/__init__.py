@@ -22,6 +22,7 @@ from featureprism.papers.feature_averaging.figure_8 import FIGURE_8
 from featureprism.papers.feature_averaging.figure_9 import FIGURE_9
 from featureprism.papers.feature_averaging.figure_10 import FIGURE_10
 from featureprism.papers.feature_averaging.lemma_5_3 import LEMMA_5_3
+from featureprism.papers.feature_averaging.optimisers import OPTIMISERS_COMPARED
 from featureprism.papers.feature_averaging.proposition_4_8 import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.regime import REGIME
 from featureprism.papers.feature_averaging.scaling import SCALING
@@ -55,6 +56,7 @@ PAPER = Paper(
         APPENDIX,
         REGIME,
         SECOND_LAYER,
+        OPTIMISERS_COMPARED,
         DYNAMICS,
         SCALING,
     ),

@@ -27,7 +27,7 @@ from featureprism.lab import (
     rate,
     requires,
 )
-from featureprism.networks import ReLU, TwoLayerNet, stack, voting_start
+from featureprism.networks import ReLU, TwoLayerNet, stack
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, feature_fit, sphere_gap
 from featureprism.papers.feature_averaging.margins import spread_of
@@ -35,7 +35,7 @@ from featureprism.papers.feature_averaging.setting import APPENDIX_A, ASSUMPTION
 from featureprism.probes import from_updates
 from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
-from featureprism.training import first_layer_descent, growing_lumps
+from featureprism.training import first_layer_descent, growing_lumps, start_in_span
 
 STARTS = 100  # starts on which Proposition A.12 and Lemma B.1 are tried
 POINTS_CONSTANT = 1 / 32  # C of n = C k⁷; all other constants are 1
@@ -71,19 +71,12 @@ def inside(k: int, positive: int) -> AsymptoticSizes:
     return replace(s, start=0.999 * theory.small_start(s), large_start=0.999 * theory.largest_start(s))
 
 
-def start_in_span(
-    s: Baseline, start: float, num_coordinates: int, seed: int, num: int = 1
+def drawn_start(
+    s: Baseline, start: float, data: Dataset, seed: int, num: int = 1
 ) -> tuple[TwoLayerNet, Tensor]:
-    """A start in the coordinates of the span, and its squared lengths outside, which training leaves alone.
-
-    With `num` > 1 the neurons of so many starts in one network.
-    """
+    """A start in the coordinates of the data and its squared lengths outside; with `num` > 1 the neurons of so many starts."""
     generator = generator_for("two-class start", seed)
-    net = voting_start(num * s.per_class, num_coordinates, start, ReLU(), generator=generator)
-    outside = s.dim - num_coordinates
-    # χ² with so many degrees of freedom, by its normal limit: relative error 1/outside
-    normal = torch.randn(net.width, generator=generator, dtype=torch.float64)
-    return net, start**2 * (outside + sqrt(2 * outside) * normal)
+    return start_in_span(num * s.per_class, s.dim, data.x.shape[1], start, generator=generator)
 
 
 def fewest_activations(z: Float[Tensor, "s n h"], data: Dataset) -> Float[Tensor, " s"]:
@@ -98,7 +91,7 @@ def first_with_event(s: AsymptoticSizes, data: Dataset, seed: int) -> int:
     Which points are active at first does not depend on the size of the start.
     """
     while True:
-        net, _ = start_in_span(s, s.start, data.x.shape[1], seed)
+        net, _ = drawn_start(s, s.start, data, seed)
         assert net.b is not None
         z = data.x @ net.W.detach().T + net.b.detach()
         if fewest_activations(z.unsqueeze(0), data) >= theory.needed_activations(s):
@@ -106,9 +99,9 @@ def first_with_event(s: AsymptoticSizes, data: Dataset, seed: int) -> int:
         seed += 10**6
 
 
-def many_starts(s: Baseline, start: float, num_coordinates: int, seed: int) -> TwoLayerNet:
+def many_starts(s: Baseline, start: float, data: Dataset, seed: int) -> TwoLayerNet:
     """A stack of `STARTS` starts."""
-    net, _ = start_in_span(s, start, num_coordinates, seed, STARTS)
+    net, _ = drawn_start(s, start, data, seed, STARTS)
     assert net.b is not None
     W, b = (
         part.detach().unflatten(0, (2, STARTS, s.per_class)).movedim(1, 0).flatten(1, 2)
@@ -121,7 +114,7 @@ def many_starts(s: Baseline, start: float, num_coordinates: int, seed: int) -> T
 
 def tried_starts(s: Baseline, start: float, data: Dataset, seed: int) -> Row:
     """Of many starts, the share that has the event of Proposition A.12, and what is active after one step with it and without."""
-    starts = many_starts(s, start, data.x.shape[1], seed + 10**9)
+    starts = many_starts(s, start, data, seed + 10**9)
     run = first_layer_descent(
         starts, data.x, data.y, step_size=s.step_size, steps=1, record=(0,), representation="direct"
     )
@@ -133,6 +126,7 @@ def tried_starts(s: Baseline, start: float, data: Dataset, seed: int) -> Row:
         "activated": float(happened.double().mean()),
         "activation_law": theory.activation_chance(s),
         "active_with": float(active[happened].min()) if bool(happened.any()) else nan,
+        "all_active_with": float((active[happened] == 1).double().mean()),
         "all_active_without": float((active[~happened] == 1).double().mean()),
     }
 
@@ -168,7 +162,7 @@ def measure(s: AsymptoticSizes, seed: int, context: Context) -> list[Row]:
     data = sample_in_span(s.dim, s.positive, s.negative, s.points, generator=random)
     sizes = {SMALL: s.start, LARGE: s.large_start}
     chosen = first_with_event(s, data, seed)
-    starts = {name: start_in_span(s, start, data.x.shape[1], chosen) for name, start in sizes.items()}
+    starts = {name: drawn_start(s, start, data, chosen) for name, start in sizes.items()}
     nets = [net for net, _ in starts.values()]
     own = class_labels(s.positive, s.negative).unsqueeze(1) == torch.sign(nets[0].a.detach())  # (k, h)
     lumps = growing_lumps(s.steps, s.growth)
@@ -388,8 +382,8 @@ CLAIMS = (
     Claim(
         "activation-time",
         source="Lemma B.1, repaired",
-        says="From initial weights as large as Assumption 4.3 allows them, all neurons are active on their class after about k^(9/2)"
-        " steps, of k²⁰, instead of one.",
+        says="From initial weights as large as Assumption 4.3 allows them, the points of a cluster activate a neuron one after another,"
+        " the last of them after a number of steps of order k^(13/2), out of k²⁰, instead of one.",
         quantity="steps until a neuron is active on all points of a cluster of its class ÷ their law, median over pairs, at the"
         " largest k",
         formula=r"\tau = \frac{2nm}{\eta d} \sum_i \frac{z_{(i-1)} - z_{(i)}}{i} \to \frac{2km\sigma_w}{\eta\sqrt d}"
@@ -453,12 +447,12 @@ def draw(rows: Rows) -> Any:
         large.column("clusters"), large.column("all_active_from"), "x", color=COLOURS[0], label="measured"
     )
     k = np.array(sorted(large.distinct("clusters")), dtype=float)
-    right.plot(k, 10 * k**4.5, ":", color="black", label="10 k^(9/2)")
+    right.plot(k, 2 * k**6.5, ":", color="black", label="2 k^(13/2)")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="clusters k (d = k¹⁰, n = k⁷/32, T = k²⁰)")
         plain_ticks(axes, sorted(large.distinct("clusters")))
-    left.set(title="from Lemma A.13's start (full) and the largest allowed (dotted)")
-    right.set(title="step from which all own neurons are active")
+    left.set(title="what must vanish (dotted: largest start)")
+    right.set(title="all active from step, largest start")
     left.legend(fontsize=7)
     right.legend()
     return figure
