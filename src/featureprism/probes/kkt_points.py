@@ -72,8 +72,8 @@ def kkt_points(
     generator : torch.Generator
         Source of random patterns and starts.
     cluster : Tensor, optional
-        Cluster of each point. Patterns are then groupings of the clusters of a class: one neuron for all of them, for halves, for pairs,
-        for each one, and random ones. Without it patterns are those of one neuron for each class and of random half-spaces.
+        Cluster of each point. Patterns are then groupings of the clusters of a class: one neuron for all of them, for halves, for
+        pairs, for each one, and random ones. Without it patterns are those of one neuron for each class and of random half-spaces.
     num_patterns : int
         Number of random patterns.
     num_starts : int
@@ -85,7 +85,7 @@ def kkt_points(
     Returns
     -------
     list of KKTPoint
-        The different ones, the largest margin first. Patterns that separate the data in no way are left out.
+        The different ones, the largest margin first. Patterns and starts that do not separate the data are left out.
 
     Examples
     --------
@@ -112,8 +112,9 @@ def kkt_points(
             continue
     for index in range(num_starts):
         start = biased_start(width, x.shape[1], start_size, generator=generator)
-        run = margin_descent(start, x, y, step_size=0.5, steps=steps)
-        _add(points, f"flow from start {index}", flow_limit(run.last, x, y), x, y)
+        net = margin_descent(start, x, y, step_size=0.5, steps=steps).last
+        if _separates(net, x, y):
+            _add(points, f"flow from start {index}", flow_limit(net, x, y), x, y)
     return sorted(points, key=lambda point: -point.margin)
 
 
@@ -124,6 +125,12 @@ def _add(points: list[KKTPoint], origin: str, solution: PatternPoint, x: Tensor,
     point = KKTPoint(origin, solution.net, audit, solution.num_changes)
     if not any(_is_same(point, other, x) for other in points):
         points.append(point)
+
+
+@torch.no_grad()
+def _separates(net: TwoLayerNet, x: Tensor, y: Tensor) -> bool:
+    """Whether all margins are positive: from a start whose neurons never see some of the points the flow may not get there."""
+    return bool((y * net(x) > 0).all())
 
 
 @torch.no_grad()

@@ -3,7 +3,7 @@
     min ½‖θ‖²   subject to   y_i N(x_i) ≥ 1,   N(x) = Σ_j v_j [⟨w_j, x⟩ + b_j]₊
 
 With u_j = |v_j| (w_j, b_j), x̃ = (x, 1) and s_j the sign of v_j the least norm is ½‖θ‖² = Σ_j ‖u_j‖. Fix on which points of its own
-class each neuron is on, A_ij ∈ {0, 1}, and replace its response there by A_ij ⟨u_j, x̃_i⟩, which is never larger. What is left is convex:
+class each neuron is on, A_ij ∈ {0, 1}, and replace its response there by A_ij ⟨u_j, x̃_i⟩, which is never larger. The rest is convex:
 
     min Σ_j ‖u_j‖   subject to   Σ_{j: s_j = y_i} A_ij ⟨u_j, x̃_i⟩ - Σ_{j: s_j ≠ y_i} [⟨u_j, x̃_i⟩]₊ ≥ 1   for every i.
 
@@ -11,8 +11,8 @@ Where its solution is on at the points that A says, it is a KKT point of the pro
 and the problem solved again; the norm falls every time (the convex-concave procedure), so this ends at a KKT point.
 
 Every subset S of the neurons of the other class gives one linear constraint Σ A_ij ⟨u_j, x̃_i⟩ - Σ_{j in S} ⟨u_j, x̃_i⟩ ≥ 1. Few of them
-matter, and these are added as they are violated. The norms are handled as in `max_margin`, by ‖u‖ = min_a ½(‖u‖²/a + a), and Newton steps
-on the conditions of the solution take it to rounding.
+matter, and these are added as they are violated. The norms are handled as in `max_margin`, by ‖u‖ = min_a ½(‖u‖²/a + a), and Newton
+steps on the conditions of the solution take it to rounding.
 """
 
 from dataclasses import dataclass

@@ -29,7 +29,7 @@ CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
 
 def robust_bracket(s: RadiusSetting, data: Problem, gap: float, progress: Progress = silent) -> RadiusBracket:
     """Radii of test points for the network that Theorem 4.1 constructs."""
-    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
+    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels, s.dim)
     x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
     return margin_radius(net, x, y, gap=gap, seconds_per_point=inf, max_cells=CELLS, progress=progress)
 
@@ -42,7 +42,7 @@ def proven_at_promise(bracket: RadiusBracket, dim: int) -> float:
 def measure(s: RadiusSetting, seed: int, context: Context) -> list[Row]:
     """Margins and bracketed radii of the constructed network on test points."""
     data = problem(s, seed)
-    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
+    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels, s.dim)
     bracket = robust_bracket(s, data, 0.005, context.progress)
     with torch.no_grad():
         margins = data.test.y * net(data.test.x)
@@ -70,7 +70,7 @@ CLAIMS = (
         bound=at_least(1.0),
         because="√d/8 is the radius that the theorem promises",
         value=lambda rows: inside(rows.of("radius")).least("certified_half_radius") / theory.PROMISED_ROBUST,
-        premises=requires("assumption-2-2", case="within"),
+        premises=requires("assumption-2-2", regime="inside"),
         headline=True,
     ),
     Claim(
