@@ -238,7 +238,7 @@ class _WorkingSet:
         responses = self.problem.points @ directions.T
         sides = self.gates - (self.is_other & (responses > 0))
         low = np.flatnonzero((sides * responses).sum(axis=1) < 1 - VIOLATED)
-        new = [i for i in low if self._key(i, sides[i]) not in self.seen]
+        new = [i for i in low.tolist() if self._key(i, sides[i]) not in self.seen]
         self.seen |= {self._key(i, sides[i]) for i in new}
         self.index = np.append(self.index, np.array(new, dtype=int))
         self.sides = np.concatenate([self.sides, sides[new]])
@@ -253,7 +253,7 @@ class _WorkingSet:
         live, active = np.flatnonzero(norms > 0), np.flatnonzero(multipliers > 0)
         points, sides = self.problem.points[self.index[active]], self.sides[np.ix_(active, live)]
         inner = self.problem.inner[np.ix_(self.index[active], self.index[active])]
-        a, weights = norms[live], multipliers[active]
+        a, weights, missing = norms[live], multipliers[active], np.inf
         for _ in range(NEWTON_STEPS):
             units = (weights[:, None] * sides).T @ points
             reach = sides * (points @ units.T)  # (c, j)

@@ -41,7 +41,8 @@ def measure(s: ExploredSetting, seed: int, context: Context) -> list[Row]:
     on_test = theory.on_sample(apart, data.train, data.test)
     points = points_of(s, data, seed)
     context.progress(0.6)
-    robust = float(robust_bracket(s, data, ROBUST_GAP).certified.median()) / critical_norm(data)
+    bracket = robust_bracket(s, data, s.radius_points, ROBUST_GAP)
+    robust = float(bracket.certified.median()) / critical_norm(data)
     rows: list[Row] = [
         {
             "kind": "audit",

@@ -48,6 +48,7 @@ def measure(s: FlowSetting, seed: int, context: Context) -> list[Row]:
     data = problem(s, seed)
     runs = [(start, loss) for start in range(s.starts) for loss in LOSSES]
     rows: list[Row] = []
+    largest = 0.0
     for index, (start, loss) in enumerate(runs):
         progress = part(context.progress, 0.8 * index / len(runs), 0.8 * (index + 1) / len(runs))
         run = margin_descent(
@@ -63,8 +64,9 @@ def measure(s: FlowSetting, seed: int, context: Context) -> list[Row]:
         label = {"start_number": start, "loss": loss}
         rows += [label | row for row in _followed(run, loss, data)]
         rows += [p.as_row() for p in theory.theorem_2_1(-rows[-2]["clock"], s.points, loss)]
-    climbed = margin_ascent(run.last, data.train.x, data.train.y, iterations=s.iterations)
-    largest = margin_of(climbed, data.train)
+        if index == 0:
+            climbed = margin_ascent(run.last, data.train.x, data.train.y, iterations=s.iterations)
+            largest = margin_of(climbed, data.train)
     context.progress(1.0)
     for row in rows:
         if row["kind"] == "limit":
