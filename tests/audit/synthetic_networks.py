@@ -53,7 +53,7 @@ def decoupled(seed, dim, half, points):
 
 
 def at_kkt(seed, dim, half, width, made=double_edged.TrainingSetting.within):
-    s = made(dim, 2 * half, width=width, test_points=10)
+    s = made(dim, 2 * half, width=width, method="maximiser", steps=200, test_points=10)
     data = double_edged.problem(s, seed).train
     return double_edged.trained(s, data, seed), data.x, data.y
 

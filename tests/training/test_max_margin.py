@@ -10,7 +10,9 @@ from featureprism.training import NotSeparableError, max_margin, max_margin_netw
 
 def audited(x, y):
     found = max_margin_network(x, y)
-    return found, kkt_audit(found.net, x, y, tolerance=1e-9, multipliers=(found.alone, found.against))
+    return found, kkt_audit(
+        found.net, x, y, tolerance=1e-9, multipliers=(found.multipliers, found.kink_shares)
+    )
 
 
 @pytest.mark.parametrize(("n", "d"), [(30, 60), (60, 60), (150, 20)])

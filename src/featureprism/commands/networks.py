@@ -124,7 +124,7 @@ def _reference(net: TwoLayerNet, x: Tensor, y: Tensor, margin: float) -> dict[st
         best = max_margin_network(x, y)
     except ValueError as error:  # not separable, or one class only: the audit itself stands
         return {"reference": str(error)}
-    exact = kkt_audit(best.net, x, y, tolerance=1e-9, multipliers=(best.alone, best.against))
+    exact = kkt_audit(best.net, x, y, tolerance=1e-9, multipliers=(best.multipliers, best.kink_shares))
     facts = {
         "reference": "the exact KKT point with one direction for each sign",
         "reference_stationarity": exact.stationarity,

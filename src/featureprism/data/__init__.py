@@ -1,5 +1,6 @@
 """Distributions with known structure."""
 
+from featureprism.data.by_gram import SpanSample, sample_by_gram, sphere_gram
 from featureprism.data.clusters import (
     GaussianClusters,
     centres_with_cosines,
@@ -52,6 +53,7 @@ __all__ = [
     "LabelNoise",
     "Noise",
     "NoisySample",
+    "SpanSample",
     "SparseCoding",
     "SparseSample",
     "XorClusters",
@@ -69,10 +71,12 @@ __all__ = [
     "sample",
     "sample_balanced",
     "sample_blocks",
+    "sample_by_gram",
     "sample_in_span",
     "sample_sparse",
     "sample_xor",
     "sphere_centres",
+    "sphere_gram",
     "three_level",
     "to_signs",
     "two_level",

@@ -23,13 +23,16 @@ def decoupled_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) 
     return TwoLayerNet(mu, labels.to(mu.dtype), -(mu**2).sum(dim=1) / 2, activation=ReLU())
 
 
-def robust_margin_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
+def robust_margin_classifier(
+    mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"], dim: int | None = None
+) -> TwoLayerNet:
     """N(x) = Σ_q y_q [4⟨μ_q, x⟩/d - 2]₊: margin 1, robust to √d/8, not what descent finds. Source: double-edged, Theorem 4.1.
 
-    For means of norm √d it is 4/d times `decoupled_classifier`; on orthogonal means it breaks at √d/2.
+    For means of norm √d it is 4/d times `decoupled_classifier`; on orthogonal means it breaks at √d/2. `dim` is d where the means are
+    given in fewer coordinates.
     """
     votes = labels.to(mu.dtype)
-    return TwoLayerNet(4 * mu / mu.shape[1], votes, torch.full_like(votes, -2.0), activation=ReLU())
+    return TwoLayerNet(4 * mu / (dim or mu.shape[1]), votes, torch.full_like(votes, -2.0), activation=ReLU())
 
 
 def shared_features_net(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> GroupedNet:

@@ -13,6 +13,7 @@ from featureprism.probes.decomposition import Decomposition, by_least_squares, f
 from featureprism.probes.distance import SphereDistance, sphere_distance
 from featureprism.probes.forgetting import Forgotten, forget
 from featureprism.probes.kkt import KKTAudit, cluster_sums, direction_cosines, kkt_audit, summed_neurons
+from featureprism.probes.kkt_points import KKTPoint, kkt_points
 from featureprism.probes.voronoi import (
     VOID,
     nondegeneracy_gap,
@@ -26,6 +27,7 @@ __all__ = [
     "Decomposition",
     "Forgotten",
     "KKTAudit",
+    "KKTPoint",
     "Quartiles",
     "SphereDistance",
     "Witness",
@@ -40,6 +42,7 @@ __all__ = [
     "forget",
     "from_updates",
     "kkt_audit",
+    "kkt_points",
     "nondegeneracy_gap",
     "nondegeneracy_margin",
     "other_data",

@@ -82,8 +82,8 @@ def kkt_audit(
     """Measure every KKT condition of a ReLU network (biases or not) on a data set.
 
     Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
-    derivative of its own there. `multipliers` gives them instead, for the rescaled network, as `max_margin_network` returns them: (off,
-    on), the parts of each point with all its kink neurons off and on.
+    derivative of its own there. `multipliers` gives both instead, for the rescaled network: λ of each point, and the derivatives of the
+    neurons on their kinks, one for all neurons of a point or one for each.
 
     >>> import featureprism as fp
     >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
@@ -108,8 +108,8 @@ def kkt_audit(
     if multipliers is None:
         weights, shares = gradients.fit()
     else:
-        off, on = multipliers
-        weights, shares = off + on, (on / (off + on).clamp_min(1e-300)).unsqueeze(1).expand_as(gradients.kink)
+        weights, shares = multipliers
+        shares = (shares.unsqueeze(1) if shares.ndim == 1 else shares).expand_as(gradients.kink)
     return _measured(gradients, weights, shares, margins, net.b is not None, tolerance)
 
 

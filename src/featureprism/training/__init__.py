@@ -5,6 +5,7 @@ from featureprism.training.any_scale import balanced_flow
 from featureprism.training.descent import gradient_descent, stochastic_descent
 from featureprism.training.first_layer import first_layer_descent, growing_lumps
 from featureprism.training.flow import gradient_flow
+from featureprism.training.kkt_patterns import PatternPoint, flow_limit, pattern_point
 from featureprism.training.losses import Loss
 from featureprism.training.margins import log_loss, margin_ascent, margin_descent, point_weights
 from featureprism.training.max_margin import MaxMargin, NotSeparableError, max_margin_network
@@ -16,9 +17,11 @@ __all__ = [
     "Loss",
     "MaxMargin",
     "NotSeparableError",
+    "PatternPoint",
     "Phase",
     "balanced_flow",
     "first_layer_descent",
+    "flow_limit",
     "fresh",
     "from_pool",
     "gradient_descent",
@@ -29,6 +32,7 @@ __all__ = [
     "margin_ascent",
     "margin_descent",
     "max_margin_network",
+    "pattern_point",
     "point_weights",
     "start_in_span",
     "stochastic_descent",

@@ -52,6 +52,11 @@ class MaxMargin:
         """λ_i of y_i N(x_i) ≥ 1; they add up to ½‖θ‖²."""
         return self.alone + self.against
 
+    @property
+    def kink_shares(self) -> Float[Tensor, " n"]:
+        """Clarke derivative of the neuron of the other sign where it sits on its kink."""
+        return self.against / self.multipliers.clamp_min(1e-300)
+
 
 @one_thread()
 def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMargin:

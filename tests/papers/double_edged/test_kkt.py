@@ -2,21 +2,27 @@
 
 from dataclasses import replace
 
-from featureprism.context import Context
-from featureprism.papers.double_edged.kkt import KKT
-from featureprism.papers.double_edged.setting import TrainingSetting
+import pytest
 
-TINY = {"double-edged/kkt": [replace(TrainingSetting.usual(50, 4), points=30, test_points=20, iterations=5)]}
+from featureprism.papers.double_edged.kkt import FlowSetting, margin_of
+from featureprism.papers.double_edged.setting import problem, trained
+from featureprism.training import max_margin_network
+
+TINY = {
+    "double-edged/kkt": [
+        replace(made(dim, 4), points=16, test_points=20, iterations=5)
+        for made, dim in ((FlowSetting.usual, 50), (FlowSetting.obtuse, 400))
+    ]
+}
 
 
-def test_what_every_kkt_point_satisfies(monkeypatch):
-    """v_j² = ‖w_j‖² + b_j² and Σλ = ‖θ‖²/2 follow from the KKT conditions, with the solver's multipliers."""
-    monkeypatch.setattr("featureprism.papers.double_edged.kkt.PATHS", {})
-    for setting in KKT.settings("quick"):
-        tiny = replace(setting, dim=100, points=60, iterations=1)
-        row = KKT.measure(tiny, 0, Context())[0]
-        assert row["kind"] == "solution"
-        assert row["balance"] < 1e-9
-        assert row["sum_gap"] < 1e-8
-        assert row["stationarity"] < 1e-11
-        assert row["fitted_stationarity"] < 1e-11
+def test_with_orthogonal_means_the_flow_ends_at_the_largest_margin():
+    s = replace(FlowSetting.usual(200, 4), points=40, test_points=10)
+    data = problem(s, 0).train
+    best = margin_of(max_margin_network(data.x, data.y).net, data)
+    assert margin_of(trained(s, data, 0), data) == pytest.approx(best, rel=1e-6)
+
+
+def test_a_method_that_is_not_known_is_refused():
+    with pytest.raises(ValueError, match="flow or maximiser"):
+        replace(FlowSetting.usual(), method="descent")

@@ -12,7 +12,7 @@ SMALL = [replace(s, dim=s.dim // 5, points=60, test_points=200) for s in SCALING
 TINY = {"double-edged/scaling": [replace(s, dim=s.dim // 4, points=30, test_points=20) for s in SMALL]}
 
 
-def test_the_point_with_one_neuron_a_class_follows_the_law():
+def test_the_limit_of_the_flow_follows_the_law_of_orthogonal_means():
     """σ = 1/√d at small d and orthogonal means: it breaks at √(d/k), so the exponents are -1/2 and 1/2."""
     rows = Rows.gather(
         {"seed": 0, **fields_of(s), **row}

@@ -194,7 +194,7 @@ def test_the_spread_of_test_points_covers_both_kinds_of_products(generator):
     """Lemma A.12's conditions hold with it and fail with less, by a loop over pairs."""
     clusters = orthogonal_clusters(30, 2, 2, 0.5, generator=generator)
     train, test = sample(clusters, 20, generator=generator), sample(clusters, 9, generator=generator)
-    spread, needed = theory.test_spread(train, test, 0.0), 0.0
+    spread, needed = theory.test_spread(train, test, 0.0, 30), 0.0
     for i in range(20):
         for j in range(9):
             product = float(train.x[i] @ test.x[j])

@@ -10,7 +10,7 @@ from featureprism.records import Dataset
 
 TINY = {
     "double-edged/transfer": [
-        replace(made(dim, 4), points=30, test_points=20, iterations=5, steps=100)
+        replace(made(dim, 4), points=30, test_points=20, steps=100)
         for made, dim in ((TrainingSetting.usual, 50), (TrainingSetting.within, 150))
     ]
 }

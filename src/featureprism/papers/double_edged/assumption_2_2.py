@@ -1,21 +1,20 @@
-"""Assumption 2.2 with its slack, the events and the lemmas at the exact KKT point, and its robust rival."""
+"""Assumption 2.2 with its slack, the events, the lemmas at every KKT point that is found, and the robust network beside them."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from featureprism.attacks import flipping_norm
 from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
+from featureprism.papers.double_edged.explored import ExploredSetting, breaking_row, points_of
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,
-    EXACT_KINK,
     INSIDE,
     Problem,
-    RadiusSetting,
     critical_norm,
     direction,
     inside,
@@ -23,10 +22,9 @@ from featureprism.papers.double_edged.setting import (
     separation,
 )
 from featureprism.papers.double_edged.theorem_4_1 import robust_bracket
-from featureprism.probes import KKTAudit, cluster_sums, kkt_audit
+from featureprism.probes import KKTAudit, cluster_sums
 from featureprism.probes.kkt import neuron_activity
 from featureprism.records import Row
-from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,31 +32,34 @@ if TYPE_CHECKING:
 ROBUST_GAP = 0.1  # of the bracket of the robust network, whose law is √d/2
 
 
-def measure(s: RadiusSetting, seed: int, context: Context) -> list[Row]:
-    """Premises, events and lemmas at the exact KKT point of one setting, and how robust it is beside the network of Theorem 4.1."""
+def measure(s: ExploredSetting, seed: int, context: Context) -> list[Row]:
+    """Premises and events of one setting, the lemmas at every KKT point that is found, and where these break beside the robust"
+    " network."""
     data = problem(s, seed)
     apart = separation(s, data)
     on_train = theory.on_sample(apart, data.train)
     on_test = theory.on_sample(apart, data.train, data.test)
-    net = max_margin_network(data.train.x, data.train.y).net
-    audit = kkt_audit(net, data.train.x, data.train.y, tolerance=EXACT_KINK)
-    context.progress(0.5)
-    norm = flipping_norm(net, data.test.x, data.test.y, direction(data))
-    robust = robust_bracket(s, data, ROBUST_GAP)
-    row: Row = {
-        "kind": "audit",
-        "crowding": apart.crowding,
-        "measured_crowding": on_train.crowding,
-        "test_crowding": on_test.crowding,
-        "stationarity": audit.stationarity,
-        **_lemmas(net, data, on_train, on_test, audit),
-        "critical": norm / critical_norm(data),
-        "over_robust": norm / robust.half_radius[0],
-    }
+    points = points_of(s, data, seed)
+    context.progress(0.6)
+    bracket = robust_bracket(s, data, s.radius_points, ROBUST_GAP)
+    robust = bracket.half_radius[0] / critical_norm(data)
+    rows: list[Row] = [
+        {
+            "kind": "audit",
+            "crowding": apart.crowding,
+            "measured_crowding": on_train.crowding,
+            "test_crowding": on_test.crowding,
+        }
+    ]
+    for point in points:
+        broken = breaking_row(replace(s, radius_points=0), data, point.net)
+        lemmas = _lemmas(point.net, data, on_train, on_test, point.audit)
+        ratio = {"over_robust": broken["norm"] / robust}
+        rows.append({"kind": "point"} | point.as_row() | broken | lemmas | ratio)
     context.progress(1.0)
     premises = theory.assumption_2_2(apart) + theory.assumption_2_2(on_test)[:1]
     premises += theory.size_conditions(s) + theory.sample_events(apart, data.train)
-    return [row, *(premise.as_row() for premise in premises)]
+    return [*rows, *(premise.as_row() for premise in premises)]
 
 
 @torch.no_grad()
@@ -71,15 +72,15 @@ def _lemmas(
     """
     x, y, cluster = data.train.x, data.train.y, data.train.cluster
     sums = cluster_sums(net, x, y, cluster, audit)
-    own = torch.where(data.clusters.labels > 0, sums[:, 0], sums[:, 1])
+    class_sums = torch.where(data.clusters.labels > 0, sums[:, 0], sums[:, 1])
     weighted = audit.multipliers @ neuron_activity(net, x, audit) * net.a.abs()
     inputs = data.test.x @ net.W.T + (0 if net.b is None else net.b)
     toward = (net.W @ direction(data)) * torch.sign(net.a)
     margins = data.test.y * net(data.test.x)
     return {
         "a10": float(sums.max()) / theory.largest_sum(s),
-        "a11": float(own.min()) / theory.least_own_sum(s),
-        "own_sum_times_d": float(own.mean()) * (s.dim + 1),
+        "a11": float(class_sums.min()) / theory.least_own_sum(s),
+        "class_sum_times_d": float(class_sums.mean()) * (s.dim + 1),
         "a12": float(margins.min()) / theory.least_test_margin(on_test),
         "d2": float(margins.abs().max()),
         "d3": float((inputs / weighted).min()) / -theory.least_input(on_test),
@@ -87,18 +88,18 @@ def _lemmas(
     }
 
 
-LEMMAS = requires("assumption-2-2", "theorem-3-1", "on-sample", "proposition-a-1", case="within")
+LEMMAS = requires("assumption-2-2", "theorem-3-1", "on-sample", "proposition-a-1", regime="inside")
 
 
 def _most_clusters(rows: Rows) -> Rows:
     """The setting inside the assumption with the most clusters."""
-    audits = inside(rows.of("audit"))
-    return audits.having(clusters=max(audits.distinct("clusters"), default=0))
+    points = inside(rows.of("point"))
+    return points.having(clusters=max(points.distinct("clusters"), default=0))
 
 
 def _how_many(rows: Rows) -> str:
     k = max(_most_clusters(rows).distinct("clusters"))
-    return f"k = {k}; for orthogonal means the ratio is 2/√k, so that at k = 4 both are alike"
+    return f"k = {k}; one neuron for each class breaks at 2/√k of the robust radius of orthogonal means, other groupings later"
 
 
 CLAIMS = (
@@ -110,7 +111,7 @@ CLAIMS = (
         " Theorem 4.1, at"
         " the largest number of clusters inside Assumption 2.2",
         bound=below(1.0),
-        because="below 1 the trained network breaks where the constructed one is proven to hold",
+        because="below 1 the KKT point breaks where the constructed network is proven to hold",
         value=lambda rows: _most_clusters(rows).largest("over_robust"),
         note=_how_many,
         premises=INSIDE,
@@ -124,7 +125,7 @@ CLAIMS = (
         formula=r"\sum_{i \in I_q} \sum_{j \in J_\pm} \lambda_i v_j^2 \phi'_{ij} \le \frac{1}{(1 - 2c')(d - \Delta + 1)}",
         bound=at_most(1.0),
         because="the ratio of both sides of the lemma",
-        value=lambda rows: inside(rows.of("audit")).largest("a10"),
+        value=lambda rows: inside(rows.of("point")).largest("a10"),
         aggregate="worst",
         premises=LEMMAS,
     ),
@@ -136,7 +137,7 @@ CLAIMS = (
         formula=r"\sum_{i \in I_q} \sum_{j \in J_{y_q}} \lambda_i v_j^2 \phi'_{ij} \ge \frac{1 - c'/(1 - 2c')}{3d + \Delta + 1}",
         bound=at_least(1.0),
         because="the ratio of both sides of the lemma",
-        value=lambda rows: inside(rows.of("audit")).least("a11"),
+        value=lambda rows: inside(rows.of("point")).least("a11"),
         aggregate="worst",
         premises=LEMMAS,
     ),
@@ -149,7 +150,7 @@ CLAIMS = (
         r" \tfrac{2c'}{1 - 2c'}",
         bound=at_least(1.0),
         because="the ratio of both sides of the lemma",
-        value=lambda rows: inside(rows.of("audit")).least("a12"),
+        value=lambda rows: inside(rows.of("point")).least("a12"),
         aggregate="worst",
         premises=LEMMAS,
     ),
@@ -161,7 +162,7 @@ CLAIMS = (
         formula=r"\lvert\mathcal{N}(x)\rvert \le 2",
         bound=at_most(2.0),
         because="the lemma's bound; its argument gives 3/2",
-        value=lambda rows: inside(rows.of("audit")).largest("d2"),
+        value=lambda rows: inside(rows.of("point")).largest("d2"),
         aggregate="worst",
         premises=LEMMAS,
     ),
@@ -173,7 +174,7 @@ CLAIMS = (
         formula=r"\langle w_j, x\rangle + b_j \ge -(2\Delta + p + 1) \sum_i \lambda_i \lvert v_j\rvert \phi'_{ij}",
         bound=at_least(-1.0),
         because="the ratio of both sides of the lemma",
-        value=lambda rows: inside(rows.of("audit")).least("d3"),
+        value=lambda rows: inside(rows.of("point")).least("d3"),
         aggregate="worst",
         premises=LEMMAS,
     ),
@@ -186,7 +187,7 @@ CLAIMS = (
         r" v_j\rvert \phi'_{ij}",
         bound=at_least(1.0),
         because="the ratio of both sides of the lemma",
-        value=lambda rows: inside(rows.of("audit")).least("d4"),
+        value=lambda rows: inside(rows.of("point")).least("d4"),
         aggregate="worst",
         premises=LEMMAS,
     ),
@@ -195,10 +196,11 @@ CLAIMS = (
         source="Lemmas A.10, A.11, sharp",
         says="Under Assumption 2.2 every cluster feeds the neurons of its own sign by nearly 1/(d + 1), in the middle of the"
         " lemmas' bounds.",
-        quantity="|(d + 1) × mean cluster sum Σ λ_i v_j² φ'_ij over neurons of the cluster's sign - 1|, largest over settings inside",
+        quantity="|(d + 1) × mean cluster sum Σ λ_i v_j² φ'_ij over neurons of the cluster's sign - 1|, largest over all KKT"
+        " points found inside with orthogonal means",
         bound=at_most(0.05),
         because="1/(d + 1) is the value as σ → 0 with orthogonal means",
-        value=lambda rows: abs(rows.of("audit", case="within").farthest("own_sum_times_d", 1.0) - 1),
+        value=lambda rows: abs(rows.of("point", case="within").farthest("class_sum_times_d", 1.0) - 1),
         origin="featureprism",
         premises=INSIDE,
     ),
@@ -237,29 +239,35 @@ ASSUMPTION_2_2 = Experiment(
     title="The theorems audited: premises, events, lemmas, the robust rival",
     scales={
         "quick": [
-            RadiusSetting.within(radius_points=10),
-            RadiusSetting.within(3000, 8, radius_points=10),
-            RadiusSetting.within(6000, 16, radius_points=10),
-            RadiusSetting.usual(radius_points=10),
+            ExploredSetting.within(radius_points=10),
+            ExploredSetting.obtuse(starts=1, radius_points=10),
+            ExploredSetting.obtuse(20_000, 16, -0.002, patterns=0, starts=0, radius_points=10),
+            ExploredSetting.usual(patterns=0, starts=0, radius_points=10),
         ],
         "standard": [
-            *(RadiusSetting.within(d, k, radius_points=50) for d, k in ((3000, 4), (3000, 8), (6000, 16))),
-            RadiusSetting.usual(radius_points=50),
-            RadiusSetting.on_sphere(radius_points=50),
+            *(ExploredSetting.within(d, k, radius_points=50) for d, k in ((3000, 4), (3000, 8), (6000, 16))),
+            ExploredSetting.obtuse(radius_points=50),
+            ExploredSetting.obtuse(20_000, 16, -0.002, patterns=2, starts=0, radius_points=50),
+            ExploredSetting.example_1a(patterns=2, starts=1, radius_points=10),
+            ExploredSetting.usual(patterns=0, starts=0, radius_points=50),
         ],
         "paper": [
             *(
-                RadiusSetting.within(d, k, radius_points=200)
-                for d, k in ((3000, 4), (3000, 8), (6000, 16), (10000, 26))
+                ExploredSetting.within(d, k, radius_points=200)
+                for d, k in ((3000, 8), (6000, 16), (10_000, 26))
             ),
-            RadiusSetting.usual(3072, 10, radius_points=200),
+            ExploredSetting.obtuse(patterns=16, starts=8, radius_points=200),
+            ExploredSetting.obtuse(20_000, 16, -0.002, radius_points=200),
+            ExploredSetting.example_1a(10**8, 8, patterns=2, starts=1, radius_points=10),
+            ExploredSetting.usual(3072, 10, patterns=0, starts=0, radius_points=200),
         ],
     },
     measure=measure,
     claims=CLAIMS,
     about=(
-        "Assumption 2.2 with the printed Δ and that of the sample, events P1-P6, Lemmas A.10-A.12, D.2-D.4; the exact KKT point beside"
-        " the robust network of Theorem 4.1. The printed z of Theorem 4.2, longer than the points below k = 324, is tested only."
+        "Assumption 2.2 with the printed Δ and that of the sample, events P1-P6, and Lemmas A.10-A.12, D.2-D.4 at every KKT point"
+        " that is"
+        " found; beside them the robust network of Theorem 4.1."
     ),
     draw=draw,
 )

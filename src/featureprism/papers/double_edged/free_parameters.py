@@ -4,14 +4,30 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import Tensor
 
+from featureprism.attacks import flipping_norm
+from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
-from featureprism.papers.double_edged.setting import TrainingSetting
-from featureprism.papers.double_edged.theorem_4_2 import measure
+from featureprism.networks import TwoLayerNet
+from featureprism.papers.double_edged.explored import seen_with
+from featureprism.papers.double_edged.setting import (
+    Problem,
+    TrainingSetting,
+    critical_norm,
+    direction,
+    premises,
+    problem,
+    separation,
+    trained,
+)
+from featureprism.records import Row
+from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+EXACT = "one neuron a class"
 OBTUSE = (1 / 4, -0.1)  # class balance and cosine of the setting in which clusters break at different norms
 CASES = {
     "balance": "unequal classes",
@@ -25,8 +41,37 @@ CASES = {
 
 
 def free(case: str, dim: int, clusters: int, sigma: float = 1.0, **other: Any) -> TrainingSetting:
-    """A setting of which only the exact KKT point is measured."""
-    return TrainingSetting.of(dim, clusters, sigma=sigma, case=case, width=0, **other)
+    """n = ⌈k ln² d⌉ points with noise of σ = 1."""
+    return TrainingSetting.of(dim, clusters, sigma=sigma, case=case, **other)
+
+
+def measure(s: TrainingSetting, seed: int, context: Context) -> list[Row]:
+    """Where the KKT point with one neuron for each class breaks along u, and where the limit of gradient flow does."""
+    data = problem(s, seed)
+    train, critical, balance = data.train, critical_norm(data), separation(s, data).balance
+    nets = {EXACT: max_margin_network(train.x, train.y).net}
+    nets["flow"] = trained(s, train, seed, progress=part(context.progress, 0.2, 0.8))
+    rows: list[Row] = []
+    for name, net in nets.items():
+        seen, x, along = seen_with(net, data.test.x, direction(data))
+        norm = flipping_norm(seen, x, data.test.y, along)
+        measured: Row = {"kind": "critical", "network": name, "norm": norm / critical, "absolute": norm}
+        measured |= {"balance": balance, "neurons": len(net.a)}
+        norms = cluster_norms(seen, x, along, data, critical) if s.case == "both" else {}
+        rows.append(measured | norms)
+    context.progress(1.0)
+    return rows + premises(s, data)
+
+
+def cluster_norms(net: TwoLayerNet, x: Tensor, u: Tensor, data: Problem, critical: float) -> Row:
+    """Where half of each cluster flips ÷ (‖u‖/k): the mean over clusters, the least and the largest."""
+    members = [data.test.cluster == q for q in range(data.clusters.num_clusters)]
+    norms = [flipping_norm(net, x[m], data.test.y[m], u) / critical for m in members if bool(m.any())]
+    return {
+        "mean_of_clusters": sum(norms) / len(norms),
+        "least_of_clusters": min(norms),
+        "most_of_clusters": max(norms),
+    }
 
 
 def _balance(
@@ -59,9 +104,13 @@ def _others(dim: int, clusters: int = 8) -> list[TrainingSetting]:
     return [*both, free("norms", dim, clusters, norm_spread=0.3), *noises, *loud]
 
 
+def _exact(rows: Rows) -> Rows:
+    return rows.of("critical", network=EXACT)
+
+
 def _range_of_clusters(rows: Rows) -> str:
     share, cosine = OBTUSE
-    obtuse = rows.of("critical", case="both", cosine=cosine).where(lambda row: row["balance"] == share)
+    obtuse = _exact(rows).having(case="both", cosine=cosine).where(lambda row: row["balance"] == share)
     low, high = obtuse.column("least_of_clusters").min(), obtuse.column("most_of_clusters").max()
     return f"in unequal classes with obtuse means clusters break between {low:.2f} and {high:.2f} of ‖u‖/k"
 
@@ -89,7 +138,7 @@ CLAIMS = (
         quantity="|mean over clusters of the norm that flips half of a cluster ÷ (‖u‖/k) - 1|, largest over settings",
         bound=at_most(0.06),
         because="the law is exact without biases and noise; 6 % is left for both",
-        value=lambda rows: abs(rows.of("critical", case="both").farthest("mean_of_clusters", 1.0) - 1),
+        value=lambda rows: abs(_exact(rows).having(case="both").farthest("mean_of_clusters", 1.0) - 1),
         origin="featureprism",
         note=_range_of_clusters,
     ),
@@ -102,9 +151,22 @@ CLAIMS = (
         quantity="exponent of the class balance c in the norm along u that flips half of the test points",
         bound=between(-0.02, 0.02),
         because="the exponent of ‖u‖/k is 0, that of √(d/(c²k)) is -1",
-        value=lambda rows: rows.of("critical", case="balance").slope("balance", "absolute"),
+        value=lambda rows: _exact(rows).having(case="balance").slope("balance", "absolute"),
         origin="featureprism",
         premises=requires("assumption-2-2", "theorem-3-1", case="balance"),
+    ),
+    Claim(
+        "flow",
+        source="beyond Theorem 4.2",
+        says="The limit of gradient flow breaks along u = Σ y_q μ_q between ‖u‖/k and 2 ‖u‖/k for unequal classes, correlated"
+        " means, unequal"
+        " norms and noise of other laws.",
+        quantity="norm along u that flips half of the test points ÷ (‖u‖/k), the setting farthest from 1",
+        bound=between(0.9, 2.0),
+        because="1 is one neuron for each class, 2 the limit of one neuron for each of many clusters; a tenth is left for noise",
+        value=lambda rows: rows.of("critical", network="flow").farthest("norm", 1.0),
+        origin="featureprism",
+        aggregate="worst",
     ),
 )
 
@@ -114,12 +176,16 @@ def draw(rows: Rows) -> "Figure":
     from featureprism.lab.style import COLOURS, guide, panels
 
     figure, (axes,) = panels(1, width=5.2, height=3.0)
-    for height, (case, group) in enumerate(rows.of("critical", network="exact").groups("case").items()):
-        values = group.column("norm")
-        axes.plot(values, np.full(len(values), height), "o", color=COLOURS[height % len(COLOURS)], alpha=0.6)
+    for height, (case, group) in enumerate(rows.of("critical").groups("case").items()):
+        for index, (network, marker) in enumerate(((EXACT, "o"), ("flow", "D"))):
+            values = group.having(network=network).column("norm")
+            name = None if height else {EXACT: EXACT, "flow": "limit of the flow"}[network]
+            places = np.full(len(values), height + 0.15 * index)
+            axes.plot(values, places, marker, color=COLOURS[index], alpha=0.6, label=name)
         axes.text(0.74, height, CASES[case], ha="right", va="center", fontsize=8)
     guide(axes, 1.0, "‖u‖/k")
-    axes.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.25), yticks=[], ylim=(6.6, -1.6))
+    axes.set(xlabel="norm that flips half ÷ (‖u‖/k)", xlim=(0.75, 1.5), yticks=[], ylim=(6.6, -1.6))
+    axes.legend(loc="upper right")
     return figure
 
 
@@ -151,8 +217,9 @@ FREE_PARAMETERS = Experiment(
     measure=measure,
     claims=CLAIMS,
     about=(
-        "The norm along u that flips half of the test points of the KKT point with one neuron for each class, with unequal classes,"
-        " correlated means, unequal norms, other noise and σ > 1."
+        "The norm along u that flips half of the test points of the KKT point with one neuron for each class and of the limit of"
+        " gradient"
+        " flow, with unequal classes, correlated means, unequal norms, other noise and σ > 1."
     ),
     draw=draw,
 )

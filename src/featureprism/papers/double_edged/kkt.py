@@ -1,106 +1,132 @@
 """Theorem 2.1: gradient flow goes to a KKT point of the max-margin problem."""
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
+from featureprism.attacks import flipping_norm
 from featureprism.context import Context, part
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, log_slope, requires
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
-from featureprism.papers.double_edged.setting import EXACT_KINK, KINK, TrainingSetting, problem, start_of
-from featureprism.probes import KKTAudit, direction_cosines, kkt_audit
-from featureprism.records import Dataset, Row
-from featureprism.training import log_loss, margin_ascent, margin_descent, max_margin_network
+from featureprism.papers.double_edged.setting import (
+    CASE_NAMES,
+    FLOW_STEP,
+    Problem,
+    TrainingSetting,
+    critical_norm,
+    direction,
+    problem,
+    start_of,
+)
+from featureprism.records import Dataset, Row, Trajectory
+from featureprism.training import flow_limit, log_loss, margin_ascent, margin_descent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PATHS = {  # name: loss, method, step size
-    "flow, exponential": ("exponential", "flow", 2.0),
-    "flow, logistic": ("logistic", "flow", 2.0),
-    "normalised": ("exponential", "normalised", 0.1),
-}
-TIMES = (100, 400)
+LOSSES = ("exponential", "logistic")
+TIMES = (100, 200, 400, 800, 1600)  # steps
+CLEARLY = 0.97  # of the largest margin
 
 
-def measure(s: TrainingSetting, seed: int, context: Context) -> list[Row]:
-    """The solver's point and its audit, then every way of training, seen at a few times, and L-BFGS after the last."""
-    train = problem(s, seed).train
-    x, y = train.x, train.y
-    solution = max_margin_network(x, y)
-    multipliers = (solution.alone, solution.against)
-    exact = kkt_audit(solution.net, x, y, tolerance=EXACT_KINK, multipliers=multipliers)
-    rows: list[Row] = [
-        {
-            "kind": "solution",
-            **exact.as_row(),
-            "fitted_stationarity": kkt_audit(solution.net, x, y, tolerance=EXACT_KINK).stationarity,
-            "hard_stationarity": kkt_audit(solution.net, x, y, tolerance=0.0).stationarity,
-        }
-    ]
-    net = solution.net
-    for index, (path, (loss, method, step_size)) in enumerate(PATHS.items()):
+@dataclass(frozen=True, kw_only=True)
+class FlowSetting(TrainingSetting):
+    """So many random starts of the flow."""
+
+    starts: int = 1
+
+
+def few_points(setting: FlowSetting, per_cluster: int = 10) -> FlowSetting:
+    """The same with fewer points than Theorem 3.1 asks for, which Theorem 2.1 does not."""
+    return replace(setting, points=per_cluster * setting.clusters)
+
+
+def measure(s: FlowSetting, seed: int, context: Context) -> list[Row]:
+    """Gradient flow under both losses beside its limit, the KKT point of its activation pattern; and a maximiser of the margin."""
+    data = problem(s, seed)
+    runs = [(start, loss) for start in range(s.starts) for loss in LOSSES]
+    rows: list[Row] = []
+    largest = 0.0
+    for index, (start, loss) in enumerate(runs):
+        progress = part(context.progress, 0.8 * index / len(runs), 0.8 * (index + 1) / len(runs))
         run = margin_descent(
-            start_of(s, seed),
-            x,
-            y,
+            start_of(s, data.train, seed + 1000 * start),
+            data.train.x,
+            data.train.y,
             loss=loss,
-            method=method,
-            step_size=step_size,
+            step_size=FLOW_STEP,
             steps=TIMES[-1],
             record=TIMES,
-            progress=part(context.progress, index / (len(PATHS) + 1), (index + 1) / (len(PATHS) + 1)),
+            progress=progress,
         )
-        for time, net in zip(run.times, run.snapshots, strict=True):
-            label = {"kind": "path", "path": path, "time": int(time)}
-            rows.append(label | _state(net, loss, solution.net, exact, train))
-        rows += [p.as_row() for p in theory.theorem_2_1(rows[-1]["log_loss"], len(y), loss)]
-    last = part(context.progress, len(PATHS) / (len(PATHS) + 1), 1)
-    climbed = margin_ascent(net, x, y, iterations=s.iterations, progress=last)
-    label = {"kind": "path", "path": "then L-BFGS", "time": TIMES[-1]}
-    return [*rows, label | _state(climbed, "exponential", solution.net, exact, train)]
+        label = {"start_number": start, "loss": loss}
+        rows += [label | row for row in _followed(run, loss, data)]
+        rows += [p.as_row() for p in theory.theorem_2_1(-rows[-2]["clock"], s.points, loss)]
+        if index == 0:
+            climbed = margin_ascent(run.last, data.train.x, data.train.y, iterations=s.iterations)
+            largest = margin_of(climbed, data.train)
+    context.progress(1.0)
+    for row in rows:
+        if row["kind"] == "limit":
+            row["maximiser_margin"], row["margin_share"] = largest, row["margin"] / largest
+    return rows
 
 
-def _state(net: TwoLayerNet, loss: str, best: TwoLayerNet, exact: KKTAudit, data: Dataset) -> Row:
-    """The KKT conditions of one trained network and how close it is to the solver's point."""
-    with torch.no_grad():
-        margins = data.y * net(data.x)
-    value, least = float(log_loss(margins, loss)), float(margins.min())
-    below_threshold = theory.theorem_2_1(value, len(data.y), loss)[0].holds
-    row: Row = {"log_loss": value, "below_threshold": below_threshold, "least_margin": least}
-    if not least > 0:
-        return row
-    audit = kkt_audit(net, data.x, data.y, tolerance=KINK)
-    return {
-        **row,
-        **audit.as_row(),
-        "margin_share": audit.normalised_margin / exact.normalised_margin,
-        "cosine": float(direction_cosines(net, best).min()),
-    }
-
-
-def _last_flows(rows: Rows) -> Rows:
-    """Gradient flow under both losses at the last time."""
-    return rows.of("path", time=TIMES[-1]).where(lambda row: row["path"].startswith("flow"))
-
-
-def _last_cosine(rows: Rows) -> Values:
-    """The least over ways of training and settings, of the networks that have all points on their side."""
-    return rows.of("path", time=TIMES[-1]).where(lambda row: "cosine" in row).least("cosine")
-
-
-def _how_far(rows: Rows) -> str:
-    """In every case: the mean residual, and the least ln(1/L)."""
-    flows = _last_flows(rows)
-    residuals = [
-        f"{case}: {group.column('stationarity').mean():.2g}" for case, group in flows.groups("case").items()
+def _followed(run: Trajectory[TwoLayerNet], loss: str, data: Problem) -> list[Row]:
+    """The flow at its times, and its limit as the pattern has it at the end and at half of ln(1/L)."""
+    train, test, u = data.train, data.test, direction(data)
+    limit, earlier = (flow_limit(net, train.x, train.y).net for net in (run.last, run.snapshots[-2]))
+    best = margin_of(limit, train)
+    states = [
+        {"kind": "flow", "time": int(time), **_state(net, loss, train, best)}
+        for time, net in zip(run.times, run.snapshots, strict=True)
     ]
-    clock = -flows.column("log_loss").max()
-    return (
-        f"at ln(1/L) = {clock:.0f}, {', '.join(residuals)}; it falls no faster than 1/√ln(1/L), and with small noise it may rise"
-        " first"
-    )
+    norms = [flipping_norm(net, test.x, test.y, u) / critical_norm(data) for net in (limit, run.last)]
+    end = {"margin": best, "flow_margin": states[-1].get("margin"), "neurons": len(limit.a)}
+    end |= {"early_margin": margin_of(earlier, train) / best, "norm": norms[0], "flow_norm": norms[1]}
+    return [*states, {"kind": "limit", **end}]
+
+
+@torch.no_grad()
+def margin_of(net: TwoLayerNet, data: Dataset) -> float:
+    """Least y N(x)/‖θ‖²."""
+    return float((data.y * net(data.x)).min()) / sum(float((p**2).sum()) for p in net.parameters())
+
+
+@torch.no_grad()
+def _state(net: TwoLayerNet, loss: str, data: Dataset, best: float) -> Row:
+    """ln(1/L), and how far the flow is from its limit: 1 - margin ÷ that of the limit."""
+    margins = data.y * net(data.x)
+    row: Row = {"clock": -float(log_loss(margins, loss)), "least_margin": float(margins.min())}
+    if not row["least_margin"] > 0:
+        return row
+    margin = margin_of(net, data)
+    return row | {"margin": margin, "gap": 1 - margin / best}
+
+
+def _slowest(flows: Rows) -> Values:
+    """The exponent of ln(1/L) in the gap that is nearest to 0, over settings, losses and starts."""
+
+    def largest(flow: Rows) -> float:
+        runs = flow.groups("case", "dim", "clusters", "loss", "start_number").values()
+        return max(log_slope(run.column("clock"), run.column("gap")) for run in runs)
+
+    return flows.per_seed(largest)
+
+
+def _share_below(limits: Rows) -> float:
+    return float((limits.column("margin_share") <= CLEARLY).mean())
+
+
+def _exponents(rows: Rows) -> str:
+    words = [
+        f"{CASE_NAMES[case]}: {_slowest(part).mean():.2f}"
+        for case, part in rows.of("flow").groups("case").items()
+    ]
+    clock = rows.of("flow", time=TIMES[-1]).column("clock").min()
+    return f"exponents up to ln(1/L) = {clock:.0f}: {', '.join(words)}"
 
 
 CLAIMS = (
@@ -108,34 +134,48 @@ CLAIMS = (
         "approach",
         source="Theorem 2.1",
         says="Gradient flow on the exponential or the logistic loss converges in direction to a KKT point of the max-margin problem.",
-        quantity=f"stationarity ‖θ - Σ λ_i y_i ∇N(x_i)‖/‖θ‖ after {TIMES[-1]} steps, largest over losses and settings",
-        bound=at_most(0.1),
-        because="a tenth of the norm of the weights; the theorem is about t → ∞ and gives no rate",
-        value=lambda rows: _last_flows(rows).largest("stationarity"),
-        note=_how_far,
+        quantity="exponent of ln(1/L) in 1 - normalised margin of the flow ÷ that of the KKT point of its activation pattern, the one"
+        " nearest to 0 over settings, losses and starts",
+        formula=r"\theta(t)/\lVert\theta(t)\rVert \to \tilde\theta/\lVert\tilde\theta\rVert",
+        bound=at_most(-0.05),
+        because="what converges to 0 as a power of ln(1/L) has a negative exponent; the theorem gives no rate",
+        value=lambda rows: _slowest(rows.of("flow")),
+        note=_exponents,
         premises=requires("theorem-2-1"),
     ),
     Claim(
-        "trained-residual",
+        "early",
         source="beyond Theorem 2.1",
-        says="L-BFGS on the smoothed normalised margin comes closer to a KKT point than gradient flow does in any affordable time.",
-        quantity=f"stationarity of the network after L-BFGS, derivatives free within {KINK:g} of a kink; largest over settings",
-        bound=at_most(0.01),
-        because="a hundredth of the norm of the weights, a tenth of what the flow is asked for",
-        value=lambda rows: rows.of("path", path="then L-BFGS").largest("stationarity"),
+        says="The activation pattern of gradient flow rests long before its weights do, so that the KKT point at its end is known"
+        " early.",
+        quantity="|margin of the KKT point of the flow's pattern at half of ln(1/L) ÷ that at the end - 1|, largest",
+        bound=at_most(1e-4),
+        because="a ten thousandth of the margin; the flow itself is a thousand times as far from its limit",
+        value=lambda rows: abs(rows.of("limit").farthest("early_margin", 1.0) - 1),
         origin="featureprism",
         premises=requires("theorem-2-1"),
     ),
     Claim(
-        "trained-cosine",
+        "not-the-maximiser",
         source="beyond Theorem 2.1",
-        says="With exactly or nearly orthogonal means trained networks turn towards the KKT point with one neuron for each class.",
-        quantity="cosine between the summed neurons of the trained network and those of that KKT point, smallest over signs,"
-        " methods and"
-        " settings",
-        bound=above(0.98),
-        because="the theorem says 'a KKT point'; that it is this one is an observation",
-        value=_last_cosine,
+        says="With obtuse means gradient flow ends, from most starts, at a KKT point whose margin is clearly below the largest one.",
+        quantity=f"share of starts whose limit has at most {CLEARLY} of the margin of a network trained to maximise it, obtuse means",
+        bound=at_least(0.5),
+        because="most starts means half of them",
+        value=lambda rows: rows.of("limit", case="obtuse").per_seed(_share_below),
+        origin="featureprism",
+        premises=requires("theorem-2-1"),
+    ),
+    Claim(
+        "the-maximiser",
+        source="beyond Theorem 2.1",
+        says="With orthogonal means gradient flow ends at a network of the largest margin.",
+        quantity="normalised margin of the limit of the flow ÷ that of a network trained to maximise it, orthogonal means, least",
+        bound=at_least(0.99),
+        because="there a positive bias opens every neuron to all clusters of its class",
+        value=lambda rows: (
+            rows.of("limit").where(lambda row: row["case"] in ("usual", "within")).least("margin_share")
+        ),
         origin="featureprism",
         premises=requires("theorem-2-1"),
     ),
@@ -143,59 +183,59 @@ CLAIMS = (
 
 
 def draw(rows: Rows) -> "Figure":
-    """Stationarity along training for each method, and the margin it has reached, in the usual setting."""
-    from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels, plain_ticks
+    """The distance of the flow from its limit against ln(1/L), and the margins of flow, limit and maximiser."""
+    from featureprism.lab.style import COLOURS, panels
 
-    figure, (left, right) = panels(2, width=3.9, height=3.0)
-    audited = rows.of("path", case="usual").where(lambda row: "stationarity" in row)
-    for colour, (path, group) in zip(COLOURS, audited.groups("path").items(), strict=False):
-        x, low, mean, high = over_seeds(group, "time", "stationarity")
-        _, least, share, most = over_seeds(group, "time", "margin_share")
-        if len(x) > 1:
-            band(left, x, low, mean, high, colour, path)
-            band(right, x, 1 - most, 1 - share, 1 - least, colour, path)
-        else:
-            left.plot(x, mean, "o", color=colour, label=path)
-            right.plot(x, 1 - share, "o", color=colour, label=path)
-    hard = rows.of("solution", case="usual").column("hard_stationarity")
-    if len(hard):
-        guide(left, hard.mean(), "exact point, derivatives 0 or 1", along="y")
-    left.set(xscale="log", yscale="log", xlabel="steps", ylabel="stationarity residual ÷ ‖θ‖")
-    right.set(xscale="log", yscale="log", xlabel="steps", ylabel="1 - margin ÷ largest margin")
-    for panel in (left, right):
-        plain_ticks(panel, sorted(audited.distinct("time")))
+    figure, (left, right) = panels(2, width=4.0, height=3.0)
+    for place, (case, flow) in enumerate(rows.of("flow", loss=LOSSES[0]).groups("case").items()):
+        for index, run in enumerate(flow.groups("seed", "start_number").values()):
+            name = CASE_NAMES[case] if index == 0 else None
+            left.plot(
+                run.column("clock"), run.column("gap"), "o-", color=COLOURS[place], alpha=0.7, label=name
+            )
+        limits = rows.of("limit", case=case, loss=LOSSES[0])
+        largest = limits.column("maximiser_margin")
+        last, limit = limits.column("flow_margin") / largest, limits.column("margin") / largest
+        right.plot([place] * len(last), last, "o", color=COLOURS[0], label=None if place else "flow")
+        right.plot([place] * len(limit), limit, "D", color=COLOURS[1], label=None if place else "its limit")
+    left.set(xscale="log", yscale="log", xlabel="ln(1/L)", ylabel="1 - margin ÷ margin of the limit")
+    cases = rows.of("flow").distinct("case")
+    right.set_xticks(range(len(cases)), [CASE_NAMES[case].replace(", ", "\n") for case in cases], fontsize=7)
+    right.set(ylabel="margin ÷ that of the maximiser")
     left.legend()
+    right.legend()
     return figure
 
 
 KKT = Experiment(
     id="double-edged/kkt",
     source="Frei et al. 2023, Theorem 2.1",
-    title="Training goes to a KKT point of the max-margin problem",
+    title="Gradient flow goes to a KKT point of the max-margin problem, slowly",
     scales={
         "quick": [
-            made(iterations=80)
-            for made in (TrainingSetting.usual, TrainingSetting.on_sphere, TrainingSetting.within)
+            few_points(FlowSetting.usual(iterations=50)),
+            few_points(FlowSetting.within(iterations=50)),
+            few_points(FlowSetting.obtuse(iterations=50, starts=4)),
         ],
         "standard": [
-            TrainingSetting.usual(),
-            TrainingSetting.on_sphere(),
-            TrainingSetting.within(),
-            TrainingSetting.within(3000, 8),
-            TrainingSetting.usual(3072, 10),
+            FlowSetting.usual(),
+            FlowSetting.on_sphere(),
+            FlowSetting.within(),
+            FlowSetting.within(3000, 8),
+            few_points(FlowSetting.obtuse(starts=10)),
         ],
         "paper": [
-            TrainingSetting.usual(width=100),
-            TrainingSetting.on_sphere(width=100),
-            TrainingSetting.within(6000, 16),
-            TrainingSetting.usual(3072, 10, width=100),
+            FlowSetting.usual(3072, 10, width=100),
+            FlowSetting.within(6000, 16),
+            few_points(FlowSetting.obtuse(width=100, starts=10)),
         ],
     },
     measure=measure,
     claims=CLAIMS,
     about=(
-        "The convex problem gives a KKT point to rounding; networks trained by gradient flow (both losses, in the log domain) and by"
-        " normalised descent are audited on the way, and L-BFGS on the smoothed normalised margin goes on from the last."
+        "Gradient flow with ln(1/L) as its clock, under both losses, beside the KKT point of the activation pattern that it has"
+        " reached,"
+        " which a convex problem gives to rounding; and beside a maximiser of the margin (L-BFGS from the flow's network)."
     ),
     draw=draw,
 )

@@ -5,33 +5,33 @@ from typing import TYPE_CHECKING
 
 from featureprism.attacks import flipping_norm
 from featureprism.context import Context
-from featureprism.lab import Claim, Experiment, Rows, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_most, rate, requires
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,
-    MixtureSetting,
+    TrainingSetting,
     critical_norm,
     direction,
     premises,
     problem,
+    trained,
 )
 from featureprism.records import Row
-from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalingSetting(MixtureSetting):
+class ScalingSetting(TrainingSetting):
     """`family` says what varies, the clusters or the dimension."""
 
     family: str
 
 
 def measure(s: ScalingSetting, seed: int, context: Context) -> list[Row]:
-    """The norm along u that flips half of the points of the KKT point with one neuron for each class."""
+    """The norm along u that flips half of the points at the limit of gradient flow."""
     data = problem(s, seed)
-    net = max_margin_network(data.train.x, data.train.y).net
+    net = trained(s, data.train, seed)
     norm = flipping_norm(net, data.test.x, data.test.y, direction(data))
     predicted = critical_norm(data)
     context.progress(1.0)
@@ -43,13 +43,14 @@ CLAIMS = (
     Claim(
         "order",
         source="Theorem 4.2",
-        says="The more clusters there are, the shorter the perturbation that breaks a KKT point: its norm is at most of the order of"
-        " √(d/(c²k)).",
+        says="The more clusters there are, the shorter the perturbation that breaks the limit of gradient flow: its norm is at"
+        " most of the"
+        " order of √(d/(c²k)).",
         quantity="exponent of k in the norm along u that flips half of the test points, at d and c = 1/2 fixed",
         formula=r"\lVert z\rVert \le \mathcal{O}\left(\sqrt{d/(c^2 k)}\right)",
         bound=at_most(-0.46),
         because="the theorem's order has the exponent -1/2; 0.04 is left for sizes that are finite",
-        value=lambda rows: rows.of("norm", family="clusters", case="within").slope("clusters", "norm"),
+        value=lambda rows: rate(rows.of("norm", family="clusters", case="within"), x="clusters", y="norm"),
         premises=requires("assumption-2-2", "theorem-3-1", family="clusters", case="within"),
     ),
 )
@@ -97,6 +98,6 @@ SCALING = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
-    about="The norm along u that flips half of the test points of the KKT point with one neuron for each class, against k and d.",
+    about="The norm along u that flips half of the test points of the limit of gradient flow, against k and d.",
     draw=draw,
 )

@@ -17,24 +17,31 @@ from featureprism.data import (
     orthogonal_centres,
     sample,
     sample_blocks,
+    sample_by_gram,
     sphere_centres,
+    sphere_gram,
 )
 from featureprism.lab import Rows, requires
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.papers.double_edged import theory
 from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
-from featureprism.training import margin_ascent, margin_descent
+from featureprism.training import flow_limit, margin_ascent, margin_descent
 
+FLOW_STEP = 0.5  # of ln(1/L)
 DESCENT_STEP = 0.1
 KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x_i, 1)‖ counts as on the kink of a trained network
-EXACT_KINK = 1e-9  # the same at the solver's point
+EXACT_KINK = 1e-9  # the same at a KKT point
 COSINES = (-0.1, 0.3)  # between which mixed cosines lie
-INSIDE = requires("assumption-2-2", "theorem-3-1", case="within")  # where Theorems 3.1 and 4.2 speak
+MOST_DIMENSIONS = 20_000  # beyond, points are drawn in the coordinates of their span
+METHODS = ("flow", "maximiser")
+INSIDE = requires("assumption-2-2", "theorem-3-1", regime="inside")  # where Theorems 3.1 and 4.2 speak
 CASE_NAMES = {  # in figures
     "usual": "orthogonal means, σ = 1",
     "sphere": "means on the sphere, σ = 1",
-    "within": "σ = 1/√d",
+    "within": "orthogonal means, σ = 1/√d",
+    "obtuse": "obtuse means, σ = 1/√d",
+    "example-1a": "means on the sphere, σ = 1, inside",
 }
 
 S = TypeVar("S", bound="MixtureSetting")
@@ -48,6 +55,7 @@ class MixtureSetting(theory.MixtureSizes):
     """
 
     case: str
+    regime: str = "outside"  # or "inside": whether Assumption 2.2 is meant to hold
     means: str = "orthogonal"
     cosine: float = 0.0
     positives: int = 0
@@ -67,23 +75,44 @@ class MixtureSetting(theory.MixtureSizes):
 
     @classmethod
     def on_sphere(cls: type[S], dim: int = 1000, clusters: int = 8, **other: Any) -> S:
-        """Means uniform on the sphere, σ = 1. Example 1 (a)."""
+        """Means uniform on the sphere, σ = 1: Example 1 (a) at a size that is outside Assumption 2.2."""
         return cls.of(dim, clusters, sigma=1.0, case="sphere", means="sphere", **other)
+
+    @classmethod
+    def example_1a(cls: type[S], dim: int = 10**7, clusters: int = 4, **other: Any) -> S:
+        """Means uniform on the sphere, σ = 1. Example 1 (a) inside Assumption 2.2: (10⁷, 4), (10⁸, 8)."""
+        return cls.of(dim, clusters, sigma=1.0, case="example-1a", regime="inside", means="sphere", **other)
 
     @classmethod
     def within(cls: type[S], dim: int = 3000, clusters: int = 4, **other: Any) -> S:
         """Orthogonal means, σ = 1/√d. Example 1 (b): inside Assumption 2.2 for (3000, 4), (3000, 8), (6000, 16)."""
-        return cls.of(dim, clusters, sigma=1 / sqrt(dim), case="within", **other)
+        return cls.of(dim, clusters, sigma=1 / sqrt(dim), case="within", regime="inside", **other)
+
+    @classmethod
+    def obtuse(cls: type[S], dim: int = 10_000, clusters: int = 8, cosine: float = -0.008, **other: Any) -> S:
+        """Means at equal, slightly obtuse angles, σ = 1/√d: inside for (10⁴, 8, -0.008), (2·10⁴, 16, -0.002)."""
+        means = {"means": "equal cosines", "cosine": cosine}
+        return cls.of(dim, clusters, sigma=1 / sqrt(dim), case="obtuse", regime="inside", **means, **other)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetting(MixtureSetting):
-    """A network of random start, trained by normalised descent and then by L-BFGS; none is where the width is 0."""
+    """A network of random start and how it is trained; none is where the width is 0.
+
+    method = "flow": gradient flow for so many `steps` of FLOW_STEP in ln(1/L), then to the KKT point of its activation pattern.
+    method = "maximiser": normalised descent, then L-BFGS on the smoothed normalised margin, so many `iterations` a stage: it leaves the
+    KKT point of the flow for one of larger margin.
+    """
 
     width: int = 20
     start: float = 0.1
-    steps: int = 200
-    iterations: int = 100  # a stage; stationarity 7e-5 and less, after 200 it is 2e-5 (d = 1500 and 3000)
+    method: str = "flow"
+    steps: int = 500
+    iterations: int = 100  # stationarity 7e-5 and less, after 200 it is 2e-5 (d = 1500 and 3000)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise ValueError(f"Unknown method {self.method!r}; use flow or maximiser.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +137,21 @@ def clusters_of(s: MixtureSetting, seed: int) -> GaussianClusters:
     if s.norm_spread:
         sizes = torch.linspace(1 - s.norm_spread, 1 + s.norm_spread, s.clusters, dtype=torch.float64)
         mu = mu * sizes[torch.randperm(s.clusters, generator=generator)].unsqueeze(1)
+    return GaussianClusters(mu, labels_of(s), s.sigma)
+
+
+def labels_of(s: MixtureSetting) -> torch.Tensor:
+    """Labels of the clusters."""
     positives = s.positives or s.clusters // 2
-    return GaussianClusters(mu, class_labels(positives, s.clusters - positives), s.sigma)
+    return class_labels(positives, s.clusters - positives)
+
+
+def gram_of(s: MixtureSetting, seed: int) -> torch.Tensor:
+    """Inner products of the means, for any dimension."""
+    if s.means == "sphere":
+        return sphere_gram(s.clusters, s.dim, sqrt(s.dim), generator=generator_for("centres", seed))
+    cosines = torch.full((s.clusters, s.clusters), float(s.cosine), dtype=torch.float64)
+    return s.dim * cosines.fill_diagonal_(1)
 
 
 def _orthogonal(s: MixtureSetting, generator: torch.Generator) -> torch.Tensor:
@@ -157,7 +199,11 @@ def test_blocks(s: MixtureSetting, clusters: GaussianClusters, seed: int) -> Ite
 
 
 def problem(s: MixtureSetting, seed: int, which: int = 0) -> Problem:
-    """Training and test samples of the clusters; all of both in memory."""
+    """Training and test samples of the clusters, all of both in memory; in coordinates of their span in high dimension."""
+    if s.dim > MOST_DIMENSIONS:
+        sizes = {"dim": s.dim, "num_points": s.points, "num_test": s.test_points}
+        generator = generator_for(f"span {which}", seed)
+        return Problem(*sample_by_gram(gram_of(s, seed), labels_of(s), s.sigma, **sizes, generator=generator))
     clusters = clusters_of(s, seed)
     test = sample(clusters, s.test_points, generator=generator_for("test", seed), noise=NOISE_LAWS[s.noise])
     return Problem(clusters, training_set(s, clusters, seed, which), test)
@@ -174,7 +220,7 @@ def direction(data: Problem) -> torch.Tensor:
 
 
 def critical_norm(data: Problem) -> float:
-    """‖u‖/k, where half of the points flip by the sharp law."""
+    """‖u‖/k, where the KKT point with one neuron for each class breaks: the unit of breaking norms."""
     return theory.critical_norm(data.clusters.mu, data.clusters.labels)
 
 
@@ -190,25 +236,44 @@ def premises_of(s: MixtureSetting, apart: theory.Separation) -> list[Row]:
 
 def inside(rows: Rows) -> Rows:
     """The settings for which Assumption 2.2 is meant to hold."""
-    return rows.having(case="within")
+    return rows.having(regime="inside")
 
 
 def outside(rows: Rows) -> Rows:
     """The other settings."""
-    return rows.where(lambda row: row["case"] != "within")
+    return rows.having(regime="outside")
 
 
-def start_of(s: TrainingSetting, seed: int) -> TwoLayerNet:
-    """A random network of all three parts."""
-    return biased_start(s.width, s.dim, s.start, generator=generator_for("start", seed))
+def start_of(s: TrainingSetting, data: Dataset, seed: int) -> TwoLayerNet:
+    """A random network of all three parts, in the coordinates of the points."""
+    num = data.x.shape[1]
+    net = biased_start(s.width, num, s.start, generator=generator_for("start", seed))
+    if num == s.dim or net.b is None:
+        return net
+    scale = sqrt((num + 1) / (s.dim + 1))  # entries as small as in all dimensions
+    return TwoLayerNet(
+        scale * net.W.detach(), net.a.detach(), scale * net.b.detach(), activation=net.activation
+    )
+
+
+def flow_end(
+    s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
+) -> TwoLayerNet:
+    """The network after gradient flow for all steps: on the way to a KKT point."""
+    start = start_of(s, data, seed)
+    return margin_descent(
+        start, data.x, data.y, loss=loss, step_size=FLOW_STEP, steps=s.steps, progress=progress
+    ).last
 
 
 def trained(
     s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
 ) -> TwoLayerNet:
-    """Normalised descent until every margin is positive and more, then L-BFGS on the smoothed normalised margin."""
+    """The KKT point to which gradient flow goes; or, where the method says so, a maximiser of the margin."""
+    if s.method == "flow":
+        return flow_limit(flow_end(s, data, seed, loss, progress), data.x, data.y).net
     run = margin_descent(
-        start_of(s, seed),
+        start_of(s, data, seed),
         data.x,
         data.y,
         loss=loss,

@@ -12,6 +12,7 @@ from featureprism.networks import robust_margin_classifier
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,
+    MixtureSetting,
     Problem,
     RadiusSetting,
     inside,
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
 CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
 
 
-def robust_bracket(s: RadiusSetting, data: Problem, gap: float, progress: Progress = silent) -> RadiusBracket:
-    """Radii of test points for the network that Theorem 4.1 constructs."""
-    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
-    x, y = data.test.x[: s.radius_points], data.test.y[: s.radius_points]
+def robust_bracket(
+    s: MixtureSetting, data: Problem, num_points: int, gap: float, progress: Progress = silent
+) -> RadiusBracket:
+    """Radii of the first test points for the network that Theorem 4.1 constructs."""
+    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels, s.dim)
+    x, y = data.test.x[:num_points], data.test.y[:num_points]
     return robust_radius(net, x, y, gap=gap, budget=Budget(branches=CELLS), progress=progress)
 
 
@@ -42,8 +45,8 @@ def proven_at_promise(bracket: RadiusBracket, dim: int) -> float:
 def measure(s: RadiusSetting, seed: int, context: Context) -> list[Row]:
     """Margins and bracketed radii of the constructed network on test points."""
     data = problem(s, seed)
-    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels)
-    bracket = robust_bracket(s, data, 0.005, context.progress)
+    net = robust_margin_classifier(data.clusters.mu, data.clusters.labels, s.dim)
+    bracket = robust_bracket(s, data, s.radius_points, 0.005, context.progress)
     with torch.no_grad():
         margins = data.test.y * net(data.test.x)
     measured = {
@@ -70,7 +73,7 @@ CLAIMS = (
         bound=at_least(1.0),
         because="√d/8 is the radius that the theorem promises",
         value=lambda rows: inside(rows.of("radius")).least("certified_half_radius") / theory.PROMISED_ROBUST,
-        premises=requires("assumption-2-2", case="within"),
+        premises=requires("assumption-2-2", regime="inside"),
         headline=True,
     ),
     Claim(

@@ -1,183 +1,196 @@
-"""Theorem 4.2: one perturbation along u = Σ y_q μ_q breaks the networks that training finds."""
+"""Theorem 4.2: one perturbation along u = Σ y_q μ_q breaks every KKT point."""
 
-from math import isnan, sqrt
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from featureprism.attacks import flip_rate, flipping_norm
-from featureprism.context import Context, part
+from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most
-from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
-from featureprism.papers.double_edged.setting import (
-    CASE_NAMES,
-    INSIDE,
-    Problem,
-    TrainingSetting,
-    critical_norm,
-    direction,
-    inside,
-    premises,
-    problem,
-    separation,
-    trained,
-)
+from featureprism.papers.double_edged.explored import ExploredSetting, breaking_row, flow_row, points_of
+from featureprism.papers.double_edged.setting import CASE_NAMES, INSIDE, inside, outside, premises, problem
 from featureprism.records import Row
-from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ENOUGH = 1.4  # of ‖u‖/k: the order √(d/(c²k)) is read with a constant of 0.7, as ‖u‖/k = ½ √(d/(c²k)) for equal classes
-SHARES = tuple(round(0.5 + 0.05 * i, 2) for i in range(21))  # of ‖u‖/k
+GROUP_OF = {"one neuron a cluster": 1, "groups of 2": 2}
 
 
-def measure(s: TrainingSetting, seed: int, context: Context) -> list[Row]:
-    """Flip rates along u = Σ y_q μ_q at the exact KKT point and at a trained network near one."""
+def measure(s: ExploredSetting, seed: int, context: Context) -> list[Row]:
+    """Every KKT point that is found and where it breaks, and where the flow itself breaks on its way to one."""
     data = problem(s, seed)
-    u, critical, apart = direction(data), critical_norm(data), separation(s, data)
-    nets = {"exact": max_margin_network(data.train.x, data.train.y).net}
-    if s.width:
-        nets["trained"] = trained(s, data.train, seed, progress=part(context.progress, 0.2, 0.8))
+    points = points_of(s, data, seed)
+    context.progress(0.6)
     rows: list[Row] = []
-    for index, (name, net) in enumerate(nets.items()):
-        seen, x, along = seen_with(net, data.test.x, u)
-        for share in SHARES if s.case in CASE_NAMES else ():
-            rate = flip_rate(seen, x, data.test.y, share * critical * along / along.norm())
-            rows.append({"kind": "rate", "network": name, "share": share, "rate": rate})
-        norm = flipping_norm(seen, x, data.test.y, along)
-        measured = {"kind": "critical", "network": name, "norm": norm / critical, "absolute": norm}
-        measured |= {"balance": apart.balance, "over_orthogonal": norm / sqrt(s.dim / s.clusters)}
-        clusters = cluster_norms(seen, x, along, data, critical) if s.case == "both" else {}
-        rows.append(measured | clusters | printed_z(net, data, apart))
-        context.progress(0.8 + 0.2 * (index + 1) / len(nets))
+    for index, point in enumerate(points):
+        share = {"kind": "point", "margin_share": point.margin / points[0].margin}
+        rows.append(share | point.as_row() | breaking_row(s, data, point.net) | _law(s, point.origin))
+        context.progress(0.6 + 0.3 * (index + 1) / len(points))
+    rows.append({"kind": "flow", **flow_row(s, data, seed)})
     return rows + premises(s, data)
 
 
-def seen_with(net: TwoLayerNet, x: Tensor, u: Tensor) -> tuple[TwoLayerNet, Tensor, Tensor]:
-    """Network, points and a direction in the span of the neurons and the direction: all that moving along it needs."""
-    basis = torch.linalg.qr(torch.cat([net.input_directions(), u.unsqueeze(0)]).T).Q
-    return net.in_coordinates(basis), x @ basis, u @ basis
+def _law(s: ExploredSetting, origin: str) -> Row:
+    """Where the KKT point of equal groups breaks with means at equal angles, ÷ (‖u‖/k)."""
+    group = s.clusters // 2 if origin == "one neuron a class" else GROUP_OF.get(origin)
+    if s.case != "obtuse" or group is None:
+        return {}
+    return {"group": group, "law": theory.group_norm(s, s.cosine, group)}
 
 
-def cluster_norms(net: TwoLayerNet, x: Tensor, u: Tensor, data: Problem, critical: float) -> Row:
-    """Where half of each cluster flips ÷ (‖u‖/k): the mean over clusters, the least and the largest."""
-    members = [data.test.cluster == q for q in range(data.clusters.num_clusters)]
-    norms = [flipping_norm(net, x[m], data.test.y[m], u) / critical for m in members if bool(m.any())]
-    return {
-        "mean_of_clusters": sum(norms) / len(norms),
-        "least_of_clusters": min(norms),
-        "most_of_clusters": max(norms),
-    }
+def _over_law(rows: Rows) -> Values:
+    """|norm ÷ law - 1|, largest over groupings."""
+    grouped = rows.of("point").where(lambda row: "law" in row)
+    return grouped.per_seed(lambda part: abs(part.column("norm") / part.column("law") - 1).max())
 
 
-def printed_z(net: TwoLayerNet, data: Problem, s: theory.Separation) -> Row:
-    """What the printed z of Theorem 4.2 has for norm and does, where its formula applies."""
-    steps = theory.printed_step(s)
-    if isnan(sum(steps)):
-        return {"printed_applies": False}
-    z = sum(steps) * direction(data)
-    with torch.no_grad():
-        moved = data.test.y * net(data.test.x - data.test.y.unsqueeze(1) * z)
-    norm = float(z.norm()) / sqrt(s.dim)
-    return {
-        "printed_applies": True,
-        "printed_norm": norm,
-        "printed_is_vacuous": norm >= 1,
-        "printed_rate": flip_rate(net, data.test.x, data.test.y, z),
-        "printed_least": float(moved.max()),
-    }
+def _how_many(rows: Rows) -> str:
+    parts = inside(rows.of("point")).groups("case", "clusters", "seed")
+    words = [
+        f"{CASE_NAMES[case]}, k = {k}: {len(part)} points that break from {part.column('norm').min():.2f} to"
+        f" {part.column('norm').max():.2f} of ‖u‖/k, margins down to {part.column('margin_share').min():.2f} of the largest"
+        for (case, k, seed), part in parts.items()
+        if seed == rows.seeds[0]
+    ]
+    return "; ".join(words)
 
 
-def _constant_read(rows: Rows) -> str:
-    norm = rows.of("critical", case="within").column("printed_norm").max(initial=0.0)
-    return f"the z of the proof has a norm of up to {norm:.0f} √d here, longer than the points themselves"
-
-
-def _deviation(rows: Rows, network: str) -> Values:
-    """|norm ÷ (‖u‖/k) - 1|, largest over settings."""
-    return abs(rows.of("critical", network=network).farthest("norm", 1.0) - 1)
+def _residual(rows: Rows) -> str:
+    return f"largest residual of a KKT point: {rows.of('point').column('residual').max(initial=0.0):.0e}"
 
 
 CLAIMS = (
     Claim(
         "flips",
         source="Theorem 4.2",
-        says="A single perturbation along u = Σ y_q μ_q, of norm at most of the order √(d/(c²k)), flips nearly every point of a network"
+        says="A single perturbation along u = Σ y_q μ_q, of norm at most of the order √(d/(c²k)), flips nearly every point of"
+        " every network"
         " at a KKT point.",
-        quantity=f"share of test points flipped by z = {ENOUGH} u/k, least over settings inside Assumption 2.2",
+        quantity="share of test points flipped by z along u of norm √(d/(c²k)), least over all KKT points found inside Assumption 2.2",
         formula=r"\Pr[\operatorname{sign} \mathcal{N}(x) \ne \operatorname{sign} \mathcal{N}(x - y z)] \ge 1 - \epsilon",
         bound=at_least(0.95),
-        because="ε = 0.05 as in the premises of the theorem",
-        value=lambda rows: inside(rows.of("rate", network="exact", share=ENOUGH)).least("rate"),
-        note=_constant_read,
+        because="ε = 0.05 as in the premises of the theorem; the order is read with the constant 1, the proof has 9 to 13",
+        value=lambda rows: inside(rows.of("point")).least("flipped"),
+        aggregate="worst",
+        note=_how_many,
         premises=INSIDE,
         headline=True,
     ),
     Claim(
-        "critical",
+        "groups",
         source="Theorem 4.2, sharp",
-        says="The KKT point with one neuron for each class breaks along u = Σ y_q μ_q at the norm ‖u‖/k, ten times shorter than the"
-        " proof's bound.",
-        quantity="|norm along u that flips half of the test points ÷ (‖u‖/k) - 1|, largest over settings",
-        formula=r"\lVert z\rVert = \lVert u\rVert/k",
-        bound=at_most(0.08),
-        because="noise of σ = 1 in d = 1000 dimensions moves the law by up to 8 %",
-        value=lambda rows: _deviation(rows, "exact"),
+        says="With means at slightly obtuse angles there are KKT points in which any number m of clusters of a class share a"
+        " neuron, and"
+        " they break along u = Σ y_q μ_q at about k/(k/2 + m) times ‖u‖/k.",
+        quantity="|norm along u that flips half of the test points ÷ the law of groups - 1|, largest over group sizes",
+        formula=r"\lVert z\rVert = \frac{k}{k/2 + m}\,\frac{\lVert u\rVert}{k}",
+        bound=at_most(0.0005),
+        because="the law is exact without noise, and noise of σ = 1/√d moves it by far less",
+        value=_over_law,
+        origin="featureprism",
+        note=_residual,
+        premises=INSIDE,
+    ),
+    Claim(
+        "twice",
+        source="Theorem 4.2, sharp",
+        says="No KKT point that was found withstands perturbations along u = Σ y_q μ_q longer than 2 ‖u‖/k.",
+        quantity="norm along u that flips half of the test points ÷ (2 ‖u‖/k), largest over all KKT points found inside Assumption 2.2",
+        bound=at_most(1.0),
+        because="k/(k/2 + m) is below 2 for every group size m",
+        value=lambda rows: inside(rows.of("point")).largest("norm") / 2,
+        origin="featureprism",
+        aggregate="worst",
+        premises=INSIDE,
+    ),
+    Claim(
+        "outside",
+        source="beyond Theorem 4.2",
+        says="Where the noise is far larger than Assumption 2.2 allows, every KKT point that was found breaks along u = Σ y_q μ_q"
+        " near the"
+        " norm ‖u‖/k.",
+        quantity="|norm along u that flips half of the test points ÷ (‖u‖/k) - 1|, largest over all KKT points found",
+        bound=at_most(0.03),
+        because="noise of σ = 1 opens every neuron to all clusters of its class, which leaves little room for other groupings",
+        value=lambda rows: abs(outside(rows.of("point")).farthest("norm", 1.0) - 1),
         origin="featureprism",
     ),
     Claim(
-        "trained",
-        source="Theorem 4.2, sharp",
-        says="A network whose margin was maximised breaks along u = Σ y_q μ_q at the norm ‖u‖/k.",
-        quantity="|norm along u that flips half of the test points ÷ (‖u‖/k) - 1|, largest over settings",
-        formula=r"\lVert z\rVert = \lVert u\rVert/k",
-        bound=at_most(0.08),
-        because="noise of σ = 1 in d = 1000 dimensions moves the law by up to 8 %",
-        value=lambda rows: _deviation(rows, "trained"),
+        "flow",
+        source="beyond Theorem 2.1",
+        says="At a loss that can be reached gradient flow has not arrived: with obtuse means its network withstands more along u than"
+        " the KKT point with one neuron for each class.",
+        quantity="norm along u that flips half of the test points of the flow's network ÷ (‖u‖/k), obtuse means, least over sizes",
+        bound=at_least(1.05),
+        because="above 1 the flow still uses neurons that see a part of their class",
+        value=lambda rows: rows.of("flow", case="obtuse").least("norm"),
         origin="featureprism",
     ),
 )
 
 
 def draw(rows: Rows) -> "Figure":
-    """Flip rate against the norm of z, exact and trained."""
-    from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
+    """Every KKT point by its margin and the norm at which it breaks; the flow's own network as a line."""
+    from featureprism.lab.style import COLOURS, guide, panels
 
-    figure, (axes,) = panels(1, width=4.4, height=3.0)
-    for colour, (case, rates) in zip(COLOURS, rows.of("rate").groups("case").items(), strict=False):
-        for network, dashed in (("exact", False), ("trained", True)):
-            x, low, mean, high = over_seeds(rates.having(network=network), "share", "rate")
-            band(axes, x, low, mean, high, colour, f"{CASE_NAMES[case]}, {network}", dashed=dashed)
-    guide(axes, 1.0, "‖u‖/k")
-    axes.set(xlabel="‖z‖ ÷ (‖u‖/k)", ylabel="test points flipped", ylim=(-0.02, 1.04))
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 0.02))
+    cases = list(rows.of("point").groups("case", "clusters").items())
+    figure, axes = panels(max(1, len(cases)), width=2.9, height=2.9)
+    for panel, ((case, k), part) in zip(axes, cases, strict=False):
+        is_flow = np.array([row["origin"].startswith("flow") for row in part])
+        for mask, marker, name in ((~is_flow, "o", "of a pattern"), (is_flow, "D", "limit of the flow")):
+            panel.plot(
+                part.column("margin_share")[mask],
+                part.column("norm")[mask],
+                marker,
+                color=COLOURS[int(mask is is_flow)],
+                alpha=0.6,
+                label=name,
+            )
+        flow = rows.of("flow", case=case, clusters=k).column("norm")
+        guide(panel, float(flow.mean()), "the flow itself", along="y")
+        guide(panel, 2.0, "√(d/(c²k))", along="y")
+        panel.set(xlabel="margin ÷ largest margin", ylim=(0.9, 2.1), title=f"{CASE_NAMES[case]}, k = {k}")
+    axes[0].set(ylabel="norm along u that flips half ÷ (‖u‖/k)")
+    axes[0].legend(loc="upper left", bbox_to_anchor=(0.0, 0.85))
     return figure
 
 
 THEOREM_4_2 = Experiment(
     id="double-edged/theorem-4-2",
     source="Frei et al. 2023, Theorem 4.2",
-    title="One perturbation breaks the networks that training finds",
+    title="One perturbation breaks every KKT point",
     scales={
-        "quick": [TrainingSetting.usual(iterations=80), TrainingSetting.within(iterations=80)],
+        "quick": [
+            ExploredSetting.obtuse(starts=2, radius_points=2),
+            ExploredSetting.within(),
+            ExploredSetting.example_1a(patterns=2, starts=1),
+            ExploredSetting.usual(patterns=2, starts=2),
+        ],
         "standard": [
-            TrainingSetting.usual(),
-            TrainingSetting.on_sphere(),
-            TrainingSetting.within(),
-            TrainingSetting.within(3000, 8),
-            TrainingSetting.usual(3072, 10),
+            ExploredSetting.obtuse(patterns=16, starts=8, radius_points=5),
+            ExploredSetting.obtuse(20_000, 16, -0.002),
+            ExploredSetting.within(3000, 8),
+            ExploredSetting.example_1a(),
+            ExploredSetting.usual(),
+            ExploredSetting.on_sphere(),
         ],
         "paper": [
-            TrainingSetting.usual(3072, 10, width=100),
-            TrainingSetting.on_sphere(3072, 10, width=100),
-            TrainingSetting.within(6000, 16),
+            ExploredSetting.obtuse(patterns=32, starts=16, radius_points=20),
+            ExploredSetting.obtuse(20_000, 16, -0.002, patterns=16, starts=8),
+            ExploredSetting.within(6000, 16),
+            ExploredSetting.example_1a(10**8, 8),
+            ExploredSetting.usual(3072, 10, width=100),
         ],
     },
     measure=measure,
     claims=CLAIMS,
-    about="Test points moved by -y z, z along u = Σ y_q μ_q: flip rate against ‖z‖ for the exact KKT point and a trained network.",
+    about=(
+        "KKT points of one training set, by activation pattern (one neuron for each class, for pairs, for each cluster, random"
+        " groupings)"
+        " and from starts of gradient flow that is followed to its limit: margin, residual, test error, and the norm along u = Σ"
+        " y_q μ_q"
+        " that flips half of the test points."
+    ),
     draw=draw,
 )

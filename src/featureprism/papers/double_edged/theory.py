@@ -65,27 +65,27 @@ def separation(s: MixtureSizes, mu: Float[Tensor, "k d"], labels: Float[Tensor, 
     return Separation(**sizes, coherence=float(gram.abs().max()), balance=share, norm_gap=gap)
 
 
-def measured_spread(data: Dataset, coherence: float) -> float:
-    """The least Δ for which (P4) and (P5) hold on a sample: all the proofs use."""
+def measured_spread(data: Dataset, coherence: float, dim: int) -> float:
+    """The least Δ for which (P4) and (P5) hold on a sample in d = `dim` dimensions: all the proofs use."""
     gram = data.x @ data.x.T
     same = data.cluster.unsqueeze(1) == data.cluster
-    d = data.x.shape[1]
+    d = dim
     across = float(gram[~same].abs().max()) - coherence if bool((~same).any()) else 0.0
     return max(across, d - float(gram[same].min()), float(gram[same].max()) - 3 * d, 0.0)
 
 
-def test_spread(data: Dataset, test: Dataset, coherence: float) -> float:
+def test_spread(data: Dataset, test: Dataset, coherence: float, dim: int) -> float:
     """The least Δ with ⟨x, x_i⟩ in [d - Δ, d + Δ] within a cluster and |⟨x, x_i⟩| ≤ p + Δ across, x a test point. Lemmas A.12, D.3."""
     gram = test.x @ data.x.T
     same = test.cluster.unsqueeze(1) == data.cluster
-    return max(_largest((gram[same] - data.x.shape[1]).abs()), _largest(gram[~same].abs()) - coherence)
+    return max(_largest((gram[same] - dim).abs()), _largest(gram[~same].abs()) - coherence)
 
 
 def on_sample(s: Separation, data: Dataset, test: Dataset | None = None) -> Separation:
     """The same with the Δ of a sample in place of the formula, and of test points beside it where they are given."""
-    spread = measured_spread(data, s.coherence)
+    spread = measured_spread(data, s.coherence, s.dim)
     if test is not None:
-        spread = max(spread, test_spread(data, test, s.coherence))
+        spread = max(spread, test_spread(data, test, s.coherence, s.dim))
     return replace(s, measured_spread=spread)
 
 
@@ -263,6 +263,26 @@ def critical_norm(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> floa
     in unequal classes. Noise cancels: n_q points a cluster divide both the output on fresh points and its slope along u by 1 + σ²/n_q.
     """
     return float(torch.linalg.vector_norm(linear_direction(mu, labels))) / len(labels)
+
+
+def group_norm(sizes: MixtureSizes, cosine: float, group: int) -> float:
+    """Norm along u ÷ (‖u‖/k) at which the KKT point breaks whose neurons see groups of `group` clusters; k/(k/2 + m) in high dimension.
+
+    k = 2κ clusters of norm √d, equal classes, one cosine c between all means, no noise. With C = dc + 1 ≤ 0, D = d + 1 and a neuron
+    β Σ_{q in group} (μ_q, 1) for each group of m, off at the other groups, the own response at a mean is β(D + (m-1)C) = 1. A step ηu
+    against the point lowers it by ηβm·d(1 - c), and raises the κ/m neurons of the other class from βmC by as much each, so the
+    output is 0 at η = (D + (m - 1 - κ)C)/(d(1 - c)(κ + m)). m = κ gives 1/k; C > 0 leaves m = κ alone.
+    """
+    d, k = sizes.dim, sizes.clusters
+    half, across, same = k / 2, d * cosine + 1, d + 1
+    if across > 0 and group < half:
+        raise ValueError("Neurons that see only a part of their class exist where ⟨μ, μ'⟩ ≤ -1.")
+    return k * (same + (group - 1 - half) * across) / (d * (1 - cosine) * (half + group))
+
+
+def norm_of_order(s: Separation) -> float:
+    """√(d/(c²k)): the order of Theorem 4.2 with the constant 1; 2‖u‖/k for equal classes and orthogonal means."""
+    return math.sqrt(s.dim / (s.balance**2 * s.clusters))
 
 
 def mixed_radius(mixing: float, num_clusters: int) -> float:
