@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from asking import asked
 from scipy.optimize import minimize
 from torch import nn
 
@@ -14,10 +15,9 @@ from featureprism.attacks.gradient import descend
 from featureprism.cli import main
 from featureprism.geometry import Box, LpBall
 from featureprism.networks import ReLU, TwoLayerNet
-from featureprism.verify import Budget
 
 DOMAIN = (-0.3, 0.9)
-EFFORT = {"budget": Budget(branches=4), "bounds": DOMAIN}
+EFFORT = {"branches": 4, "bounds": DOMAIN}
 
 
 def points_in(domain, shape, generator):
@@ -70,8 +70,8 @@ def test_the_attack_on_a_linear_network_is_exact_in_a_box(norm, generator):
         net.bias.copy_(torch.tensor([0.0, 0.1]))
     x = points_in(DOMAIN, (20, 4), generator)
     y = (x @ v + 0.1 > 0).long()
-    bracket = fp.robust_radius(net, x, y, norm=norm, **EFFORT)
-    plain = fp.robust_radius(net, x, y, norm=norm)
+    bracket = asked(net, x, y, norm=norm, **EFFORT)
+    plain = asked(net, x, y, norm=norm)
     assert bracket.witness is not None
     assert bool((bracket.attacked >= plain.certified).all())
     for i in range(20):
@@ -122,7 +122,7 @@ def test_witnesses_of_every_kind_of_model_stay_in_the_box_and_flip(kind, norm, g
     with torch.no_grad():
         out = net(x)
     y = (out > 0).long() if out.ndim == 1 else out.argmax(dim=1)
-    bracket = fp.robust_radius(net, x, y, norm=norm, **EFFORT)
+    bracket = asked(net, x, y, norm=norm, **EFFORT)
     assert bracket.witness is not None
     moved = x + bracket.witness
     assert bool(((moved >= DOMAIN[0]) & (moved <= DOMAIN[1])).all())
@@ -150,7 +150,7 @@ def test_points_outside_and_boxes_that_are_none_are_refused(generator):
     net, x = two_layer(generator), points_in(DOMAIN, (4, 3), generator)
     y = (net(x) > 0).long()
     with pytest.raises(ValueError, match="1 of 4 points lie outside"):
-        fp.robust_radius(net, torch.cat([x[:3], x[3:] + 5]), y, domain=DOMAIN)
+        asked(net, torch.cat([x[:3], x[3:] + 5]), y, bounds=DOMAIN)
     for domain in ((1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)):
         with pytest.raises(ValueError, match="pair of finite numbers"):
             minimal_radius(net, x, 2.0 * y - 1, starts=(), upper=1.0, domain=domain)
@@ -161,11 +161,11 @@ def test_the_command_line_takes_a_domain(tmp_path, generator, capsys):
     fp.save_net(tmp_path / "net.npz", net)
     np.savez(tmp_path / "data.npz", x=x.numpy(), y=np.where(net(x).detach().numpy() > 0, 1, -1))
     words = ["radius", str(tmp_path / "net.npz"), str(tmp_path / "data.npz"), "--out", str(tmp_path / "out")]
-    assert main([*words, "--domain", "-0.3", "0.9"]) == 0
+    assert main([*words, "--bounds", "-0.3", "0.9"]) == 0
     moved = x.numpy() + np.load(tmp_path / "out" / "witnesses.npz")["delta"]
     assert DOMAIN[0] <= moved.min()
     assert moved.max() <= DOMAIN[1]
-    assert main([*words, "--domain", "0", "0.01"]) == 2
+    assert main([*words, "--bounds", "0", "0.01"]) == 2
     assert "outside the domain" in capsys.readouterr().err
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from asking import asked
 from scipy.optimize import linprog
 
-from featureprism import robust_radius
 from featureprism.attacks.minimum_norm import TargetMargins, minimum_norm
 from featureprism.networks import ReLU, ScoreNet
 from featureprism.networks.reading import read_model
@@ -71,7 +71,7 @@ def enumerated(net: ScoreNet, x: np.ndarray, own: int, domain: tuple[float, floa
 def test_linf_flips_are_as_short_as_the_enumerated_truth(seed, domain):
     net = random_net(seed, 4, 5, 3)
     x, own = points_of(net, 3, 4)
-    bracket = robust_radius(net, x, own, norm=math.inf, domain=domain, max_cells=0)
+    bracket = asked(net, x, own, norm=math.inf, bounds=domain, branches=0)
     truth = [enumerated(net, point.numpy(), int(y), domain) for point, y in zip(x, own, strict=True)]
     for attacked, least in zip(bracket.attacked.tolist(), truth, strict=True):
         assert (1 - 1e-7) * least <= attacked <= NEAR * least  # both inf where no class can be reached
@@ -115,10 +115,10 @@ def test_a_row_does_not_depend_on_the_others(norm, domain):
 def test_brackets_alone_and_in_a_batch_have_the_same_witness(norm, kind):
     net = random_net(0, 12, 16, 4) if kind == "one layer" else deep_net(1, (12, 16, 16, 4))
     x, own = points_of(net, 6, 12)
-    options = {"norm": norm, "max_cells": 0, "seconds_per_point": 0.0}
-    together = robust_radius(net, x, own, **options)
+    options = {"norm": norm, "branches": 0}
+    together = asked(net, x, own, **options)
     for i in (0, 4):
-        alone = robust_radius(net, x[i : i + 1], own[i : i + 1], **options)
+        alone = asked(net, x[i : i + 1], own[i : i + 1], **options)
         assert float(alone.attacked[0]) == pytest.approx(float(together.attacked[i]), rel=1e-9)
 
 
@@ -127,10 +127,10 @@ def test_brackets_alone_and_in_a_batch_have_the_same_witness(norm, kind):
 def test_one_radius_is_the_same_attack_cut_off(norm, share):
     net = deep_net(2, (10, 12, 12, 3))
     x, own = points_of(net, 6, 10)
-    options = {"norm": norm, "max_cells": 0, "seconds_per_point": 0.0}
-    free = robust_radius(net, x, own, **options).attacked
+    options = {"norm": norm, "branches": 0}
+    free = asked(net, x, own, **options).attacked
     eps = share * float(free.median())
-    cut = robust_radius(net, x, own, at=eps, **options).attacked
+    cut = asked(net, x, own, eps=eps, **options).attacked
     assert torch.equal(torch.isfinite(cut), free <= eps)
     assert bool((cut[torch.isfinite(cut)] <= eps).all())
 
@@ -138,7 +138,7 @@ def test_one_radius_is_the_same_attack_cut_off(norm, share):
 def test_flips_are_strict_and_keep_to_the_domain():
     net = deep_net(3, (10, 12, 12, 4))
     x, own = points_of(net, 8, 10)
-    bracket = robust_radius(net, x, own, norm=math.inf, domain=(0, 1), max_cells=0)
+    bracket = asked(net, x, own, norm=math.inf, bounds=(0, 1), branches=0)
     found = torch.isfinite(bracket.attacked)
     moved = (x + bracket.witness)[found]
     assert bool(((moved >= 0) & (moved <= 1)).all())
@@ -163,5 +163,5 @@ def test_no_foolbox_flip_is_shorter_on_a_network_of_the_competition(tmp_path):
     with torch.no_grad():
         flipped = net(moved).argmax(dim=1) != own
     theirs = torch.where(flipped, (moved - x).abs().amax(dim=1), math.inf)
-    ours = robust_radius(net, x, own, norm=math.inf, domain=(0, 1), max_cells=0, seconds_per_point=0.0)
+    ours = asked(net, x, own, norm=math.inf, bounds=(0, 1), branches=0)
     assert bool((ours.attacked <= 1.02 * theirs).all())

@@ -27,7 +27,7 @@ def test_the_attack_reaches_the_exact_radius_and_never_goes_below(kind, clusters
         "polynomial": lambda: (F, F.exact_radius(test_set.x, test_set.y)),
         "bayes": lambda: (
             n := BayesClassifier(mu, labels, clusters.noise_std),
-            n.radius_bracket(test_set.x, test_set.y).certified,
+            torch.from_numpy(n.radius_bracket(test_set.x, test_set.y).certified),
         ),
         # the network with one neuron on each centre is F^(3)
         "network": lambda: (

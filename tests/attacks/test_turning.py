@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from featureprism.verify.bracket import default_starts
 
 from featureprism.attacks import minimal_radius
 from featureprism.attacks.turning import turned, valleys
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
+from featureprism.verify.attack import default_starts
 
 EXACT = 0.002  # relative
 CANDIDATES, TRIES, ROUNDS = 16, 12, 25  # of the random search around the shortest rays

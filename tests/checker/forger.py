@@ -14,7 +14,6 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from featureprism.verify.pair_proofs import form_of
 
 import featureprism as fp
 from featureprism.checker import (
@@ -36,9 +35,10 @@ from featureprism.checker.quadratic import QuadraticScores
 from featureprism.networks import LayeredScores, PowerReLU, ReLU, ScoreNet
 from featureprism.networks import LinearScores as LinearNet
 from featureprism.networks import QuadraticScores as QuadraticNet
-from featureprism.verify import checkable
+from featureprism.verify.api import canonical_of
 from featureprism.verify.deep import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
+from featureprism.verify.one_layer.form import scores_form as form_of
 
 BEYOND = 1.001  # times the witness: what is claimed
 BOX = (-3.0, 3.0)
@@ -159,7 +159,7 @@ def cases(seeds: range, kinds: tuple[str, ...], **options: Any) -> Iterator[Case
         bracket = fp.robust_radius(net, ahead, [0], budget=fp.Budget(branches=6), **options)
         found = bracket.certificates[0].get(1)
         assert bracket.witness is not None
-        model, point, delta = checkable(net), ahead[0].numpy(), bracket.witness[0].numpy() * (1 + 1e-9)
+        model, point, delta = canonical_of(net), ahead[0].numpy(), bracket.witness[0] * (1 + 1e-9)
         if (
             found is not None
             and found.radius > 0

@@ -126,10 +126,10 @@ def test_brackets_of_the_front_door_pass_the_checker(norm):
         [Proof(i, int(y[i]), r, c) for i, of in enumerate(bracket.certificates) for r, c in of.items()],
         norm,
     )
-    np.testing.assert_array_equal(np.minimum(radii, bracket.attacked.numpy()), bracket.certified.numpy())
+    np.testing.assert_array_equal(np.minimum(radii, bracket.attacked), bracket.certified)
     assert check(bracket.certificates[0], net, x[0], int(y[0]))
     with torch.no_grad():
-        assert (net(x + bracket.witness).argmax(dim=1) != y).all()
+        assert (net(x + torch.from_numpy(bracket.witness)).argmax(dim=1) != y).all()
 
 
 def test_matrices_must_be_symmetric():

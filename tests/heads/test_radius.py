@@ -51,10 +51,10 @@ def test_the_radius_is_the_least_over_all_rivals():
             for c in range(3)
             if c != own
         ]
-        least = min(float(pair.attacked) for pair in pairs)
+        least = min(float(pair.attacked[0]) for pair in pairs)
         assert float(found.attacked[i]) == pytest.approx(least, rel=1e-3)
         assert found.certified[i] <= least
-    moved = torch.as_tensor(X[:2]) + found.witness
+    moved = torch.as_tensor(X[:2] + found.witness)
     with torch.no_grad():
         scores = head.net_(moved)
     own = scores.gather(1, torch.as_tensor(y[:2]).unsqueeze(1)).squeeze(1)

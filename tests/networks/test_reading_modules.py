@@ -370,7 +370,7 @@ REFUSED = {
     "dimension after a ReLU": (lambda: nn.Sequential(nn.ReLU(), nn.Linear(DIM + 1, 3)), "coordinates"),
     "dimension of ours": (lambda: LinearClassifier(torch.ones(DIM + 1)), "coordinates"),
     "softmax of one": (lambda: nn.Sequential(nn.Linear(DIM, 1), nn.Softmax(dim=1)), "return the logit"),
-    "no weights yet": (lambda: nn.LazyLinear(3), "unknown size"),
+    "no weights yet": (lambda: nn.LazyLinear(3), "lazy layers without weights"),
     "two inputs": (lambda: nn.Bilinear(DIM, DIM, 3), "does not take points"),
     "several outputs": (lambda: nn.Sequential(nn.LSTM(DIM, 3)), "scores of shape"),
     "one output of images": (lambda: nn.Conv1d(1, 1, 1), "scores of shape"),

@@ -35,6 +35,7 @@ def quicken(monkeypatch) -> None:
         "feature_averaging.setting",
         "double_edged.many_clusters",
         "double_edged.theorem_4_1",
+        "double_edged.explored",
         "double_edged.initialisation",
     ):
         monkeypatch.setattr(f"featureprism.papers.{module}.robust_radius", quick_bracket)

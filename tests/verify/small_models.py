@@ -197,7 +197,7 @@ def long_witnesses(rng: np.random.Generator, longer: float) -> Iterator[None]:
     stand_in, package = LongWitnesses(rng, longer), "featureprism.verify"
 
     def no_flips(_scores: Any, x: Tensor, *_: Any, **__: Any) -> Flips:
-        return Flips(x.new_full((len(x),), torch.inf), torch.zeros_like(x))
+        return Flips(x.new_full((len(x),), torch.inf), torch.zeros_like(x), torch.zeros(len(x)).long())
 
     with (
         patch(f"{package}.attack.minimal_radius", stand_in),

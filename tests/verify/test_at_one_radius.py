@@ -46,14 +46,14 @@ def test_many_answers_agree_with_the_enumerated_truth():
 
 @pytest.mark.parametrize("norm", [2, math.inf])
 @pytest.mark.parametrize("bounds", [None, (-2.0, 2.0)])
-def test_deep_networks_answer_too(norm, domain):
+def test_deep_networks_answer_too(norm, bounds):
     torch.manual_seed(0)
     net = nn.Sequential(*[nn.Linear(3, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3)]).double()
     with torch.no_grad():
         net[4].weight.mul_(4)
     x = 2 * torch.rand(3, 3).double() - 1
     own = net(x).argmax(dim=1)
-    bracket = asked(net, x, own.numpy(), norm=norm, bounds=domain, eps=0.1)
+    bracket = asked(net, x, own.numpy(), norm=norm, bounds=bounds, eps=0.1)
     decided = (bracket.certified > 0.1) | (bracket.attacked <= 0.1)
     assert bool(decided.all())
     low, high = bracket.accuracy(torch.tensor([0.1]))

@@ -51,4 +51,4 @@ def test_a_symmetric_network_has_a_bracket_where_it_is_not_smoothed():
     assert float(bracket.attacked) == pytest.approx(0.6, rel=1e-3)
     assert 0.59 < float(bracket.certified) <= float(bracket.attacked)
     smooth = SymmetricNet(net.W, 1.0, 0.1)
-    assert asked(smooth, x, y).method == ("not certified",)
+    assert asked(smooth, x, y).method == ("not certified yet",)

@@ -62,10 +62,10 @@ def test_an_interrupt_inside_the_proof_loses_the_batch_and_stops(problem, tmp_pa
 
 def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, monkeypatch):
     net, x, y = problem
-    first = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
-    bracket_points(net, x[:2], y[:2], REQUEST, tmp_path)
+    first = bracket_in_batches(net, x[:3], y[:3], Query(), BUDGET, tmp_path)
+    bracket_in_batches(net, x[:2], y[:2], Query(), BUDGET, tmp_path)
     monkeypatch.setattr(batches, "bracket_classifier", None)  # nothing is left to do
-    again = bracket_points(net, x[:3], y[:3], REQUEST, tmp_path)
+    again = bracket_in_batches(net, x[:3], y[:3], Query(), BUDGET, tmp_path)
     assert again.attacked.tolist() == first.attacked.tolist()
     assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4
     with np.load(tmp_path / "witnesses.npz") as file:

@@ -152,7 +152,7 @@ def test_misclassified_tanh_and_foreign_modules(generator):
     assert set(proven.method) == {"norm product"}
     assert bool((proven.certified > 0).all())
     foreign = bracketed(torch.nn.Sequential(tanh), x, labels)
-    assert set(foreign.method) == {"not certified"}
+    assert {word.partition(":")[0] for word in foreign.method} == {"not certified yet"}
     assert float(foreign.certified.max()) == 0
     constant = float((tanh.a.abs() * tanh.W.norm(dim=1)).sum().detach())
     given = bracketed(torch.nn.Sequential(tanh), x, labels, lipschitz=constant)
@@ -169,7 +169,7 @@ def test_readouts_are_bracketed_soundly(per_class, generator):
         y = torch.where(readout(x) >= 0, 1.0, -1.0).double()
     bracket = bracketed(readout, x, y, branches=12)
     assert bool((bracket.certified > 0).all())
-    assert set(bracket.method) <= {"lipschitz", "boxes"}
+    assert set(bracket.method) <= {"readout", "boxes"}
     directions = torch.randn(4000, 5, generator=generator).double()
     directions = directions / directions.norm(dim=1, keepdim=True)
     flipped = torch.isfinite(bracket.attacked)
@@ -218,8 +218,6 @@ def test_bad_requests_are_refused(generator):
         asked(net, x, y, gap=0.0)
     with pytest.raises(ValueError, match="norm"):
         asked(net, x, y, norm=1)
-    with pytest.raises(ValueError, match="Labels"):
-        asked(net, x, 0 * y)
 
 
 @pytest.mark.parametrize(("norm", "proof"), [(2, "prove"), (math.inf, "box_certificates")])

@@ -17,7 +17,8 @@ from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
 from featureprism.checker.relaxations import first_values, relaxation
 from featureprism.cli import main
 from featureprism.networks import LayeredScores, ReLU
-from featureprism.verify import checkable, opened
+from featureprism.verify import opened
+from featureprism.verify.api import canonical_of
 from featureprism.verify.deep.layers import as_layers
 from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
 from featureprism.verify.query import Limits
@@ -250,7 +251,7 @@ def test_tanh_layers_have_norm_products_that_can_be_checked(tmp_path):
     assert set(bracket.method) == {"norm product"}
     assert bool((bracket.certified > 0).all())
     bracket.save(tmp_path / "b.npz")
-    model = checkable(opened(net, probe=x).net)
+    model = canonical_of(opened(net, probe=x).net)
     assert isinstance(model, Layers)
     for i in range(6):
         for rival, one in bracket.certificates[i].items():

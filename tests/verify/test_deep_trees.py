@@ -7,6 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
+from asking import asked as bracketed
 from small_models import DOMAIN, several_layers, travelled
 from torch import Tensor
 

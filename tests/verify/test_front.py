@@ -11,6 +11,7 @@ from torch import nn
 import featureprism as fp
 from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
 from featureprism.verify import Budget, Query, check_point
+from featureprism.verify.query import as_norm
 
 CELLS = {"branches": 40}
 

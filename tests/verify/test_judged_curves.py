@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
-import torch
 
 from featureprism.brackets import RadiusBracket
 from featureprism.cli import main
 from featureprism.verify.referee import judge_curve, read_curve
 
-RADII = torch.tensor([1.0, 2.0, 3.0, 4.0]).double()
+RADII = np.array([1.0, 2.0, 3.0, 4.0])
 
 
 def bracket() -> RadiusBracket:
-    return RadiusBracket(0.9 * np.array(RADII), np.array(RADII))
+    return RadiusBracket(0.9 * RADII, RADII)
 
 
 def test_a_curve_between_the_sides_is_possible():

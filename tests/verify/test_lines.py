@@ -86,7 +86,7 @@ def tree_case():
         net, x, y = random_case(seed)
         bracket = asked(net, x, y, norm=math.inf, branches=16, max_radius=REACH, bounds=DOMAIN)
         for i, c in enumerate(bracket.certificates):
-            free = replace(c, bounds=(-math.inf, math.inf))
+            free = replace(c, domain=(-math.inf, math.inf))
             if c.kind == "lines" and "cut" in c.tree and granted(free, net, x[i], float(y[i])) < c.radius:
                 return net, x[i], float(y[i]), c, float(bracket.attacked[i])
     raise AssertionError("no such case")
@@ -99,9 +99,9 @@ def leaf_of(tree):
 SPOILED = {
     "no tree": lambda c: replace(c, tree={}),
     "another norm": lambda c: replace(c, norm=2),
-    "no box": lambda c: replace(c, bounds=(-math.inf, math.inf)),
-    "a box without the point": lambda c: replace(c, bounds=(5.0, 6.0)),
-    "a box of NaN": lambda c: replace(c, bounds=(math.nan, 1.0)),
+    "no box": lambda c: replace(c, domain=(-math.inf, math.inf)),
+    "a box without the point": lambda c: replace(c, domain=(5.0, 6.0)),
+    "a box of NaN": lambda c: replace(c, domain=(math.nan, 1.0)),
     "a side missing": lambda c: replace(c, tree={k: v for k, v in c.tree.items() if k != "below"}),
     "a neuron beyond the last": lambda c: replace(c, tree={**c.tree, "cut": 99}),
 }
