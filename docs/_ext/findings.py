@@ -41,9 +41,9 @@ FINDINGS = (
         "below 1",
     ),
     (
-        "share of all points that one perturbation flips / exponent of k in the norm it needs",
-        ["double-edged/theorem-4-2:flips", "double-edged/scaling:order"],
-        "1 / at most -1/2",
+        "exponent of k in the norm of one perturbation that flips all points",
+        ["double-edged/scaling:order"],
+        "at most -1/2",
     ),
     (
         "proven radius of the robust network of the same size ÷ the promised √d/8",

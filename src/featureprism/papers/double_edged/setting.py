@@ -30,8 +30,6 @@ from featureprism.training import flow_limit, margin_ascent, margin_descent
 
 FLOW_STEP = 0.5  # of ln(1/L)
 DESCENT_STEP = 0.1
-KINK = 1e-2  # |⟨w_j, x_i⟩ + b_j| up to this share of ‖(w_j, b_j)‖ ‖(x_i, 1)‖ counts as on the kink of a trained network
-EXACT_KINK = 1e-9  # the same at a KKT point
 COSINES = (-0.1, 0.3)  # between which mixed cosines lie
 MOST_DIMENSIONS = 20_000  # beyond, points are drawn in the coordinates of their span
 METHODS = ("flow", "maximiser")
