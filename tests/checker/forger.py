@@ -36,7 +36,7 @@ from featureprism.networks import LayeredScores, PowerReLU, ReLU, ScoreNet
 from featureprism.networks import LinearScores as LinearNet
 from featureprism.networks import QuadraticScores as QuadraticNet
 from featureprism.verify.api import canonical_of
-from featureprism.verify.deep import norm_certificates
+from featureprism.verify.deep.prove import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
 from featureprism.verify.one_layer.form import scores_form as form_of
 

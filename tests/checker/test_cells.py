@@ -28,6 +28,7 @@ from featureprism.verify.one_layer.branch_and_bound import prove
 from featureprism.verify.one_layer.cells import Problem
 from featureprism.verify.one_layer.certify import cells_certificate, crown_certificate
 from featureprism.verify.one_layer.form import PowerForm, power_form
+from featureprism.verify.query import Limits
 
 REACH = 6.0
 BEYOND = 1.5  # trees speak of perturbations up to this multiple of the witness, so that a false one has room to show
@@ -94,8 +95,7 @@ def planted(seed: int) -> Planted | None:
         (form.W @ (point + at) + form.b).unsqueeze(0),
         (at.norm() / gradient.norm().clamp_min(1e-6)).reshape(1),
         torch.tensor([reach / BEYOND]).double(),
-        branches=4,
-        deadline=math.inf,
+        limits=Limits(4),
     )
     return Planted(net, x, y, delta, cells_certificate(tree, form, reach, point, y))
 

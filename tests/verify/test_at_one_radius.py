@@ -84,5 +84,5 @@ def test_one_output_answers_too(activation, generator):
 def test_radii_that_are_none_are_refused():
     net = TwoLayerNet(torch.eye(2).double(), torch.ones(2).double(), activation=ReLU())
     for at in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="at must be positive"):
+        with pytest.raises(ValueError, match="eps must be positive"):
             asked(net, torch.ones(1, 2), torch.ones(1), eps=at)

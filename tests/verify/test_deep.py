@@ -134,7 +134,7 @@ def deep_proof(domain=None):
     raise AssertionError("no radius needed one")
 
 
-@pytest.mark.parametrize("bounds", [None, DOMAIN])
+@pytest.mark.parametrize("domain", [None, DOMAIN])
 def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
     asked, model, rival, proof = deep_proof(domain)
 

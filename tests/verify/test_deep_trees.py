@@ -213,4 +213,4 @@ def test_an_interrupt_inside_a_tree_leaves_what_was_proven_before(trees):
     with patch.object(deep_trees, "_branches_needed", side_effect=KeyboardInterrupt):
         bracket = bracketed(net, x, y, **effort)
     assert bracket.method == ("interrupted",)
-    assert float(bracket.certified[0]) == 0
+    assert 0 < float(bracket.certified[0]) < float(bracket.attacked[0])  # by the linear relaxation

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from asking import asked
 
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
 from featureprism.networks.activations import relu_power
