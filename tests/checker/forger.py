@@ -273,17 +273,23 @@ def bent(case: Case, rng: np.random.Generator) -> Certificate:
     def change(leaf: dict) -> None:
         leaf["centre"] = 0 * leaf["centre"]
         width = np.maximum(leaf["high"] - leaf["low"], 1e-9)
-        leaf["kappa"] = leaf["kappa"] + 4 * rng.exponential(size=len(width)) / width
+        leaf["kappa"] = leaf["kappa"] + 10 ** rng.uniform(-2, 2, size=len(width)) / width
+        leaf["tau"] *= 10 ** rng.uniform(-1, 1)
 
     return changed_leaves(case, change)
 
 
 def narrow(case: Case, rng: np.random.Generator) -> Certificate:
-    """Bounds of neurons that do not hold."""
+    """Bounds of neurons that do not hold: narrower ones, or some by which opposing neurons are off."""
+    opposing = case.certificate.tree["votes"] < 0
 
     def change(leaf: dict) -> None:
         middle, share = (leaf["low"] + leaf["high"]) / 2, rng.uniform(0, 0.7)
-        leaf["low"], leaf["high"] = (middle + share * (leaf[side] - middle) for side in ("low", "high"))
+        low, high = (middle + share * (leaf[side] - middle) for side in ("low", "high"))
+        if rng.integers(2):
+            low, high = np.where(opposing, -2.0, low), np.where(opposing, -1.0, high)
+            leaf["line"] = np.where(opposing, 0.0, rng.choice([0.0, 1.0]) * leaf["line"])
+        leaf["low"], leaf["high"] = low, high
 
     return changed_leaves(case, change)
 
@@ -322,13 +328,16 @@ def rewarding(case: Case, rng: np.random.Generator) -> Certificate:
 
 
 def falling(case: Case, rng: np.random.Generator) -> Certificate:
-    """Weights of an ellipsoid that are negative, or below 1 where they must not be."""
+    """Weights of an ellipsoid that are negative."""
     numbers = case.certificate.tree["numbers"].copy()
     d = len(numbers) // 2
-    least = -1.0 if case.certificate.norm == np.inf else 1e-6
-    numbers[:d] *= np.where(rng.random(d) < 0.7, rng.uniform(least, 0.3, size=d), 1.0)
-    numbers[d:] *= rng.choice([0.0, 1.0, 3.0])
-    return replace(case.certificate, tree=case.certificate.tree | {"numbers": numbers})
+    fallen = rng.permutation(d) < (d - 1 if case.certificate.norm == 2 else 1)
+    size = (
+        10 ** rng.uniform(1, 6) if case.certificate.norm == 2 else (d - 1) * (1 - 10 ** rng.uniform(-6, -1))
+    )
+    numbers[:d], numbers[d:] = np.where(fallen, -size, 1.0), 0.0
+    tau = case.certificate.tree["tau"] * 10 ** rng.uniform(-3, 1)
+    return replace(case.certificate, tree=case.certificate.tree | {"numbers": numbers, "tau": tau})
 
 
 def climbing(case: Case, rng: np.random.Generator) -> Certificate:
@@ -367,6 +376,10 @@ def blind(case: Case, rng: np.random.Generator) -> Certificate:
     assert isinstance(case.model, Layers)
     H = sum(case.model.widths)
     low, high = -rng.exponential(size=H) - 1, rng.choice([-0.5, 1e-3]) * np.ones(H)
+    if rng.integers(2):  # the first layer is off, so the second one does not move: those that help are on
+        *_, offset, _ = case.model.biases
+        helps = (case.model.weights[-1][0] - case.model.weights[-1][1]) * offset > 0
+        low[-len(offset) :], high[-len(offset) :] = np.where(helps, 0.0, -2.0), np.where(helps, 1.0, -1.0)
     tree = {"block": np.concatenate([low, high])}
     return replace(case.certificate, kind="deep", reach=case.claim, tree=tree)
 

@@ -13,18 +13,21 @@ from featureprism.checker.layers import Layers
 from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
 
-QUICK, MANY = range(3), range(100, 140)
+QUICK, MANY = range(4), range(100, 140)
+TRIES = 20  # to get through the weakened checker
 
 
 @pytest.mark.parametrize("name", FORGERS)
 def test_forged_proofs_are_refused_and_get_through_without_their_guard(name):
     through = tried = 0
-    for case, certificate in forged(name, QUICK, 2):
+    forger = FORGERS[name]
+    for case, certificate in forged(name, QUICK, 1):
         tried += 1
         assert not case.accepts(certificate), (name, certificate.kind)
-        with FORGERS[name].without_guards(), np.errstate(all="ignore"):
-            again = FORGERS[name].forge(case, np.random.default_rng(tried))
-            through += case.accepts(certificate) or case.accepts(again)
+        with forger.without_guards(), np.errstate(all="ignore"):
+            through += case.accepts(certificate)
+            for again in range(0 if through else TRIES):
+                through += case.accepts(forger.forge(case, np.random.default_rng(again)))
     assert tried > 0
     assert through > 0, f"{name} of {tried} defeats nothing"
 
