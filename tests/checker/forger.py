@@ -243,6 +243,31 @@ def wide(case: Case, kind: str, rng: np.random.Generator) -> Certificate:
     return max(found, key=lambda one: one.radius)
 
 
+def at_edge(case: Case, rng: np.random.Generator) -> Case:
+    """The same function up to a power of two, through weights from denormal numbers to the edge of float64.
+
+    A ValueError where the checker takes no such weights; weights that become denormal are rounded.
+    """
+    near, k, m = rng.integers(2), *(int(v) for v in rng.integers(-1060, 1000, size=2))
+    if near:  # mostly what the checker takes
+        k, m = (int(v) for v in rng.integers(-1060, 332, size=2))
+    match case.model:
+        case Scores(W=W, b=b, V=V, c=c, p=p):
+            parts = np.ldexp(W, k), np.ldexp(b, k), np.ldexp(V, m), np.ldexp(c, m + int(p) * k)
+            model: Model = Scores(*parts, p)
+        case Layers(weights=weights, biases=biases):
+            total = np.cumsum([k, -k, m])
+            scaled = [np.ldexp(W, e) for W, e in zip(weights, (k, -k, m), strict=True)]
+            model = Layers(
+                tuple(scaled), tuple(np.ldexp(b, e) for b, e in zip(biases, total, strict=True)), "relu"
+            )
+        case LinearScores(V=V, c=c):
+            model = LinearScores(np.ldexp(V, k), np.ldexp(c, k))
+        case _:
+            raise AssertionError(case.model)
+    return replace(case, model=model)
+
+
 def leaves_of(tree: dict) -> list[dict]:
     return (
         [leaf for side in ("below", "above") for leaf in leaves_of(tree[side])] if "cut" in tree else [tree]
