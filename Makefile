@@ -34,11 +34,10 @@ bench: .venv/dev.stamp           ## timings as ratios within one run
 	$(BIN)/python -m benchmarks
 
 SCALE ?= quick
-SEEDS ?= 5
-results: .venv/run.stamp         ## docs/results.md, docs/results/SCALE.json and a line of benchmarks/history.jsonl from seeds that nobody looked at while choosing sizes and bounds; LONG=--long: images too
-	$(BIN)/featureprism reproduce all $(LONG) --scale $(SCALE) --seed 1000 --seeds $(SEEDS) --out results/$(SCALE)
+results: .venv/run.stamp         ## docs/results/SCALE.json: items that changed since they were published, on seeds that nobody has looked at; SLOW=--slow: images too
+	$(BIN)/featureprism reproduce all $(SLOW) --scale $(SCALE) --fresh docs/results --until-decided --out results/$(SCALE)
 	$(BIN)/featureprism report results/$(SCALE) --publish docs/results
-	$(BIN)/python -m benchmarks.costs results/$(SCALE)
+	$(BIN)/python -m featureprism.lab.costs results/$(SCALE)
 
 docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

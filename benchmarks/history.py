@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.timing import Ratio
-from featureprism.sweep.reproduction import provenance
+from featureprism.lab.reproduction import provenance
 
 FILE = Path(__file__).with_name("history.jsonl")
 SHOWN = 6  # the last runs

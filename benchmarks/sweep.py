@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.timing import line
-from featureprism.context import Context, Progress, silent
-from featureprism.records import Row
-from featureprism.report.phase import phase_of, save_phase
-from featureprism.sweep import Local, Store, grid, of_function, sweep
-from featureprism.sweep.spec import OwnMeasure
-from featureprism.sweep.work import DONE, Outcome
+from featureprism.lab import Context, Local, Row, Store, grid, of_function
+from featureprism.lab.engine import Step
+from featureprism.lab.phase import phase_of, save_phase
+from featureprism.lab.sweeps import SimpleMeasure, sweep_events
+from featureprism.lab.work import DONE, Ending
 
 TASK_MS = 20
 
@@ -30,18 +29,15 @@ def burn(setting: Row, _seed: int) -> list[Row]:
     return [{"value": 1}]
 
 
-def seconds_for(measure: OwnMeasure, settings: list[Row], workers: int) -> float:
+def seconds_for(measure: SimpleMeasure, settings: list[Row], workers: int) -> float:
     """Wall-clock seconds for the settings; starting the workers, each with a task of no length, is not counted."""
     stamps: list[float] = []
     ready = [{"seconds": 0.0, "i": -1 - i} for i in range(workers)]
 
-    def track(done: int, _total: int, _note: str) -> Progress:
-        if done >= workers:
-            stamps.append(time.perf_counter())
-        return silent
-
     with tempfile.TemporaryDirectory() as folder:
-        sweep(of_function(measure, [*ready, *settings]), Path(folder), Local(workers), track=track)
+        for event in sweep_events(of_function(measure, [*ready, *settings]), Path(folder), Local(workers)):
+            if isinstance(event, Step) and event.ended >= workers:
+                stamps.append(time.perf_counter())
     return stamps[-1] - stamps[0]
 
 
@@ -69,7 +65,7 @@ def store(num_rows: int = 100_000) -> Iterator[str]:
             for unit in units:
                 rows = tuple(f'{{"point": {i}, "value": {i * unit.setting["a"]}}}' for i in range(per_task))
                 began = time.perf_counter()
-                kept.record(unit, Outcome(DONE, rows), 1, final=True)
+                kept.record(unit, Ending(DONE, rows), 1, final=True)
                 costs.append(time.perf_counter() - began)
         half = len(costs) // 2
         early, late = (sorted(part)[len(part) // 2] for part in (costs[:half], costs[half:]))

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import featureprism as fp
-from featureprism.sweep import Serial, Store, grid, of_function, sweep
+from featureprism.lab import Serial, Store, grid, of_function, sweep
 
 
 def measure(setting: dict, seed: int) -> list[dict]:
@@ -34,11 +34,11 @@ def measure(setting: dict, seed: int) -> list[dict]:
 
 if __name__ == "__main__":
     powers, stds = [1.0, 2.0, 3.0, 4.0], [0.001, 0.03, 0.1, 0.3]
-    asked = of_function(measure, grid(p=powers, std=stds), seeds=range(1))
+    plan = of_function(measure, grid(p=powers, std=stds), seeds=range(1))
     with tempfile.TemporaryDirectory() as folder:
-        summary = sweep(asked, Path(folder), Serial())
+        summary = sweep(plan, Path(folder), Serial())
         with Store(Path(folder)) as store:
-            rows = list(store.rows(asked.what))
+            rows = list(store.rows(plan.name))
     print(f"{summary.done} of {summary.total} units are finished")
     values = {(row["p"], row["std"]): row["radius"] for row in rows}
     table = np.array([[values[p, std] for p in powers] for std in stds])

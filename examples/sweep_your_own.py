@@ -11,8 +11,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import featureprism as fp
-from featureprism.report.phase import exponents, phase_of, power
-from featureprism.sweep import Limits, Local, Rules, Store, grid, of_function, sweep
+from featureprism.lab import Limits, Local, Rules, Store, grid, of_function, sweep
+from featureprism.lab.phase import phase_of, power, rates
 
 
 def measure(setting: dict, seed: int) -> list[dict]:
@@ -27,21 +27,21 @@ def measure(setting: dict, seed: int) -> list[dict]:
 
 if __name__ == "__main__":
     settings = grid(dim=[50], alpha=[0.1, 0.4], points=[10, 40, 160])
-    asked = of_function(measure, settings, seeds=range(3), rules=Rules(Limits(seconds=60)))
+    plan = of_function(measure, settings, seeds=range(3), rules=Rules(Limits(seconds=60)))
     with tempfile.TemporaryDirectory() as folder:
-        summary = sweep(asked, Path(folder), Local(2))
+        summary = sweep(plan, Path(folder), Local(2))
         with Store(Path(folder)) as store:
-            rows = list(store.rows(asked.what))
+            rows = list(store.rows(plan.name))
     print(f"{summary.done} of {summary.total} units are finished, {len(rows)} rows")
     figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
-    for fit in exponents(phase_of(rows, "points", "alpha", "length")):
-        print(f"alpha = {fit.y}: length ∝ {power(fit, 'points')}, predicted -0.5")
-        own = [row for row in rows if row["alpha"] == fit.y]
+    for alpha, fit in rates(phase_of(rows, "points", "alpha", "length")).items():
+        print(f"alpha = {alpha}: length ∝ {power(fit, 'points')}, predicted -0.5")
+        line = [row for row in rows if row["alpha"] == alpha]
         (dots,) = axes.loglog(
-            [r["points"] for r in own], [r["length"] for r in own], "o", label=f"α = {fit.y}"
+            [r["points"] for r in line], [r["length"] for r in line], "o", label=f"α = {alpha}"
         )
-        own = sorted(own, key=lambda row: row["points"])
-        axes.plot([r["points"] for r in own], [r["predicted"] for r in own], color=dots.get_color())
+        line = sorted(line, key=lambda row: row["points"])
+        axes.plot([r["points"] for r in line], [r["predicted"] for r in line], color=dots.get_color())
     axes.set(xlabel="points", ylabel="length of the mean noise")
     axes.legend()
     plt.show()

@@ -13,10 +13,8 @@ import torch
 import featureprism.cli as cli
 from featureprism.commands import arguments
 from featureprism.data.images import ARCHIVES
-from featureprism.lab import SCALES, Claim, Experiment, Paper, above, below, requires
+from featureprism.lab import SCALES, Claim, Experiment, Paper, Premise, above, all_papers, below, requires
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
-from featureprism.papers import all_papers
-from featureprism.records import Premise
 from featureprism.report.figures import DRAWINGS
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
@@ -53,7 +51,7 @@ def with_toys(monkeypatch):
 
     def use(*experiments):
         papers = {"toy": Paper("toy", "someone", experiments)}
-        for module in ("papers", "commands.listing", "report.figures", "report.markdown"):
+        for module in ("lab.registry", "commands.listing", "lab.figures"):
             monkeypatch.setattr(f"featureprism.{module}.all_papers", lambda: papers)
 
     use(TOY)
@@ -168,11 +166,11 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
     assert path.endswith("index.html")
     assert "data:image/svg+xml;base64," in html
     assert "t &lt;b&gt;" in html
-    assert "the paper says, inside its premises: 1 holds; our own findings: 1 not measured" in html
-    assert not re.search(r'(src|href)="(?!data:|#)', html)
+    assert "claims of the paper: 1 holds; claims of featureprism: 1 not measured" in html
+    assert not re.search(r"""(src|href)=["'](?!data:|#)""", html)
     table = (tmp_path / "results.md").read_text()
-    assert "| `item.x` t <b> | 4 ± 2.5 | > 0 |  | holds |" in table
-    assert "scale quick; seeds 0, 1, 2" in table
+    assert "| `item.x` t <b> | > 0 | 4 ± 2.5, holds |" in table
+    assert "scale quick, seeds 0, 1, 2" in table
 
 
 def test_a_claim_or_a_drawing_that_raises_is_told_in_one_sentence(with_toys, tmp_path, capsys, monkeypatch):
@@ -235,7 +233,8 @@ def test_an_interrupt_says_how_to_go_on(with_toys, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["list", "claims", "reproduce", "radius", "kkt", "sweep", "rows", "phase", "audit", "report"]
+    "command",
+    ["list", "show", "claims", "reproduce", "radius", "kkt", "sweep", "rows", "phase", "audit", "report"],
 )
 def test_every_help_text_has_an_example(command, capsys):
     with pytest.raises(SystemExit):
@@ -398,14 +397,14 @@ def test_kkt_says_when_there_is_no_reference(tmp_path, capsys):
     assert "margin_share" not in facts
 
 
-def test_long_items_are_left_out_unless_asked_for(with_toys, capsys, tmp_path):
-    with_toys(replace(TOY, id="toy/long", long=True), replace(TOY, id="toy/short"))
+def test_slow_items_are_left_out_unless_named(with_toys, capsys, tmp_path):
+    with_toys(replace(TOY, id="toy/slow", slow=True), replace(TOY, id="toy/short"))
     for number, (named, expected) in enumerate(
         [
             (["toy"], ["toy/short"]),
             (["all"], ["toy/short"]),
-            (["toy", "--long"], ["toy/long", "toy/short"]),
-            (["toy/long"], ["toy/long"]),
+            (["toy", "--slow"], ["toy/slow", "toy/short"]),
+            (["toy/slow"], ["toy/slow"]),
         ]
     ):
         out = tmp_path / str(number)
@@ -425,3 +424,42 @@ def test_bad_data_and_devices_are_one_sentence(capsys, tmp_path, monkeypatch):
             patch.setenv(f"FEATUREPRISM_{variable}", "")  # so that it is put back
             assert cli.main([*item, option, value]) == 2
         assert value in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("with_toys")
+def test_settings_are_set_on_the_command_line(tmp_path, capsys):
+    arguments = ["reproduce", "toy/item", "--out", str(tmp_path), "--workers", "1", "--json"]
+    assert cli.main([*arguments, "--set", "dim=40"]) == 0
+    assert json.loads(capsys.readouterr().out)["claims"][0]["values"] == [40.0, 41.0, 42.0]
+    for bad, words in (
+        ("dmi=4", "Did you mean 'dim'"),
+        ("dim=x", "must be a whole number"),
+        ("dim", "FIELD=VALUE"),
+    ):
+        assert cli.main([*arguments, "--set", bad]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_paper_prints_its_headline_claims_and_counts_the_others(with_toys, tmp_path, capsys):
+    with_toys(replace(TOY, claims=(replace(CLAIMS[0], headline=True), CLAIMS[1])))
+    arguments = ["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]
+    assert cli.main(arguments) == 0
+    text = capsys.readouterr().out
+    assert "✓ item.x  4 ± 2.5  > 0" in text
+    assert "item.y" not in text
+    assert "1 more: 1 not measured (--all shows them)" in text
+    assert cli.main([*arguments, "--all"]) == 0
+    assert "- item.y" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("with_toys")
+def test_fresh_seeds_are_chosen_published_and_not_run_again(tmp_path, capsys):
+    runs, folder = tmp_path / "runs", tmp_path / "results"
+    arguments = ["reproduce", "toy", "--out", str(runs), "--workers", "1", "--fresh", str(folder)]
+    assert cli.main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["seeds"] == [2000, 2001, 2002, 2003, 2004]
+    assert cli.main(["report", str(runs), "--publish", str(folder)]) == 0
+    assert cli.main(arguments) == 0
+    captured = capsys.readouterr()
+    assert "Left out, as they are published as they are: toy/item." in captured.err
+    assert "Nothing was run." in captured.out

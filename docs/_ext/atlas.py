@@ -9,81 +9,55 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.lab import SCALES, Claim, Experiment, Paper
-from featureprism.report import claims as words
-from featureprism.report.published import Published
+from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html
+from featureprism.lab.published import Published, sizes_in_words
+from featureprism.lab.table import VERDICTS, ClaimTable, Line, counts, show
 
 Row = dict[str, Any]
 PLACE = re.compile(
     r"(Theorem|Proposition|Lemma|Corollary|Claim|Assumption|Condition|Figure|Table)s? ((?:[A-Z]\.)?\d+(?:\.\d+)?)"
 )
-KINDS = ("holds", "fails", "undecided", "not measured", "not published")
-
-
 ABOUT = """\
-Every statement that we measure, in the paper's own direction, with the number that decides it. A claim *holds* or *fails* when the
-95 % interval over seeds is clear of its bound, and is *undecided* otherwise; a claim about every seed is refuted by one. *Inside* and
-*outside* tell whether the premises of the theorem hold in those runs. These pages are generated from the registry of claims and the
-results published last (scales: {scales}).
+Every statement that we measure, in the paper's direction, with the number that decides it. A claim *holds* or *fails* when the 95 %
+interval over seeds is clear of its bound, and is *undecided* otherwise; a claim about every seed is refuted by one. *Out of reach*
+means that no network of that size could meet the bound. *Inside* and *outside* say whether the premises of the theorem hold in those
+runs. These pages are generated from the registry of claims and the results published last (scales: {scales}).
 """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim with what was published of it, by scale."""
+    """A claim of an item."""
 
     item: Experiment
     claim: Claim
-    judged: Mapping[str, Row]
-
-    @property
-    def id(self) -> str:
-        return self.item.claim_id(self.claim)
-
-    @property
-    def verdict(self) -> str:
-        """That of the largest published scale."""
-        return next((self.judged[s]["verdict"] for s in reversed(SCALES) if s in self.judged), KINDS[-1])
-
-    @property
-    def regime(self) -> str:
-        """Inside or outside the premises, at the largest scale; nothing where no premise was measured."""
-        inside = next(
-            (self.judged[s]["regime"]["inside"] for s in reversed(SCALES) if s in self.judged), None
-        )
-        return {True: "inside", False: "outside", None: ""}[inside]
-
-    @property
-    def anchor(self) -> str:
-        return re.sub(r"[^a-z0-9-]+", "-", self.id.lower())
+    line: Line
 
 
 def entries_of(item: Experiment, published: Published) -> list[Entry]:
     """Every claim of an item; claims that are no longer made are left out, those that are new have no result yet."""
-    found: dict[str, dict[str, Row]] = {}
-    for scale in (s for s in SCALES if item.id in published.get(s, {})):
-        for row in published[scale][item.id]["claims"]:
-            found.setdefault(row["id"], {})[scale] = row
-    return [Entry(item, claim, found.get(item.claim_id(claim), {})) for claim in item.claims]
+    claims = {item.claim_id(claim): claim for claim in item.claims}
+    return [Entry(item, claims[line.id], line) for line in ClaimTable.of_published(item, published)]
 
 
 def places_of(paper: Paper, entries: list[Entry]) -> dict[str, tuple[str, list[Entry]]]:
     """Each theorem, lemma or figure that claims speak of: a sentence for it, and its claims."""
-    found: dict[str, list[Entry]] = {}
+    by_place: dict[str, list[Entry]] = {}
     for entry in entries:
         for kind, number in dict.fromkeys(PLACE.findall(entry.claim.source)):
-            found.setdefault(f"{kind} {number}", []).append(entry)
+            by_place.setdefault(f"{kind} {number}", []).append(entry)
     titles = {
         f"{kind} {number}": item.title
         for item in reversed(paper.experiments)
         for kind, number in PLACE.findall(item.source)
     }
 
-    def sentence(place: str, own: list[Entry]) -> str:
-        spoken = [e for e in own if e.claim.origin == "paper"] or own
+    def sentence(place: str, entries: list[Entry]) -> str:
+        spoken = [e for e in entries if e.claim.origin == "paper"] or entries
         return titles.get(place) or spoken[0].claim.says
 
-    order = sorted(found, key=_natural)
-    return {place: (sentence(place, found[place]), found[place]) for place in order}
+    order = sorted(by_place, key=_natural)
+    return {place: (sentence(place, by_place[place]), by_place[place]) for place in order}
 
 
 def _natural(place: str) -> tuple[Any, ...]:
@@ -102,10 +76,9 @@ def _natural(place: str) -> tuple[Any, ...]:
     return kinds.index(kind), [(not p.isdigit(), p.zfill(4)) for p in number.split(".")]
 
 
-def counts(entries: Iterable[Entry]) -> dict[str, int]:
+def tally(entries: Iterable[Entry]) -> str:
     """How many hold, fail, are undecided, at the largest scale published of each."""
-    verdicts = [entry.verdict for entry in entries]
-    return {kind: verdicts.count(kind) for kind in KINDS}
+    return tally_html(counts(entry.line for entry in entries))
 
 
 def index_page(papers: Mapping[str, Paper], published: Published) -> str:
@@ -114,15 +87,17 @@ def index_page(papers: Mapping[str, Paper], published: Published) -> str:
     rows = []
     for paper in papers.values():
         entries = [e for item in paper.experiments for e in entries_of(item, published)]
-        told = _bar(counts(entries))
+        numbers = tally(entries)
         rows.append(
             f"<tr><td><a href='{paper.name}.html'>{escape(paper.name)}</a><br><small>{escape(paper.citation)}</small></td>"
-            f"<td>{len(paper.experiments)}</td><td>{len(entries)}</td><td>{told}</td></tr>"
+            f"<td>{len(paper.experiments)}</td><td>{len(entries)}</td><td>{numbers}</td></tr>"
         )
-    table = _table(("paper", "items", "claims", "what holds, what fails, what is undecided"), rows, "papers")
+    table = html_table(
+        ("paper", "items", "claims", "what holds, what fails, what is undecided"), rows, "papers"
+    )
     items = "\n   ".join(papers)
-    told = ABOUT.format(scales=scales)
-    return f"{_title('Atlas of theorems')}{told}\n{_raw(table)}\n.. toctree::\n   :hidden:\n\n   {items}\n"
+    about = ABOUT.format(scales=scales)
+    return f"{_title('Atlas of theorems')}{about}\n{_raw(table)}\n.. toctree::\n   :hidden:\n\n   {items}\n"
 
 
 def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
@@ -131,13 +106,10 @@ def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
     parts = [":html_theme.sidebar_secondary.remove:\n\n", _title(paper.name), f"{_text(paper.citation)}\n\n"]
     if errata:
         parts.append(f"What is printed and what is right: :doc:`{errata}`.\n\n")
-    parts.append(
-        _raw(
-            _bar(counts(entries))
-            + _filters(counts(entries))
-            + claims_table(entries, published, f"{paper.name}/")
-        )
-    )
+    table = ClaimTable(paper.name, tuple(e.line for e in entries), scales_of(published))
+    items = {e.line.id: e.item.item for e in entries}
+    links = to_html(table, lambda line: f"{paper.name}/{items[line.id]}.html#{anchor(line)}")
+    parts.append(_raw(tally(entries) + _filters(counts(table)) + links))
     places = places_of(paper, entries)
     if places:
         parts += [_title("Theorem by theorem", "-"), _raw(_places_table(paper.name, places))]
@@ -149,10 +121,7 @@ def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
 
 def item_page(item: Experiment, published: Published, figures: Mapping[str, str], errata: str = "") -> str:
     """One figure or theorem: what it says, where it was measured, its claims, premises and code."""
-    entries, runs = (
-        entries_of(item, published),
-        {s: published[s][item.id] for s in SCALES if item.id in published.get(s, {})},
-    )
+    runs = {s: published[s][item.id] for s in SCALES if item.id in published.get(s, {})}
     parts = [
         _title(item.title),
         f"*{_text(item.source)}*\n\n",
@@ -162,46 +131,19 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
         parts.append(
             f".. figure:: /{figures[scale]}\n   :alt: {_text(item.title)}\n\n   Measured at the scale {scale}.\n\n"
         )
-    parts += [_title("Claims", "-"), _raw(claims_table(entries, published, ""))]
+    parts += [_title("Claims", "-"), _raw(to_html(ClaimTable.of_published(item, published)))]
     for scale, run in runs.items():
         if run["premises"]:
-            parts += [_title(f"Premises, {scale}", "-"), _raw(_premises_table(run["premises"]))]
+            parts += [_title(f"Premises, {scale}", "-"), _raw(premises_html(run["premises"], show))]
     parts += [_title("Where the numbers come from", "-"), _provenance(item, runs), _code(item)]
     if errata:
         parts.append(f"Errata of the paper: :doc:`/{errata.lstrip('/')}`.\n")
     return "".join(parts)
 
 
-def claims_table(entries: list[Entry], published: Published, prefix: str) -> str:
-    """Every claim with bound, reported, measured and verdict at each published scale; `prefix` leads to the items' pages."""
-    scales = [scale for scale in SCALES if scale in published] or ["quick"]
-    head = ("claim", "what it says", "expected", *scales)
-    rows = []
-    for e in entries:
-        link = f"{prefix}{e.item.item}.html#{e.anchor}" if prefix else f"#{e.anchor}"
-        own = "" if prefix else f" id='{e.anchor}'"
-        who = "the paper" if e.claim.origin == "paper" else "featureprism"
-        note = (
-            f"<br><small>{escape(e.claim.note)}</small>"
-            if isinstance(e.claim.note, str) and e.claim.note
-            else ""
-        )
-        judged = "".join(f"<td data-scale='{scale}'>{_judged(e.judged.get(scale))}</td>" for scale in scales)
-        rows.append(
-            f"<tr{own} data-verdict='{e.verdict}' data-origin='{who}' data-regime='{e.regime}'>"
-            f"<td><a href='{link}'><code>{escape(e.id)}</code></a><br><small>{escape(e.claim.source)} · {who}</small></td>"
-            f"<td>{escape(e.claim.says)}{note}</td><td class='n'>{escape(words.expected(e.claim.as_row()))}</td>{judged}</tr>"
-        )
-    return _table(head, rows, "claims")
-
-
-def _judged(row: Row | None) -> str:
-    if row is None:
-        return "<span class='none'>-</span>"
-    kind = row["verdict"].replace(" ", "-")
-    regime = {True: "inside its premises", False: "outside its premises", None: ""}[row["regime"]["inside"]]
-    small = f"<br><small title='{escape(words.premises(row), quote=True)}'>{regime}</small>" if regime else ""
-    return f"<span class='n'>{escape(words.measured(row))}</span><br><b class='verdict {kind}'>{escape(words.verdict(row))}</b>{small}"
+def scales_of(published: Published) -> tuple[str, ...]:
+    """The scales of which anything is published."""
+    return tuple(scale for scale in SCALES if scale in published) or SCALES[:1]
 
 
 def _places_table(paper: str, places: Mapping[str, tuple[str, list[Entry]]]) -> str:
@@ -210,19 +152,9 @@ def _places_table(paper: str, places: Mapping[str, tuple[str, list[Entry]]]) -> 
         items = {e.item.item: None for e in entries}
         links = ", ".join(f"<a href='{paper}/{name}.html'>{escape(name)}</a>" for name in items)
         rows.append(
-            f"<tr><td>{place}</td><td>{escape(sentence)}</td><td>{_bar(counts(entries))}</td><td>{links}</td></tr>"
+            f"<tr><td>{place}</td><td>{escape(sentence)}</td><td>{tally(entries)}</td><td>{links}</td></tr>"
         )
-    return _table(("", "in one sentence", "claims", "measured in"), rows, "places")
-
-
-def _premises_table(premises: list[Row]) -> str:
-    rows = [
-        f"<tr><td>{escape(p['name'])}<br><small>{escape(p['source'])} · <code>{escape(p['id'])}</code></small></td>"
-        f"<td class='n'>{words.show(p['measured'])} {escape(p['relation'])} {words.show(p['required'])}</td>"
-        f"<td class='verdict {'holds' if p['holding'] == p['runs'] else 'fails'}'>{p['holding']} of {p['runs']} runs</td></tr>"
-        for p in premises
-    ]
-    return _table(("premise", "in the tightest run", "holds in"), rows, "premises")
+    return html_table(("", "in one sentence", "claims", "measured in"), rows, "places")
 
 
 def _provenance(item: Experiment, runs: Mapping[str, Row]) -> str:
@@ -231,6 +163,8 @@ def _provenance(item: Experiment, runs: Mapping[str, Row]) -> str:
         + (f", commit {run['commit']}" if run["commit"] else "")
         for scale, run in runs.items()
     ] or ["Nothing of it has been published yet."]
+    if sizes := sizes_in_words({scale: run.get("sizes", {}) for scale, run in runs.items()}):
+        lines.append(f"* From {' to '.join(runs)}: {_text(sizes)}.")
     again = f".. code-block:: console\n\n   $ featureprism reproduce {item.id} --scale quick --out runs\n"
     return "\n".join(lines) + f"\n\nMeasure it again:\n\n{again}\n"
 
@@ -245,7 +179,7 @@ def _code(item: Experiment) -> str:
     return f"The code that measures it:\n\n{anchor}.. autofunction:: {module}.{name}\n   :no-index:\n\n"
 
 
-def _filters(told: Mapping[str, int]) -> str:
+def _filters(numbers: Mapping[str, int]) -> str:
     def choice(name: str, label: str, options: Iterable[str]) -> str:
         inner = "".join(f"<option>{o}</option>" for o in options)
         return f"<label>{label} <select data-filter='{name}'><option value=''>all</option>{inner}</select></label>"
@@ -253,28 +187,9 @@ def _filters(told: Mapping[str, int]) -> str:
     return (
         "<form class='atlas-filters' role='search'>"
         "<label>Search <input type='search' data-filter='text' placeholder='theorem, word, claim'></label>"
-        f"{choice('verdict', 'Verdict', (kind for kind in KINDS if told[kind]))}{choice('origin', 'Origin', ('the paper', 'featureprism'))}"  # noqa: E501
-        f"{choice('regime', 'Premises', ('inside', 'outside'))}<output></output></form>"
+        f"{choice('verdict', 'Verdict', (kind for kind in VERDICTS if numbers[kind]))}{choice('origin', 'Origin', ('the paper', 'featureprism'))}"  # noqa: E501
+        f"{choice('headline', 'Claims', ('headline',))}{choice('regime', 'Premises', ('inside', 'outside'))}<output></output></form>"
     )
-
-
-def _bar(told: Mapping[str, int]) -> str:
-    parts = [
-        f"<b class='verdict {kind.replace(' ', '-')}'>{n} {_verb(kind, n)}</b>"
-        for kind, n in told.items()
-        if n
-    ]
-    return f"<span class='tally'>{' '.join(parts)}</span>"
-
-
-def _verb(kind: str, count: int) -> str:
-    return kind.removesuffix("s") if count != 1 and kind in ("holds", "fails") else kind
-
-
-def _table(head: Iterable[str], rows: Iterable[str], kind: str) -> str:
-    cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-    inner = f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class='atlas-scroll'><table class='atlas {kind}'>{inner}</table></div>"
 
 
 def _raw(html: str) -> str:
@@ -297,11 +212,11 @@ def write_atlas(
     pages = {"index": index_page(papers, published)}
     for paper in papers.values():
         errata = f"/errata_{paper.name.replace('-', '_')}"
-        own = errata if (docs / f"{errata[1:]}.md").exists() else ""
-        pages[paper.name] = paper_page(paper, published, own)
+        page = errata if (docs / f"{errata[1:]}.md").exists() else ""
+        pages[paper.name] = paper_page(paper, published, page)
         for item in paper.experiments:
             drawn = {scale: figures[item.id, scale] for scale in SCALES if (item.id, scale) in figures}
-            pages[item.id] = item_page(item, published, drawn, own)
+            pages[item.id] = item_page(item, published, drawn, page)
     for name, text in pages.items():
         path = docs / "atlas" / f"{name}.rst"
         path.parent.mkdir(parents=True, exist_ok=True)

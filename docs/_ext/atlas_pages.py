@@ -6,9 +6,8 @@ from typing import Any
 
 import atlas
 
-from featureprism.lab import SCALES
-from featureprism.papers import all_papers
-from featureprism.report.published import figure_path, read_published
+from featureprism.lab import SCALES, all_papers
+from featureprism.lab.published import figure_path, read_published
 
 
 def _write(app: Any, config: Any) -> None:

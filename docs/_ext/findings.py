@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from featureprism.report.published import figure_path, read_published
+from featureprism.lab.published import figure_path, read_published
+from featureprism.lab.table import measured
 
 MARK, FIGURES_MARK = "% main findings", "% figures"
-# what is told, the claims that measure it (item:name), what theory says
+# what it says, the claims that measure it (item:name), what theory says
 FINDINGS = (
     (
         "50 % radius of a trained pReLU network (p = 3)",
@@ -92,9 +93,9 @@ def findings_table(results: Path) -> str:
     lines = ["| paper | finding | measured | verdict | theory |", "|---|---|---|---|---|"]
     for words, names, theory in FINDINGS:
         if all(name in claims for name in names):
-            found = [claims[name] for name in names]
-            told = " / ".join(map(_measured, found)), " / ".join(claim["verdict"] for claim in found)
-            lines.append(f"| {names[0].partition('/')[0]} | {words} | {told[0]} | {told[1]} | {theory} |")
+            chosen = [claims[name] for name in names]
+            numbers, verdicts = " / ".join(map(measured, chosen)), " / ".join(c["verdict"] for c in chosen)
+            lines.append(f"| {names[0].partition('/')[0]} | {words} | {numbers} | {verdicts} | {theory} |")
     used = [items[name.partition(":")[0]] for _, names, _ in FINDINGS for name in names if name in claims]
     seeds = {str(seed) for item in used for seed in item["seeds"]}
     versions = ", ".join(sorted({item["featureprism"] for item in used}))
@@ -109,13 +110,6 @@ def figures(docs: Path) -> str:
         for words, path in paths.items()
         if path.is_file()
     )
-
-
-def _measured(claim: dict[str, Any]) -> str:
-    low, high = claim["interval"]
-    if low is None or high is None or high - low < 1e-3 * abs(claim["measured"]):
-        return f"{claim['measured']:.3g}"
-    return f"{claim['measured']:.3g} ± {(high - low) / 2:.1g}"
 
 
 def _read(app: Any, name: str, source: list[str]) -> None:

@@ -11,7 +11,7 @@ for (const form of document.querySelectorAll(".atlas-filters")) {
     let shown = 0;
     for (const row of rows) {
       const text = row.textContent.toLowerCase();
-      const fits = ["verdict", "origin", "regime"].every((k) => !wanted[k] || row.dataset[k] === wanted[k]);
+      const fits = ["verdict", "origin", "regime", "headline"].every((k) => !wanted[k] || row.dataset[k] === wanted[k]);
       row.hidden = !(fits && words.every((word) => text.includes(word)));
       shown += !row.hidden;
     }

@@ -1,7 +1,7 @@
 """What features gradient descent finds, and how far the networks that use them are from breaking.
 
-The names at the top are those most people need; the rest is in its room: featureprism.networks, featureprism.probes and so on.
-Each is imported when it is asked for, so that `import featureprism` takes no time.
+The names at the top are those most people need; the rest is in its module: featureprism.networks, featureprism.probes and so on.
+Each is imported when it is used, so that `import featureprism` takes no time.
 """
 
 from importlib import import_module
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from featureprism.verify import Budget, check, robust_radius
 
-_ROOMS = {
+_SUBMODULES = {
     "attacks": ("minimal_radius", "pgd", "structured_starts", "universal_direction"),
     "audit": ("explain",),
     "verify": ("Budget", "check", "robust_radius"),
@@ -83,7 +83,7 @@ _ROOMS = {
     "seeds": ("generator_for",),
     "training": ("Loss", "balanced_flow", "gradient_descent", "gradient_flow", "max_margin_network"),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _SUBMODULES.items() for name in names}
 
 __all__ = [
     "Budget",
@@ -136,12 +136,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name from its room, kept here from then on."""
-    if name not in _ROOM_OF:
+    """A public name from its module, kept here from then on."""
+    if name not in _MODULE_OF:
         raise AttributeError(
-            f"module 'featureprism' has no attribute {name!r}; what is not at the top is in its room, such as featureprism.networks."
+            f"module 'featureprism' has no attribute {name!r}; what is not at the top is in a module such as featureprism.networks."
         )
-    value = getattr(import_module(f"featureprism.{_ROOM_OF[name]}"), name)
+    value = getattr(import_module(f"featureprism.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

@@ -4,6 +4,7 @@ import codecs
 import gc
 import io
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -12,9 +13,10 @@ from importlib import import_module
 from featureprism.commands.arguments import parser
 
 BAD_USAGE, INTERRUPTED = 2, 130
-LISTS = ("list", "claims")  # that import everything, print and end
+LISTS = ("list", "show", "claims")  # that import everything, print and end
 COMMANDS = {  # imported when called: most of them need torch
     "list": "listing.list_experiments",
+    "show": "listing.show",
     "claims": "listing.list_claims",
     "reproduce": "experiments.run_reproduce",
     "report": "experiments.run_report",
@@ -30,7 +32,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "fetch": "data.fetch",
     "embed": "data.embed",
     "zoo": "zoo.run_zoo",
-    "play": ".play.command.play",  # a door of its own, beside the commands
+    "play": ".play.command.play",  # not in `commands`: it has a server
 }
 
 
@@ -41,7 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     module, _, function = COMMANDS[args.command].rpartition(".")
     try:
         with _keeping_everything() if args.command in LISTS else nullcontext():
-            return getattr(import_module(f".{module}", "featureprism.commands"), function)(args)
+            code = getattr(import_module(f".{module}", "featureprism.commands"), function)(args)
+            sys.stdout.flush()
+            return code
+    except BrokenPipeError:  # `featureprism list | head`: nobody reads the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (ValueError, OSError) as error:
         print(f"featureprism: {error}", file=sys.stderr)
         return BAD_USAGE

@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from html import escape
@@ -13,18 +13,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.brackets import RadiusBracket as RadiusBracket
+from featureprism.progress import Progress as Progress
+from featureprism.progress import no_progress as silent  # noqa: F401
 
 if TYPE_CHECKING:
     from featureprism.lab.premise import Premise as Premise
 
 Row = dict[str, Any]  # flat: strings, numbers, booleans
-Progress = Callable[[float], None]  # called with the share that is done, from 0 to 1
 Snapshot = TypeVar("Snapshot")
 LARGEST = 1e100  # of a coordinate or a weight: squares and products of larger ones leave float64
-
-
-def silent(_done: float) -> None:
-    """The progress of those who do not want to see any."""
 
 
 def check_points(x: Tensor, y: Tensor | None = None, *, at_least: int = 0) -> None:

@@ -254,9 +254,9 @@ def test_rows_that_your_head_has_seen_do_not_count_for_it(tmp_path, monkeypatch)
 def test_stages_that_run_elsewhere_are_seen_and_counted_by_their_cost(tmp_path):
     told = []
     watch = Watch({"a": 1.0, "b": 3.0}, lambda name: tmp_path / name, lambda *args: told.append(args))
-    tick = watch(0, 2, "")
+    watch.refresh()
     noted(tmp_path / "b", lambda _: None)(0.5)  # as a worker would
-    tick(0.0)
+    watch.refresh()
     watch.end(["a"])
     watch.refresh()
     assert told == [

@@ -51,7 +51,7 @@ def test_seeds_that_share_one_draw_decide_nothing():
     item = Experiment("toy/item", "here", "One training", {}, lambda *_: [], (value, lost))
     rows = Rows.gather({"seed": seed, "value": 1.0, "shipped": True} for seed in range(3))
     assert [v.outcome for v in item.judge(rows)] == ["holds", "not measured"]
-    shared = replace(item, is_one_draw=lambda rows: all(row["shipped"] for row in rows))
+    shared = replace(item, shared_weights=lambda rows: all(row["shipped"] for row in rows))
     verdicts = shared.judge(rows)
     assert [v.outcome for v in verdicts] == ["undecided", "not measured"]
     assert verdicts[0].measured == 1.0

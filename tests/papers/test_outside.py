@@ -25,7 +25,10 @@ def installed(tmp_path_factory):
         (about / "entry_points.txt").write_text(
             f"[featureprism.papers]\n{name.replace('_', '-')} = {target}\n"
         )
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(EXAMPLE / "src")])}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(folder), str(EXAMPLE / "src"), os.environ.get("PYTHONPATH", "")]),
+    }
 
 
 SEVERAL = """
@@ -83,3 +86,39 @@ def test_installed_it_is_listed_claimed_reproduced_reported_and_swept(installed,
     assert verdicts["one-step.benign"]["regime"]["failing"] == ["assumptions.signal", "assumptions.dim"]
     assert "xor-grokking/one-step" in Path(report[1].strip()).read_text()
     assert "2 of 2 units are finished" in swept[1], swept[2]
+
+
+SINGLE = """
+from featureprism.lab import Claim, Experiment, Paper, at_least
+
+
+def measure(setting, seed, context):
+    return [{"kind": "end", "value": setting["a"] + seed}]
+
+
+CLAIM = Claim("large", "Theorem 1", "It is large.", lambda rows: rows.of("end").per_seed("value"), at_least(0.5))
+ITEM = Experiment("single/item", "Me 2026", "One module", {"quick": [{"a": 1.0}]}, measure, (CLAIM,))
+PAPER = Paper("single", "Me 2026", (ITEM,))
+"""
+
+
+def test_a_paper_may_be_a_single_module_among_installed_packages(tmp_path):
+    """What lies beside it in the folder of installed packages has nothing to do with it."""
+    (tmp_path / "single_paper.py").write_text(SINGLE)
+    (tmp_path / "neighbour.py").write_text("this is not Python, and nobody imports it")
+    about = tmp_path / "single_paper-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: single-paper\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text("[featureprism.papers]\nsingle = single_paper:PAPER\n")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    out = tmp_path / "runs"
+    arguments = ["reproduce", "single", "--seeds", 2, "--out", out, "--json"]
+    shown, alone, many = commands(
+        ["show", "single/item"],
+        [*arguments, "--workers", 1],
+        [*arguments, "--workers", 2, "--seed", 2],
+        env=env,
+    )
+    assert "It is large." in shown[1]
+    assert [run[0] for run in (alone, many)] == [0, 0], many[2]
+    assert json.loads(many[1])["claims"][0]["values"] == [3.0, 4.0]

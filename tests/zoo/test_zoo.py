@@ -10,8 +10,8 @@ import torch
 
 from featureprism.attacks.images import ImageAttack, noise_adversary, perturb
 from featureprism.cli import main
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
+from featureprism.lab import Context
 from featureprism.networks.deep import conv_layers
 from featureprism.zoo import KEPT, MEMBERS, family_mark, fresh, grow, load, read_card, save
 from featureprism.zoo.evaluation import judged, standing
@@ -143,7 +143,7 @@ def test_a_child_goes_on_from_its_parent_and_from_its_checkpoint(pictures, tmp_p
     assert [row["epoch"] for row in curve] == list(range(1, child.recipe.epochs + 1))
     assert len(list(tmp_path.iterdir())) == 2
     told = []
-    again = grow(child, pictures, replace(context, announce=told.append), hashed=data_hash(pictures))
+    again = grow(child, pictures, replace(context, log=told.append), hashed=data_hash(pictures))
     assert not told
     assert torch.equal(net.head.weight, again.head.weight)
 

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks.images import ImageAttack, ImageLoss, decided, perturb
-from featureprism.context import Progress, silent
+from featureprism.progress import Progress, no_progress
 
 BATCH = 250  # images attacked at a time
 
@@ -25,7 +25,7 @@ def broken_at(
     aim: Int[Tensor, " n"],
     loss: ImageLoss,
     generator: torch.Generator,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Float[Tensor, " n"]:
     """Per image the first radius of the rising grid at which the merged decision is not y: 0 if never right, inf if always.
 

@@ -17,7 +17,6 @@ from featureprism.audit.anatomy import Neurons, Subject, subject
 from featureprism.audit.cards import NeuronCard, cards_of, linear_direction
 from featureprism.audit.pictures import NONE, Fit, Measures, measures, named, ranked
 from featureprism.audit.stages import premises
-from featureprism.context import part
 from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
@@ -25,6 +24,7 @@ from featureprism.networks.activations import PowerReLU
 from featureprism.networks.reading import Classifier
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.gmm_flow import theory as gmm_flow
+from featureprism.progress import part
 from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
 from featureprism.theory import feature_averaging
 from featureprism.verify import bracket_classifier

@@ -20,19 +20,20 @@ from featureprism.audit.given import read_head
 from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import clusters, features, geometry
 from featureprism.audit.watch import Show, Watch, noted
-from featureprism.context import Context, part
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.heads import GaussianHead
 from featureprism.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, told
 from featureprism.heads.mixture import mixture_distance
 from featureprism.heads.subclasses import Subclasses
 from featureprism.lab import fields_of
+from featureprism.lab.context import Context
+from featureprism.lab.engine import UnitEnded, unit_events
+from featureprism.lab.executors import Local, Serial
+from featureprism.lab.store import Store
+from featureprism.lab.unit import Unit
+from featureprism.lab.work import DONE
+from featureprism.progress import part
 from featureprism.records import Progress, RadiusBracket, Row
-from featureprism.sweep.engine import run_units
-from featureprism.sweep.executors import Local, Serial
-from featureprism.sweep.store import Store
-from featureprism.sweep.unit import Unit
-from featureprism.sweep.work import DONE
 from featureprism.verify import Budget
 
 GEOMETRY = "geometry"
@@ -122,17 +123,17 @@ def _all_rows(
     units = [Unit("audit", measure, stage, 0, fields_of(stage)) for stage in stages]
     watch = Watch({name: _cost(name) for name in names}, partial(_note, notes), show)
     failed: list[str] = []
-
-    def hear(unit: Unit, end: Any) -> None:
-        watch.end([unit.setting.name])
-        if end.message:
-            failed.append(f"{unit.setting.name}: {end.message}")
-
+    context = Context(progress=lambda _share: watch.refresh())
     with Store(out, write=True) as store:
-        before = store.endings(unit.key for unit in units)
+        before = store.statuses(unit.key for unit in units)
         watch.end([unit.setting.name for unit in units if before.get(unit.key) == DONE])
         executor = Serial() if workers == 1 else Local(workers)
-        run_units(store, units, executor, track=watch, hear=hear)
+        for event in unit_events(store, units, executor, context=context):
+            if isinstance(event, UnitEnded):
+                watch.end([event.unit.setting.name])
+                if event.ending.message:
+                    failed.append(f"{event.unit.setting.name}: {event.ending.message}")
+            watch.refresh()
         rows = list(store.rows_of(units))
     watch.refresh()
     if failed:

@@ -32,11 +32,6 @@ class Watch:
         self.costs, self.files, self.show = costs, files, show
         self.finished: set[str] = set()
 
-    def __call__(self, _ended: int, _total: int, _remark: str) -> Progress:
-        """As the engine tells of units; it is asked for several times a second."""
-        self.refresh()
-        return lambda _done: self.refresh()
-
     def refresh(self) -> None:
         """Read the notes, and show where things are."""
         running = {name: self._noted(name) for name in self.costs if name not in self.finished}

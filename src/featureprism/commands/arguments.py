@@ -34,20 +34,23 @@ def parser() -> argparse.ArgumentParser:
 
 def _experiments(add: Add) -> None:
     """The arguments of the commands."""
-    listing = add("list", "Show every experiment that can be reproduced.", "list --json")
+    listing = add(
+        "list", "Show the experiments that can be reproduced, and what a seed of them costs.", "list gmm-flow"
+    )
+    _add_name(listing, "what to list")
     listing.add_argument("--json", action="store_true", help="print JSON")
+    showing = add(
+        "show",
+        "Show what a paper or one of its items measures, its settings and claims, and where its code is.",
+        "show gmm-flow/figure-2",
+    )
+    showing.add_argument("name", metavar="PAPER[/ITEM]", help="a paper or one of its items")
     claims = add(
         "claims",
         "Show what is claimed, by whom and with which bound, without running anything.",
         "claims gmm-flow/figure-2",
     )
-    claims.add_argument(
-        "name",
-        nargs="?",
-        default="all",
-        metavar="PAPER[/ITEM]",
-        help="a paper or one of its items (default: all)",
-    )
+    _add_name(claims, "whose claims")
     claims.add_argument("--json", action="store_true", help="print JSON")
     doing = add(
         "reproduce",
@@ -64,10 +67,34 @@ def _experiments(add: Add) -> None:
     add_executor(doing)
     add_context(doing)
     doing.add_argument(
-        "--long", action="store_true", help="with a paper: also its items on real data that take minutes each"
+        "--slow", action="store_true", help="with a paper: also its items on real data that take minutes each"
     )
     doing.add_argument(
-        "--estimate", action="store_true", help="only tell how long this would take here, and how much memory"
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="another value for a field of the settings; may be given several times",
+    )
+    doing.add_argument(
+        "--fresh",
+        type=Path,
+        metavar="FOLDER",
+        help="only items that changed since they were published in FOLDER, each on its next block of five unused seeds",
+    )
+    doing.add_argument(
+        "--until-decided",
+        type=float,
+        nargs="?",
+        const=600.0,
+        metavar="SECONDS",
+        help="5 seeds, then 10, then 20 while a claim is undecided and they take at most SECONDS of one core (default: 600)",
+    )
+    doing.add_argument(
+        "--all", action="store_true", help="print every claim, not only the headline claims of a paper"
+    )
+    doing.add_argument(
+        "--estimate", action="store_true", help="only print how long this would take, and how much memory"
     )
     doing.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else")
     doing.add_argument("--strict", action="store_true", help="exit with 3 when a claim does not hold")
@@ -77,20 +104,27 @@ def _experiments(add: Add) -> None:
         "--publish",
         type=Path,
         metavar="FOLDER",
-        help="also keep the results there, as one JSON file for each scale and small figures, and all of them as FOLDER.md",
+        help="also keep the results there, as one JSON file for each scale and small figures; seeds must be fresh",
+    )
+
+
+def _add_name(command: argparse.ArgumentParser, text: str) -> None:
+    """An optional PAPER[/ITEM]."""
+    command.add_argument(
+        "name", nargs="?", default="all", metavar="PAPER[/ITEM]", help=f"{text} (default: all)"
     )
 
 
 def _networks(add: Add) -> None:
     """The arguments of the commands."""
-    own = add(
+    bracketing = add(
         "radius",
-        "Bracket the robust radius of your own model on your own points: proven below, attacked above.",
+        "Bracket the robust radius of your model on your points: proven below, attacked above.",
         "radius model.onnx data.csv --out radii",
     )
-    _add_model_and_data(own)
-    _add_effort(own)
-    own.add_argument(
+    _add_model_and_data(bracketing)
+    _add_effort(bracketing)
+    bracketing.add_argument(
         "--eps",
         type=float,
         metavar="EPS",
@@ -239,7 +273,7 @@ def _sweeps(add: Add) -> None:
     """The arguments of the commands."""
     doing = add(
         "sweep",
-        "Run an item or your own function over many settings and seeds; a second call goes on where the first was stopped.",
+        "Run an item or your function over many settings and seeds; a second call goes on where the first was stopped.",
         "sweep noise.toml --out noise --workers 2",
     )
     doing.add_argument("spec", type=Path, metavar="SPEC.toml", help="what to sweep; see docs/sweeps.md")

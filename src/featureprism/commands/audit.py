@@ -7,9 +7,9 @@ from rich.console import Console
 
 from featureprism.audit import audit
 from featureprism.audit.advice import YOURS
+from featureprism.lab.terminal import stage_progress
 from featureprism.records import Row
 from featureprism.report.audit import heads_table, premises_table, save_pareto
-from featureprism.report.stages import stage_progress
 
 
 def run_audit(args: argparse.Namespace) -> int:

@@ -1,12 +1,15 @@
-"""What several commands share: where they find data and device, and where units run."""
+"""What several commands share: where they find data and device, where units run, and how settings are changed."""
 
 import argparse
+import ast
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from featureprism.commands.arguments import DATA, DEVICE
-from featureprism.context import Context, check_device
-from featureprism.sweep import Cluster, Executor, Local, Serial
+from featureprism.lab import Cluster, Executor, Local, Serial
+from featureprism.lab.context import Context, check_device
 
 
 def context_from(args: argparse.Namespace, networks: Path | None = None) -> Context:
@@ -28,3 +31,20 @@ def chosen_executor(args: argparse.Namespace, memory_mb: float | None = None) ->
     if args.executor == "dask":
         return Cluster(args.scheduler, args.workers, memory_mb)
     return Serial() if args.workers == 1 and memory_mb is None else Local(args.workers, memory_mb)
+
+
+def parsed_changes(texts: Sequence[str]) -> dict[str, Any]:
+    """--set field=value: numbers, true, false, lists and words."""
+    return dict(_parsed(text) for text in texts)
+
+
+def _parsed(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise ValueError(f"--set takes FIELD=VALUE, got '{text}'.")
+    if value.lower() in ("true", "false"):
+        return name, value.lower() == "true"
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value

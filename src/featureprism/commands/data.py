@@ -24,7 +24,7 @@ def embed(args: argparse.Namespace) -> int:
         raise ValueError(
             f"{args.name} is not at hand: 'featureprism fetch {args.name}', or name its folder with --data."
         )
-    with progress_bar(f"embed {args.name}") as track:
-        save_embeddings(images, args.out, device=context.device, progress=track(0, 1))
+    with progress_bar(f"embed {args.name}") as bar:
+        save_embeddings(images, args.out, device=context.device, progress=bar.within)
     print(args.out)
     return 0

@@ -3,38 +3,32 @@
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from joblib.externals.loky import cpu_count
 from rich.console import Console
+from rich.text import Text
 
 from featureprism import __version__
-from featureprism.commands.common import chosen_executor, context_from
-from featureprism.context import Context
+from featureprism.commands.common import chosen_executor, context_from, parsed_changes
 from featureprism.data.images import DIGITS, find_source
-from featureprism.files import as_json, write_whole
-from featureprism.lab import Experiment, Outcome, fields_of
-from featureprism.papers import experiments_called
-from featureprism.records import Row
-from featureprism.report import (
-    claims_table,
-    duration,
-    estimates_table,
-    progress_bar,
-    save_figure,
-    write_report,
-)
-from featureprism.report.claims import tally
-from featureprism.report.markdown import results_page
-from featureprism.report.page import read_items
-from featureprism.report.published import in_words, publish, read_published
-from featureprism.report.scales import scales_page
-from featureprism.sweep import Failure, Local, Result, reproduce
-from featureprism.sweep.beginnings import Beginning, beginnings
-from featureprism.sweep.costs import Estimate, estimates
-from featureprism.sweep.unit import Unit
+from featureprism.files import as_json
+from featureprism.lab.context import Context
+from featureprism.lab.costs import Estimate, estimate_seconds
+from featureprism.lab.experiment import Experiment, fields_of
+from featureprism.lab.looks import Looks
+from featureprism.lab.page import read_items, write_report
+from featureprism.lab.printers import to_terminal
+from featureprism.lab.published import fresh_seeds, publish
+from featureprism.lab.registry import experiments_called
+from featureprism.lab.reproduction import Failure, ItemJudged, Reproduction, Result, reproduction_events
+from featureprism.lab.rows import Row
+from featureprism.lab.table import ClaimTable, tally
+from featureprism.lab.terminal import duration, progress_bar
+from featureprism.lab.verdict import Outcome
+from featureprism.report.figures import save_figure
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
 
@@ -43,75 +37,104 @@ def run_reproduce(args: argparse.Namespace) -> int:
     """Run experiments, keep what they measure, print the claims."""
     if args.seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {args.seeds}.")
-    seeds = range(args.seed, args.seed + args.seeds)
     context = context_from(args, networks=args.out / "networks")
-    chosen = chosen_experiments(args)
+    request = requested(args)
     if args.estimate:
-        return tell_estimates(args, estimated(args, chosen, seeds, context))
-    for experiment in chosen:
-        tell_stand_ins(experiment, args.scale, context)
-        tell_duration(experiment, args.scale, args.seeds, context)
-    console = Console()
-
-    def finish(result: Result) -> None:
-        try:
-            save_figure(result.experiment, result.rows, result.folder)
-        except Exception as error:  # whatever a drawing raises: the numbers are there without it
-            told = f"{type(error).__name__}: {error}"
-            print(f"{result.experiment.id}: no figure could be drawn: {told}", file=sys.stderr)
-        if not args.json:
-            console.print(claims_table(f"{result.experiment.id}: {result.experiment.title}", result.verdicts))
-
-    with progress_bar(args.name) as track:
-        watched = replace(context, announce=track.say)
-        results, failures = reproduce(
-            chosen,
-            args.scale,
-            seeds,
-            args.out,
-            chosen_executor(args),
-            context=watched,
-            track=track,
-            finish=finish,
-        )
+        return print_estimates(args, request, context)
+    for experiment in request.experiments:
+        print_stand_ins(experiment, args.scale, context)
+    results, failures = run(args, request, context)
     if args.json:
         print(as_json(as_object(args, results, failures), indent=1))
     else:
-        print(f"{tally(v.as_row() for r in results for v in r.verdicts)}.")
+        lines = [line for result in results for line in ClaimTable.of_result(result)]
+        print(f"{tally(lines)}." if lines else "Nothing was run.")
         print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
     return ending(args, results, failures)
 
 
-def estimated(
-    args: argparse.Namespace, chosen: Sequence[Experiment], seeds: Sequence[int], context: Context
-) -> list[Estimate]:
-    """What a run will cost; what nobody has timed is begun, which takes a minute or two."""
-    with progress_bar("beginning what nobody has timed") as track:
+def requested(args: argparse.Namespace) -> Reproduction:
+    """What the arguments ask for."""
+    chosen = chosen_experiments(args)
+    looks = None if args.until_decided is None else Looks(seconds=args.until_decided)
+    seeds: Sequence[int] | Mapping[str, Sequence[int]] = range(args.seed, args.seed + args.seeds)
+    if args.fresh is not None:
+        seeds = fresh_seeds(chosen, args.scale, args.fresh)
+        chosen = _without(
+            [e for e in chosen if e.id not in seeds], chosen, "as they are published as they are", ""
+        )
+    return Reproduction(chosen, args.scale, seeds, parsed_changes(args.set), looks)
 
-        def begin(units: Sequence[Unit]) -> dict[str, Beginning]:
-            return beginnings(units, context, Local(args.workers), track)
 
-        return estimates(chosen, args.scale, seeds, args.out, context, begin)
+def run(
+    args: argparse.Namespace, request: Reproduction, context: Context
+) -> tuple[list[Result], list[Failure]]:
+    """Follow the events of a run: the bar moves, and every item is drawn and printed as soon as it is judged."""
+    console = Console()
+    with progress_bar(args.name) as bar:
+        watched = replace(context, progress=bar.within, log=bar.log)
+        events = reproduction_events(request, args.out, chosen_executor(args), context=watched)
+        while True:
+            try:
+                event = next(events)
+            except StopIteration as end:
+                return end.value
+            bar.show(event)
+            if isinstance(event, ItemJudged):
+                draw(event.result)
+                if not args.json:
+                    print_claims(console, event.result, all_claims=args.all or "/" in args.name)
 
 
-def tell_estimates(args: argparse.Namespace, found: Sequence[Estimate]) -> int:
+def draw(result: Result) -> None:
+    """Save the figure; the numbers are there without it."""
+    try:
+        save_figure(result.experiment, result.rows, result.folder)
+    except Exception as error:  # whatever a drawing raises
+        reason = f"{type(error).__name__}: {error}"
+        print(f"{result.experiment.id}: no figure could be drawn: {reason}", file=sys.stderr)
+
+
+def print_claims(console: Console, result: Result, *, all_claims: bool) -> None:
+    """The table of claims of one experiment."""
+    for text, style in to_terminal(ClaimTable.of_result(result), all_claims=all_claims):
+        console.print(Text(text, style=style), soft_wrap=True)
+    console.print()
+
+
+def print_estimates(args: argparse.Namespace, request: Reproduction, context: Context) -> int:
     """What a run will cost, item by item and in all."""
-    workers, rows = args.workers or cpu_count(), [asdict(e) for e in found]
-    known = [e for e in found if e.seconds is not None]
-    in_all = sum(e.seconds or 0.0 for e in known)
+    estimates = [
+        estimate
+        for e in request.experiments
+        for estimate in estimate_seconds(
+            [e.with_settings(args.scale, request.changes)], args.scale, request.seeds_of(e), args.out, context
+        )
+    ]
+    workers, known = args.workers or cpu_count(), [e for e in estimates if e.seconds is not None]
+    total = sum(e.seconds or 0.0 for e in known)
     longest = max((e.seconds / max(e.seeds, 1) for e in known if e.seconds is not None), default=0.0)
-    wall, memory = max(in_all / workers, longest), max((e.memory_mb or 0.0 for e in known), default=0.0)
+    wall, memory = max(total / workers, longest), max((e.memory_mb or 0.0 for e in known), default=0.0)
     if args.json:
-        told = {"items": rows, "seconds": wall, "memory_mb": workers * memory}
-        print(as_json(told, indent=1))
+        rows = [asdict(estimate) for estimate in estimates]
+        print(as_json({"items": rows, "seconds": wall, "memory_mb": workers * memory}, indent=1))
         return 0
-    Console().print(estimates_table(rows))
-    unknown = sum(e.unknown for e in found)
+    width = max((len(e.item) for e in estimates), default=0)
+    for estimate in estimates:
+        print(f"{estimate.item:<{width}}  {_in_words(estimate)}")
+    unknown = len(estimates) - len(known)
     print(
-        f"About {duration(wall)} with {workers} worker{'s' * (workers > 1)} and {workers * memory / 1024:.1f} GB here"
-        + (f", and {unknown} settings of which nothing is known." if unknown else ".")
+        f"About {duration(wall)} with {workers} worker{'s' * (workers > 1)} and {workers * memory / 1024:.1f} GB"
+        + (f", and {unknown} items of which no unit has ever finished." if unknown else ".")
     )
     return 0
+
+
+def _in_words(estimate: Estimate) -> str:
+    seeds = f"{estimate.seeds} seeds left"
+    if estimate.seconds is None:
+        return f"{seeds}, cost unknown"
+    return f"{seeds}, {duration(estimate.seconds)}, {estimate.memory_mb:.0f} MB ({estimate.source})"
 
 
 def chosen_experiments(args: argparse.Namespace) -> list[Experiment]:
@@ -122,8 +145,8 @@ def chosen_experiments(args: argparse.Namespace) -> list[Experiment]:
     sized = _without(
         [e for e in chosen if args.scale not in e.scales], chosen, f"as they have no scale {args.scale}", ""
     )
-    long = [] if args.long else [e for e in sized if e.long]
-    return _without(long, sized, "as they take minutes", " Name one, or add --long.")
+    slow = [] if args.slow else [e for e in sized if e.slow]
+    return _without(slow, sized, "as they take minutes", " Name one, or add --slow.")
 
 
 def _without(left: list[Experiment], chosen: list[Experiment], why: str, advice: str) -> list[Experiment]:
@@ -133,27 +156,15 @@ def _without(left: list[Experiment], chosen: list[Experiment], why: str, advice:
     return [e for e in chosen if e not in left]
 
 
-def tell_stand_ins(experiment: Experiment, scale: str, context: Context) -> None:
+def print_stand_ins(experiment: Experiment, scale: str, context: Context) -> None:
     """Say when the digits stand for data that is not at hand."""
     fields = [fields_of(setting) for setting in experiment.settings(scale)]
-    asked = {f["data"] for f in fields if "data" in f}
-    for name in sorted(n for n in asked if n != DIGITS and find_source(n, context.data)[0] == DIGITS):
+    wanted = {f["data"] for f in fields if "data" in f}
+    for name in sorted(n for n in wanted if n != DIGITS and find_source(n, context.data)[0] == DIGITS):
         print(
             f"{experiment.id}: {name} is not at hand; digits stand for it (--data, or fetch).",
             file=sys.stderr,
         )
-
-
-def tell_duration(experiment: Experiment, scale: str, seeds: int, context: Context) -> None:
-    """Say how long training will take here, from a step timed now, where an item knows and the scale is not quick."""
-    if experiment.foretell is None or scale == "quick":
-        return
-    unit = sum(experiment.foretell(setting, context) for setting in experiment.settings(scale))
-    print(
-        f"{experiment.id}: at most {duration(seeds * unit)} of training on this {context.device.partition(':')[0]} for {seeds}"
-        f" seed{'s' * (seeds > 1)} (from steps timed now; networks that are kept are not trained again).",
-        file=sys.stderr,
-    )
 
 
 def as_object(
@@ -166,6 +177,7 @@ def as_object(
             "title": r.experiment.title,
             "source": r.experiment.source,
             "folder": str(r.folder),
+            "seeds": list(r.seeds),
             "seconds": r.seconds,
             "claims": [v.as_row() for v in r.verdicts],
             "premises": list(r.rows.of("premise")),
@@ -176,7 +188,7 @@ def as_object(
         "featureprism": __version__,
         "name": args.name,
         "scale": args.scale,
-        "seeds": list(range(args.seed, args.seed + args.seeds)),
+        "seeds": sorted({seed for item in items for seed in item["seeds"]}),
         "claims": [claim for item in items for claim in item["claims"]],
         "items": items,
         "failures": [_failure(f) for f in failures],
@@ -186,7 +198,7 @@ def as_object(
 def _failure(failure: Failure) -> Row:
     unit = failure.unit
     return {
-        "item": unit.what,
+        "item": unit.name,
         "seed": unit.seed,
         "setting": json.loads(json.dumps(unit.fields)),
         "message": failure.message,
@@ -194,9 +206,9 @@ def _failure(failure: Failure) -> Row:
 
 
 def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequence[Failure]) -> int:
-    """The exit code; what could not be measured is told."""
-    for item in dict.fromkeys(f.unit.what for f in failures):
-        messages = [f.message for f in failures if f.unit.what == item]
+    """The exit code; units that failed are named on stderr."""
+    for item in dict.fromkeys(f.unit.name for f in failures):
+        messages = [f.message for f in failures if f.unit.name == item]
         print(f"{item}: {len(messages)} units failed, so it is not judged: {messages[0]}", file=sys.stderr)
     if failures:
         print(
@@ -209,13 +221,9 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Write the page and print its path; with --publish keep the results for the atlas, and all of them in FOLDER.md."""
+    """Write the page and print its path; with --publish keep the results for the atlas."""
     if args.publish is not None:
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())
-        known = read_published(args.publish)
-        write_whole(args.publish / "scales.md", scales_page(known))
-        first = next(iter(known.values()))  # of the smallest scale
-        write_whole(args.publish.with_name(f"{args.publish.name}.md"), results_page(in_words(first)))
     print(write_report(args.folder).resolve())
     return 0

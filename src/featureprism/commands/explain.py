@@ -8,17 +8,17 @@ from rich.table import Table
 
 from featureprism.audit.explanation import Explanation, explain
 from featureprism.checker.arrays import read_arrays
+from featureprism.lab.table import show
 from featureprism.points import read_points
 from featureprism.report import progress_bar
-from featureprism.report.claims import show
 
 
 def run_explain(args: argparse.Namespace) -> int:
     """`featureprism explain`: one sentence, the table under it, and the page with figures in a folder."""
     x, y = read_points(args.data)
     fine = read_arrays(args.data).get("fine") if args.data.suffix.lower() == ".npz" else None
-    with progress_bar("explain") as track:
-        found = explain(args.model, x, y, fine, num_points=args.points, progress=track(0, 1, ""))
+    with progress_bar("explain") as bar:
+        found = explain(args.model, x, y, fine, num_points=args.points, progress=bar.within)
     found.save(args.out)
     print(found)
     if found.comparisons:

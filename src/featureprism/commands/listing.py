@@ -1,27 +1,137 @@
-"""list and claims: what there is, without running anything."""
+"""list, show and claims: what there is, without running anything."""
 
 import argparse
+import inspect
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
 
 from featureprism.files import as_json
-from featureprism.papers import all_papers, experiments_called
+from featureprism.lab.bounds import Bound
+from featureprism.lab.costs import published_costs
+from featureprism.lab.experiment import SCALES, Experiment, Paper, fields_of
+from featureprism.lab.registry import all_papers, experiments_called
+from featureprism.lab.rows import Row
+
+WIDTH = 80
+SHOWN = 8  # settings of a scale
 
 
 def list_experiments(args: argparse.Namespace) -> int:
-    """Print what can be reproduced."""
-    experiments = [e for paper in all_papers().values() for e in paper.experiments]
-    rows = [{"id": e.id, "title": e.title, "source": e.source, "scales": list(e.scales)} for e in experiments]
+    """Print what can be reproduced, and what a seed of it costs."""
+    experiments = experiments_called(args.name)
+    costs = {scale: published_costs(scale) for scale in SCALES}
+    rows = [
+        {
+            "id": e.id,
+            "title": e.title,
+            "source": e.source,
+            "scales": list(e.scales),
+            "slow": e.slow,
+            "claims": len(e.claims),
+            "seconds": {scale: costs[scale][e.id][0] for scale in SCALES if e.id in costs[scale]},
+        }
+        for e in experiments
+    ]
     if args.json:
         print(as_json(rows, indent=1))
         return 0
     width = max(len(row["id"]) for row in rows)
+    print(f"{'':<{width}}  {'  '.join(f'{scale:>8}' for scale in SCALES)}  seconds of one core for a seed")
     for row in rows:
-        print(f"{row['id']:<{width}}  {row['title']}  ({row['source']})")
+        cells = "  ".join(f"{_seconds(row['seconds'].get(scale)):>8}" for scale in SCALES)
+        print(f"{row['id']:<{width}}  {cells}  {row['title']}")
     return 0
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def show(args: argparse.Namespace) -> int:
+    """Print what a paper or an item measures, its settings and claims, and where its code is."""
+    papers = all_papers()
+    if args.name in papers:
+        lines = _paper(papers[args.name])
+    else:
+        experiments = experiments_called(args.name)
+        lines = [line for experiment in experiments for line in _item(experiment)]
+    print("\n".join(lines))
+    return 0
+
+
+def _paper(paper: Paper) -> list[str]:
+    headlines = [(e, claim) for e in paper.experiments for claim in e.claims if claim.headline]
+    lines = [paper.name, *_wrapped(paper.citation), ""]
+    if story := _story(paper):
+        lines += [f"Read first: {story}", ""]
+    if headlines:
+        lines.append("What its abstract claims:")
+        for e, claim in headlines:
+            lines += _wrapped(f"{e.claim_id(claim)}: {claim.says}", "  ")
+        lines.append("")
+    width = max((len(e.item) for e in paper.experiments), default=0)
+    lines += [f"{e.item:<{width}}  {len(e.claims):>2} claims  {e.title}" for e in paper.experiments]
+    return [*lines, "", f"featureprism show {paper.name}/ITEM prints one of them."]
+
+
+def _story(paper: Paper) -> Path | None:
+    """The page for people, where the paper has one."""
+    for experiment in paper.experiments:
+        path = Path(inspect.getfile(inspect.unwrap(experiment.measure))).with_name("story.md")
+        if path.is_file():
+            return path
+    return None
+
+
+def _item(experiment: Experiment) -> list[str]:
+    lines = [f"{experiment.id}: {experiment.title}", f"{experiment.source}", ""]
+    if experiment.about:
+        lines += [*_wrapped(experiment.about), ""]
+    measure = inspect.unwrap(experiment.measure)
+    lines += _code(measure)
+    for scale, settings in experiment.scales.items():
+        lines += ["", f"Settings at {scale}:", *_settings(settings)]
+    lines += ["", "Claims:"]
+    for claim in experiment.claims:
+        lines.append(f"  {experiment.claim_id(claim)}  {claim.bound}")
+        texts = (claim.says, claim.quantity, claim.because and f"bound: {claim.because}", claim.source)
+        lines += [line for text in texts if text for line in _wrapped(text, "    ")]
+    return lines
+
+
+def _code(measure: object) -> list[str]:
+    """Where the measure is, and what its docstring says."""
+    function = getattr(measure, "func", measure)
+    try:
+        path, (_, line) = inspect.getsourcefile(function), inspect.getsourcelines(function)  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return ["The code that measures it was not written in a file."]
+    text = inspect.getdoc(function) or ""
+    return [*_wrapped(f"Measured by {path}:{line}"), *(_wrapped(text.split("\n\n")[0], "  ") if text else [])]
+
+
+def _settings(settings: Sequence[object]) -> list[str]:
+    """What all settings have in common, then what differs."""
+    rows = [fields_of(setting) for setting in settings]
+    common = {k: v for k, v in rows[0].items() if all(row.get(k, row) == v for row in rows)} if rows else {}
+    lines = _wrapped(", ".join(f"{k}={v}" for k, v in common.items()), "  ") if common else []
+    if len(rows) > 1:
+        for row in rows[:SHOWN]:
+            differing = ", ".join(f"{k}={v}" for k, v in row.items() if k not in common)
+            lines += _wrapped(f"- {differing}", "    ")
+        if len(rows) > SHOWN:
+            lines.append(f"    and {len(rows) - SHOWN} more")
+    return lines
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def list_claims(args: argparse.Namespace) -> int:
     """Print what is claimed."""
-    rows = [
+    rows: list[Row] = [
         {"id": e.claim_id(claim), "item": e.id, **claim.as_row()}
         for e in experiments_called(args.name)
         for claim in e.claims
@@ -32,11 +142,7 @@ def list_claims(args: argparse.Namespace) -> int:
     for item in dict.fromkeys(row["item"] for row in rows):
         print(f"\n{item}")
         for row in (r for r in rows if r["item"] == item):
-            bound = (
-                f"{row['bound'][0]:g} to {row['bound'][1]:g}"
-                if row["relation"] == "in"
-                else f"{row['relation']} {row['bound']:g}"
-            )
+            bound = Bound.of(row["relation"], row["bound"])
             origin = row["source"] if row["origin"] == "paper" else f"featureprism; {row['source']}"
             print(f"  {row['id']}: {row['says']} [{bound}] ({origin})")
     return 0

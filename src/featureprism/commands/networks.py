@@ -75,8 +75,8 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
         raise ValueError(f"{args.data}: {error}") from error
     seconds = args.seconds if args.branches is None or args.seconds is not None else inf
     budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
-    with progress_bar("brackets") as track:
-        return bracket_in_batches(model, x, label, query, budget, args.out, progress=track(0, 1))
+    with progress_bar("brackets") as bar:
+        return bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
 
 
 def referee(args: argparse.Namespace) -> int:

@@ -1,42 +1,59 @@
 """sweep, rows and phase: many settings, what they gave, and its picture."""
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from featureprism.commands.common import chosen_executor, context_from
-from featureprism.lab import Experiment
-from featureprism.records import Row
-from featureprism.report import progress_bar
-from featureprism.report.phase import exponents, is_place, phase_of, power, save_phase, show
-from featureprism.sweep import Local, Serial, Store, Summary, read_spec, sweep
-from featureprism.sweep.export import as_csv, json_lines, write_parquet
-from featureprism.sweep.work import DONE
+from featureprism.lab import Experiment, Local, Row, Serial, Store, Summary, read_spec
+from featureprism.lab.export import as_csv, json_lines, write_parquet
+from featureprism.lab.phase import is_place, phase_of, power, rates, save_phase, show
+from featureprism.lab.sweeps import sweep_events
+from featureprism.lab.terminal import progress_bar
+from featureprism.lab.work import DONE
 
 BAD_USAGE = 2
 
 
 def run_sweep(args: argparse.Namespace) -> int:
     """Run what is missing and say how the sweep stands."""
-    asked, context = read_spec(args.spec), context_from(args, networks=args.out / "networks")
-    executor = chosen_executor(args, asked.rules.limits.memory_mb)
-    if asked.rules.limits.seconds and isinstance(executor, Serial):
+    plan, context = read_spec(args.spec), context_from(args, networks=args.out / "networks")
+    executor = chosen_executor(args, plan.rules.limits.memory_mb)
+    if plan.rules.limits.seconds and isinstance(executor, Serial):
         executor = Local(1)  # a time limit ends the process
-    with progress_bar(asked.what) as track:
-        summary = sweep(asked, args.out, executor, context=context, track=track)
-    print(told(summary, args.out))
-    if isinstance(asked.source, Experiment) and summary.done:
-        print(f"claims.json in {args.out} judges its claims at every finished point.")
+    with progress_bar(plan.name) as bar:
+        events = sweep_events(plan, args.out, executor, context=replace(context, progress=bar.within))
+        while True:
+            try:
+                bar.show(next(events))
+            except StopIteration as end:
+                summary: Summary = end.value
+                break
+    print(in_words(summary, args.out))
+    if isinstance(plan.source, Experiment) and summary.done:
+        print(_judged(args.out / "claims.json"))
     return BAD_USAGE if summary.failed == summary.total else 0
 
 
-def told(summary: Summary, folder: Path) -> str:
+def _judged(path: Path) -> str:
+    """What claims.json holds; a point at which some claims cannot be judged is no failure."""
+    points = json.loads(path.read_text(encoding="utf-8"))
+    open_points = [point for point in points if "not judged" in point]
+    words = f"{path} judges its claims at every finished point"
+    if not open_points:
+        return f"{words}."
+    reason = open_points[0]["not judged"]
+    return f"{words}; at {len(open_points)} of {len(points)} some are not judged: {reason}"
+
+
+def in_words(summary: Summary, folder: Path) -> str:
     """A few lines on how a sweep stands, and what can be done about it."""
     lines = [f"{summary.done} of {summary.total} units are finished, {summary.failed} failed ({folder})."]
-    if summary.aside:
+    if summary.stale:
         lines.append(
-            f"{summary.aside} had been measured with code or versions that have changed since: they were measured again."
+            f"{summary.stale} had been measured with code or versions that have changed since: they were measured again."
         )
     if summary.waiting:
         lines.append(
@@ -50,16 +67,16 @@ def told(summary: Summary, folder: Path) -> str:
     return "\n".join(lines)
 
 
-def item_of(store: Store, asked: str | None) -> str:
-    """What was asked for, or the only thing there is."""
-    known = store.whats()
-    if asked is None and len(known) == 1:
+def item_of(store: Store, name: str | None) -> str:
+    """The item of that name, or the only one there is."""
+    known = store.names()
+    if name is None and len(known) == 1:
         return known[0]
-    if asked not in known:
+    if name not in known:
         raise ValueError(
             f"{store.path.parent} holds {', '.join(known) or 'nothing'}: choose one with --item."
         )
-    return asked
+    return name
 
 
 def print_rows(args: argparse.Namespace) -> int:
@@ -84,24 +101,23 @@ def draw_phase(args: argparse.Namespace) -> int:
         item = item_of(store, args.item)
         rows = [row for row in store.rows(item) if _is_chosen(row, chosen)]
         planned = [
-            (setting, ended)
-            for setting, _, ended in store.planned(item)
+            (setting, status)
+            for setting, _, status in store.planned(item)
             if _is_chosen(setting, chosen, partly=True)
         ]
     if not rows:
         raise ValueError(f"No finished unit in {args.folder} has such rows.")
-    found = phase_of(rows, args.x, args.y, args.value, theory=args.theory)
-    places = [(tuple(s.get(name) for name in (args.x, args.y)), ended) for s, ended in planned]
-    cells = [(cell, ended) for cell, ended in places if all(map(is_place, cell))]
-    failed = frozenset(cell for cell, ended in cells if ended not in (DONE, None))
-    missing = frozenset(cell for cell, ended in cells if ended is None) - failed
-    found = replace(found, failed=failed, missing=missing)
-    path = save_phase(found, args.folder)
-    for fit in exponents(found):
-        over = (
-            f"95 %, t interval over {fit.num_seeds} seeds" if fit.num_seeds > 1 else "one seed, no interval"
-        )
-        print(f"{args.y} = {show(fit.y)}: {args.value} ∝ {power(fit, args.x)} ({over})")
+    phase = phase_of(rows, args.x, args.y, args.value, theory=args.theory)
+    places = [(tuple(s.get(name) for name in (args.x, args.y)), status) for s, status in planned]
+    cells = [(cell, status) for cell, status in places if all(map(is_place, cell))]
+    failed = frozenset(cell for cell, status in cells if status not in (DONE, None))
+    missing = frozenset(cell for cell, status in cells if status is None) - failed
+    path = save_phase(replace(phase, failed=failed, missing=missing), args.folder)
+    for y, fit in rates(phase).items():
+        num = len(fit.exponents)
+        over = f"95 %, t interval over {num} seeds" if num > 1 else "one seed, no interval"
+        sign = "is" if fit.is_power_law is False else "∝"
+        print(f"{args.y} = {show(y)}: {args.value} {sign} {power(fit, args.x)} ({over})")
     print(path)
     return 0
 

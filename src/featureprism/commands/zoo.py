@@ -62,8 +62,8 @@ def train_again(args: argparse.Namespace) -> int:
     print(
         f"{member.name}: about {told} of training here (from steps that were timed), if nothing is done yet."
     )
-    with progress_bar(f"train {member.name}") as track:
-        watched = replace(context, progress=track(0, 1), announce=track.say)
+    with progress_bar(f"train {member.name}") as bar:
+        watched = replace(context, progress=bar.within, log=bar.log)
         path = rebuild(member, folder, watched, data)
     print(path)
     return 0

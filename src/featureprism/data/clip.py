@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import interpolate, normalize
 
-from featureprism.context import Progress, part, silent
 from featureprism.data.images import ImageSet
+from featureprism.progress import Progress, no_progress, part
 
 MODEL, WEIGHTS, SIDE = (
     "ViT-B-32-quickgelu",
@@ -20,7 +20,11 @@ MODEL, WEIGHTS, SIDE = (
 
 @torch.no_grad()
 def clip_embeddings(
-    images: Float[Tensor, "n c h w"], *, device: str = "cpu", batch: int = 64, progress: Progress = silent
+    images: Float[Tensor, "n c h w"],
+    *,
+    device: str = "cpu",
+    batch: int = 64,
+    progress: Progress = no_progress,
 ) -> Float[Tensor, "n d"]:
     """Rows of norm 1: pictures in [0, 1] enlarged to 224 × 224 (bicubic), normalised as CLIP was trained, and encoded."""
     try:
@@ -41,7 +45,9 @@ def clip_embeddings(
     return torch.cat(rows)
 
 
-def save_embeddings(data: ImageSet, path: Path, *, device: str = "cpu", progress: Progress = silent) -> None:
+def save_embeddings(
+    data: ImageSet, path: Path, *, device: str = "cpu", progress: Progress = no_progress
+) -> None:
     """x_train, y_train, x_test, y_test as an .npz file that `featureprism audit` and the experiments read."""
     share = len(data.x_train) / (len(data.x_train) + len(data.x_test))
     train = clip_embeddings(data.x_train, device=device, progress=part(progress, 0, share))

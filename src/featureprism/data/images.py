@@ -19,7 +19,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.checker.arrays import read_arrays
-from featureprism.context import is_data
 from featureprism.seeds import generator_for
 
 DIGITS = "digits"
@@ -242,3 +241,8 @@ def _digits() -> ImageSet:
     x = torch.from_numpy(pixels[order]).float().reshape(-1, 1, 8, 8) / 16
     y = torch.from_numpy(labels[order]).long()
     return ImageSet(x[DIGITS_TEST:], y[DIGITS_TEST:], x[:DIGITS_TEST], y[:DIGITS_TEST], DIGITS)
+
+
+def is_data(path: Path) -> bool:
+    """Whether a path can hold real data: a folder or an .npz file."""
+    return path.is_dir() or (path.is_file() and path.suffix == ".npz")

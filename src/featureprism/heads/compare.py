@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from featureprism.brackets import lower_median
-from featureprism.context import part
+from featureprism.progress import part
 from featureprism.records import Progress, RadiusBracket, Row, silent
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget

@@ -4,10 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab.claim import Claim, check_names
+from featureprism.lab.context import Context
+from featureprism.lab.looks import Looks
 from featureprism.lab.rows import Row, Rows
-from featureprism.lab.verdict import Verdict, judge, of_one_draw
+from featureprism.lab.verdict import Verdict, as_one_draw, judge
+from featureprism.suggest import did_you_mean
 
 SCALES = ("quick", "standard", "paper")
 Measure = Callable[[Any, int, Context], list[Row]]
@@ -15,15 +17,33 @@ Measure = Callable[[Any, int, Context], list[Row]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """`measure(setting, seed, context)` returns flat rows and depends on nothing else; claims judge them; drawing is the report's.
+    """A figure or theorem of a paper as something that can be run.
 
-    `scales` maps quick, standard and paper to the settings that each runs: frozen dataclasses. `family`: experiments of one family
-    use what others of it have computed in the same process, so that their units of one seed are better off on one worker. `long`:
-    minutes even at the quick scale; run when named, or with --long. `foretell(setting, context)`: seconds of a unit on this machine,
-    from a step that is timed; told before a run above the quick scale starts. `is_one_draw(rows)`: whether the seeds of a run share
-    what the claims speak of, such as the weights of one training; then they count as one, and decide nothing. `draw(rows)` gives a
-    matplotlib figure.
+    Parameters
+    ----------
+    id : str
+        PAPER/ITEM.
+    source, title, about : str
+        Where it stands, what it is called, and a paragraph about it.
+    scales : mapping
+        Settings (frozen dataclasses or dictionaries) that run at "quick", "standard" and "paper".
+    measure : callable
+        `measure(setting, seed, context)` returns flat rows and depends on nothing else.
+    claims : tuple of Claim
+        What the rows decide.
+    family : str
+        Experiments of one family use what others of it have computed in the same process, so that their units of one seed run on one
+        worker where possible.
+    slow : bool
+        Takes minutes even at the quick scale; runs when named, or with --slow.
+    shared_weights : callable, optional
+        `shared_weights(rows)`: whether the seeds of a run share the weights of one training; then they count as one draw, and decide
+        nothing.
+    draw : callable, optional
+        `draw(rows)` gives a matplotlib figure.
 
+    Examples
+    --------
     >>> from dataclasses import dataclass
     >>> import featureprism as fp
     >>> from featureprism.lab import below
@@ -47,12 +67,16 @@ class Experiment:
     claims: tuple[Claim, ...]
     about: str = ""
     family: str = ""
-    long: bool = False
-    foretell: Callable[[Any, Context], float] | None = None
-    is_one_draw: Callable[[Rows], bool] | None = None
+    slow: bool = False
+    shared_weights: Callable[[Rows], bool] | None = None
     draw: Callable[[Rows], Any] | None = None
+    long: bool = False  # old name of `slow`
+    is_one_draw: Callable[[Rows], bool] | None = None  # old name of `shared_weights`
+    foretell: Any = None  # no longer used
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "slow", self.slow or self.long)
+        object.__setattr__(self, "shared_weights", self.shared_weights or self.is_one_draw)
         if self.id.count("/") != 1:
             raise ValueError(f"An experiment is called PAPER/ITEM, got '{self.id}'.")
         if unknown := set(self.scales) - set(SCALES):
@@ -77,21 +101,33 @@ class Experiment:
             raise ValueError(f"{self.id} has no scale {scale!r}; choose one of {', '.join(self.scales)}.")
         return self.scales[scale]
 
-    def judge(self, rows: Rows) -> list[Verdict]:
-        """Every claim beside what was measured."""
-        verdicts = [self._judged(claim, rows) for claim in self.claims]
-        if self.is_one_draw is None or not self.is_one_draw(rows):
+    def judge(self, rows: Rows, looks: Looks | None = None) -> list[Verdict]:
+        """Every claim beside what was measured; with `looks` by the first look that decides."""
+        verdicts = [self._judged(claim, rows, looks) for claim in self.claims]
+        if self.shared_weights is None or not self.shared_weights(rows):
             return verdicts
-        return [of_one_draw(verdict) for verdict in verdicts]
+        return [as_one_draw(verdict) for verdict in verdicts]
 
-    def _judged(self, claim: Claim, rows: Rows) -> Verdict:
+    def _judged(self, claim: Claim, rows: Rows, looks: Looks | None) -> Verdict:
+        id = self.claim_id(claim)
         try:
-            return judge(claim, rows, self.claim_id(claim))
+            return judge(claim, rows, id) if looks is None else looks.judge(claim, rows, id)
         except Exception as error:  # whatever the function of a claim raises
-            told = f"{type(error).__name__}: {error}"
-            raise ValueError(
-                f"The claim {self.claim_id(claim)} of {self.id} cannot be judged: {told}"
-            ) from error
+            reason = f"{type(error).__name__}: {error}"
+            raise ValueError(f"The claim {id} of {self.id} cannot be judged: {reason}") from error
+
+    def with_settings(self, scale: str, changes: Mapping[str, Any]) -> "Experiment":
+        """The experiment with other values in every setting of a scale; a field that none of them has is refused."""
+        if not changes:
+            return self
+        settings = self.settings(scale)
+        known = list(dict.fromkeys(name for setting in settings for name in fields_of(setting)))
+        for name in changes:
+            if name not in known:
+                raise ValueError(f"{self.id} has no setting '{name}'. {did_you_mean(name, known)}")
+        other = [changed(setting, changes, self.id) for setting in settings]
+        unique = [setting for i, setting in enumerate(other) if setting not in other[:i]]
+        return replace(self, scales={scale: unique})
 
     def claim_id(self, claim: Claim) -> str:
         """ITEM.NAME."""
@@ -100,7 +136,21 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Paper:
-    """Experiments under one name. `drawings`: by item, functions of the rows that give a matplotlib figure, for papers from outside.
+    """Experiments under one name.
+
+    Parameters
+    ----------
+    name : str
+        As in PAPER/ITEM.
+    citation : str
+        Authors, title, place, year.
+    experiments : tuple of Experiment
+        In reading order.
+    drawings : mapping
+        Functions of the rows that give a matplotlib figure, by item; an experiment may also bring one as `draw`.
+
+    Examples
+    --------
 
     >>> import featureprism as fp
     >>> fp.Paper("my-paper", "Me 2026", experiments=()).name

@@ -76,7 +76,7 @@ class Premise:
 
 
 @dataclass(frozen=True)
-class Regime:
+class PremiseStatus:
     """The premises under which a theorem speaks, and how many of them hold in a run."""
 
     num_premises: int
@@ -105,12 +105,12 @@ class Requires:
     ids: tuple[str, ...] = ()
     fields: Mapping[str, Any] = field(default_factory=dict)
 
-    def regime(self, rows: Rows) -> Regime:
+    def regime(self, rows: Rows) -> PremiseStatus:
         """Which of the premises hold in every run that measured them."""
         parts = rows.of("premise", **self.fields).groups("id")
         chosen = {id: part for id, part in parts.items() if self._names(id)}
         failing = tuple(id for id, part in chosen.items() if not all(row["holds"] is True for row in part))
-        return Regime(len(chosen), failing)
+        return PremiseStatus(len(chosen), failing)
 
     def _names(self, id: str) -> bool:
         return any(id == prefix or id.startswith(f"{prefix}.") for prefix in self.ids)

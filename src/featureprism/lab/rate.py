@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featureprism.lab.intervals import mean_interval
+from featureprism.lab.intervals import LEVEL, mean_interval
 from featureprism.lab.rows import Rows, Values
 
 BEND = 0.2  # local exponents at the two ends that differ by more than this are no power law
@@ -90,10 +90,9 @@ class Rate:
         low, high = self.curvature_interval
         return not (low > self.tolerance or high < -self.tolerance)
 
-    @property
-    def end_interval(self) -> tuple[float, float]:
+    def end_interval(self, level: float = LEVEL) -> tuple[float, float]:
         """The interval that covers the local exponents at both ends of the sizes, each with its interval over seeds."""
-        ends = [mean_interval(self.first_exponents), mean_interval(self.last_exponents)]
+        ends = [mean_interval(self.first_exponents, level), mean_interval(self.last_exponents, level)]
         return min(low for low, _ in ends), max(high for _, high in ends)
 
     def predict(self, x: float) -> float:

@@ -61,6 +61,11 @@ class Rows:
             parts.setdefault(key[0] if len(fields) == 1 else key, []).append(row)
         return {key: Rows(tuple(rows), self.seeds) for key, rows in parts.items()}
 
+    def first_seeds(self, num: int) -> "Rows":
+        """The rows of the first `num` seeds."""
+        seeds = self.seeds[:num]
+        return Rows(tuple(row for row in self.rows if row["seed"] in seeds), seeds)
+
     def column(self, name: str) -> np.ndarray:
         """One field of every row as a number; NaN where it is missing."""
         return np.array([number(row.get(name)) for row in self.rows], dtype=float)
@@ -72,27 +77,27 @@ class Rows:
     def per_seed(self, value: "str | Callable[[Rows], float]") -> Values:
         """One number per seed: a field of the seed's only row, or a function of the seed's rows."""
         measure = self._only(value) if isinstance(value, str) else value
-        return np.array([number(measure(own)) if own.rows else math.nan for own in self.by_seed()])
+        return np.array([number(measure(rows)) if rows.rows else math.nan for rows in self.by_seed()])
 
     def mean(self, name: str) -> Values:
         """The mean of a field, seed by seed."""
-        return self.per_seed(lambda own: own.column(name).mean())
+        return self.per_seed(lambda rows: rows.column(name).mean())
 
     def largest(self, name: str) -> Values:
         """The largest value of a field, seed by seed; NaN if one is missing."""
-        return self.per_seed(lambda own: own.column(name).max())
+        return self.per_seed(lambda rows: rows.column(name).max())
 
     def least(self, name: str) -> Values:
         """The least value of a field, seed by seed; NaN if one is missing."""
-        return self.per_seed(lambda own: own.column(name).min())
+        return self.per_seed(lambda rows: rows.column(name).min())
 
     def farthest(self, name: str, centre: float) -> Values:
         """The value of a field that is farthest from a centre, seed by seed; NaN if one is missing."""
-        return self.per_seed(lambda own: farthest(own.column(name), centre))
+        return self.per_seed(lambda rows: farthest(rows.column(name), centre))
 
     def slope(self, x: str, y: str) -> Values:
         """The exponent of y ∝ x^…: least-squares slope of ln y against ln x, seed by seed."""
-        return self.per_seed(lambda own: log_slope(own.column(x), own.column(y)))
+        return self.per_seed(lambda rows: log_slope(rows.column(x), rows.column(y)))
 
     def by_seed(self) -> "list[Rows]":
         """The rows of each seed, in the order of the seeds; empty for a seed that has none."""
@@ -103,12 +108,12 @@ class Rows:
 
     @staticmethod
     def _only(name: str) -> "Callable[[Rows], float]":
-        def value(own: Rows) -> float:
-            if len(own) > 1:
+        def value(rows: Rows) -> float:
+            if len(rows) > 1:
                 raise ValueError(
-                    f"'{name}' has {len(own)} rows of seed {own.seeds[0]}: say which part, or mean, least or largest."
+                    f"'{name}' has {len(rows)} rows of seed {rows.seeds[0]}: say which part, or mean, least or largest."
                 )
-            return number(own[0].get(name))
+            return number(rows[0].get(name))
 
         return value
 

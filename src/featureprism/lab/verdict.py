@@ -3,14 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from html import escape
 
 import numpy as np
 
 from featureprism.lab.bounds import Bound
 from featureprism.lab.claim import Claim
-from featureprism.lab.intervals import half_width, mean_interval, share_interval
-from featureprism.lab.premise import Regime
+from featureprism.lab.intervals import LEVEL, half_width, mean_interval, share_interval
+from featureprism.lab.premise import PremiseStatus
 from featureprism.lab.rate import Rate
 from featureprism.lab.rows import Row, Rows, Values
 
@@ -49,7 +48,7 @@ class Verdict:
         95 % interval of the mean or of the share; for a claim about every seed, the least and the largest value.
     outcome : Outcome
         Whether the claim holds.
-    regime : Regime
+    regime : PremiseStatus
         Which of the theorem's premises hold in this run.
     note : str
         A remark.
@@ -57,6 +56,10 @@ class Verdict:
         For an undecided claim: how many seeds would decide it if mean and spread stayed as they are.
     ceiling : float, optional
         The best value that a network of this size could reach, where the claim names one and does not hold.
+    level : float
+        Confidence of the interval.
+    reason : str
+        For an undecided claim: why no more seeds were run.
     """
 
     id: str
@@ -65,10 +68,12 @@ class Verdict:
     measured: float
     interval: tuple[float, float]
     outcome: Outcome
-    regime: Regime
+    regime: PremiseStatus
     note: str = ""
     seeds_to_decide: int | None = None
     ceiling: float | None = None
+    level: float = LEVEL
+    reason: str = ""
 
     @property
     def slack(self) -> float | None:
@@ -91,6 +96,8 @@ class Verdict:
             "verdict": str(self.outcome),
             "seeds_to_decide": self.seeds_to_decide,
             "ceiling": self.ceiling,
+            "level": self.level,
+            "reason": self.reason,
             "regime": self.regime.as_row(),
             "slack": self.slack,
             "loose": self.is_loose,
@@ -98,16 +105,14 @@ class Verdict:
         }
 
     def _repr_html_(self) -> str:
-        """The claim, what was measured, and the outcome, for notebooks."""
-        low, high = self.interval
-        regime = {True: ", inside its premises", False: ", outside its premises", None: ""}[
-            self.regime.inside
-        ]
-        words = f"{self.measured:.5g} in [{low:.5g}, {high:.5g}] over {len(self.values)} seeds: {self.outcome}{regime}"
-        return f"{self.claim._repr_html_()}<p>{escape(words)}</p>"
+        """The table of claims with this one alone, for notebooks."""
+        from featureprism.lab.printers import to_html
+        from featureprism.lab.table import ClaimTable
+
+        return to_html(ClaimTable.of_rows(self.id, "measured", [self.as_row()]))
 
 
-def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
+def judge(claim: Claim, rows: Rows, id: str = "", level: float = LEVEL) -> Verdict:
     """The verdict over the seeds of a run.
 
     Parameters
@@ -118,6 +123,8 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
         What was measured.
     id : str
         How the verdict is called: ITEM.NAME.
+    level : float
+        Confidence of the interval over seeds.
 
     Returns
     -------
@@ -136,14 +143,16 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
     ends, outcome = (math.nan, math.nan), Outcome.NOT_MEASURED
     note, ceiling, needed = _note(claim, rows, is_measured=is_measured), None, None
     if is_measured:
-        ends, outcome = assess(claim.bound, values, claim.aggregate)
+        ends, outcome = assess(claim.bound, values, claim.aggregate, level)
         if isinstance(value, Rate) and value.is_power_law is False:
-            ends, outcome = value.end_interval, decide(claim.bound, value.end_interval)
+            ends = value.end_interval(level)
+            outcome = decide(claim.bound, ends)
             note = f"{value}; {note}" if note else str(value)
         if claim.ceiling is not None and outcome != Outcome.HOLDS:
-            ceiling, outcome = _below_ceiling(claim, values, np.asarray(claim.ceiling(rows), float), outcome)
+            best = np.asarray(claim.ceiling(rows), dtype=float)
+            ceiling, outcome = _below_ceiling(claim, values, best, outcome, level)
         if outcome == Outcome.UNDECIDED:
-            needed = seeds_to_decide(values, claim.bound, claim.aggregate)
+            needed = seeds_to_decide(values, claim.bound, claim.aggregate, level)
     return Verdict(
         id=id,
         claim=claim,
@@ -155,6 +164,7 @@ def judge(claim: Claim, rows: Rows, id: str = "") -> Verdict:
         note=note,
         seeds_to_decide=needed,
         ceiling=ceiling,
+        level=level,
     )
 
 
@@ -167,15 +177,17 @@ def _check_values(claim: Claim, values: Values, rows: Rows) -> None:
         )
 
 
-def assess(bound: Bound, values: Values, aggregate: str) -> tuple[tuple[float, float], Outcome]:
+def assess(
+    bound: Bound, values: Values, aggregate: str, level: float = LEVEL
+) -> tuple[tuple[float, float], Outcome]:
     """The interval over seeds, and whether it is clear of the bound."""
     if aggregate == "worst":
         ends = float(values.min()), float(values.max())
         return ends, Outcome.HOLDS if bound.contains(*ends) else Outcome.FAILS
     if aggregate == "share":
-        ends = share_interval(int(values.sum()), len(values))
+        ends = share_interval(int(values.sum()), len(values), level)
     elif np.isfinite(values).all():
-        ends = mean_interval(values)
+        ends = mean_interval(values, level)
     else:  # the mean of a quantity that can be infinite is infinite; the seeds still may agree
         ends = float(values.min()), float(values.max())
         if not bound.contains(*ends) and not bound.holds(_mean(values)):
@@ -184,7 +196,7 @@ def assess(bound: Bound, values: Values, aggregate: str) -> tuple[tuple[float, f
 
 
 def _below_ceiling(
-    claim: Claim, values: Values, ceilings: Values, outcome: Outcome
+    claim: Claim, values: Values, ceilings: Values, outcome: Outcome, level: float
 ) -> tuple[float | None, Outcome]:
     """The best possible value, and "out of reach" where the measured one misses a bound that the best possible misses, too.
 
@@ -196,7 +208,7 @@ def _below_ceiling(
         return None, outcome
     best = _mean(ceilings)
     if claim.aggregate != "worst":
-        _, possible = assess(claim.bound, ceilings, claim.aggregate)
+        _, possible = assess(claim.bound, ceilings, claim.aggregate, level)
         return best, Outcome.OUT_OF_REACH if possible == Outcome.FAILS else outcome
     pairs = zip(values.tolist(), ceilings.tolist(), strict=True)
     is_refuted = any(not claim.bound.holds(value) and claim.bound.holds(most) for value, most in pairs)
@@ -209,11 +221,17 @@ def _mean(values: Values) -> float:
         return float(values.mean()) if len(values) else math.nan
 
 
-def of_one_draw(verdict: Verdict) -> Verdict:
+def as_one_draw(verdict: Verdict) -> Verdict:
     """The verdict of seeds that share what the claim speaks of: as of a single seed, which decides nothing."""
     if verdict.outcome == Outcome.NOT_MEASURED:
         return verdict
-    return replace(verdict, interval=(-math.inf, math.inf), outcome=Outcome.UNDECIDED, seeds_to_decide=None)
+    return replace(
+        verdict,
+        interval=(-math.inf, math.inf),
+        outcome=Outcome.UNDECIDED,
+        seeds_to_decide=None,
+        reason="its seeds share the weights of one training",
+    )
 
 
 def _note(claim: Claim, rows: Rows, *, is_measured: bool) -> str:
@@ -235,13 +253,17 @@ def decide(bound: Bound, interval: tuple[float, float]) -> Outcome:
     return Outcome.FAILS if bound.excludes(*interval) else Outcome.UNDECIDED
 
 
-def seeds_to_decide(values: Values, bound: Bound, aggregate: str = "mean") -> int | None:
+def seeds_to_decide(
+    values: Values, bound: Bound, aggregate: str = "mean", level: float = LEVEL
+) -> int | None:
     """The least number of seeds whose interval would decide if mean and spread stayed as they are; None if there is none."""
     if len(values) < 2 or not np.isfinite(values).all():
         return None
     more, mean = range(len(values) + 1, MOST_SEEDS + 1), float(values.mean())
     if aggregate == "share":
-        decided = (n for n in more if decide(bound, share_interval(round(mean * n), n)) != Outcome.UNDECIDED)
+        decided = (
+            n for n in more if decide(bound, share_interval(round(mean * n), n, level)) != Outcome.UNDECIDED
+        )
         return next(decided, None)
     distance, spread = bound.distance(mean), float(values.std(ddof=1))
-    return next((num for num in more if half_width(spread, num) < distance), None)
+    return next((num for num in more if half_width(spread, num, level) < distance), None)

@@ -31,7 +31,7 @@ def _export(args: argparse.Namespace) -> int:
     from featureprism.play.export import export
     from featureprism.report import progress_bar
 
-    with progress_bar("recordings") as track:
-        export(args.export, track)
+    with progress_bar("recordings") as bar:
+        export(args.export, bar.move)
     print(f"{args.export}/index.html is the playground with recordings; it needs no server")
     return 0

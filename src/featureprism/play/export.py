@@ -32,11 +32,11 @@ TOUR = (
     *(Scene(SIX, p=p, start=0.0) for p in (1.0, 3.0)),
     *(Scene(SIX, p=p, overlap=0.6) for p in (1.0, 3.0)),
 )
-Track = Callable[[int, int], Callable[[float], None]]  # as a progress bar gives it
+Move = Callable[[int, int], None]  # so many of all recordings are done
 
 
-def export(folder: Path, track: Track) -> None:
-    """Write the page and every recording; `track(done, total)` is told how far it is."""
+def export(folder: Path, move: Move) -> None:
+    """Write the page and every recording; `move(done, total)` shows how far it is."""
     prepare_folder(folder / "recordings")
     for path in PAGE.iterdir():
         shutil.copyfile(path, folder / path.name)
@@ -44,12 +44,12 @@ def export(folder: Path, track: Track) -> None:
     write_whole(folder / "index.html", page.replace(MARK, f'<script src="recordings.js"></script>\n{MARK}'))
     parts = list(recordings())
     for done, (name, make) in enumerate(parts):
-        track(done, len(parts))(0.0)
+        move(done, len(parts))
         content = as_json(make())
         write_whole(
             folder / "recordings" / name, f"(window.PRISM_HEARD ??= {{}})[{as_json(name)}] = {content};\n"
         )
-        track(done, len(parts))(1.0)
+    move(len(parts), len(parts))
     write_whole(folder / "recordings.js", f"window.PRISM_RECORDINGS = {as_json(contents())};\n")
 
 

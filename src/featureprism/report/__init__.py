@@ -1,21 +1,13 @@
-"""Tables, figures, pages; the only place that draws."""
+"""Drawings and pages of audits, brackets and explanations, and drawings of papers that do not draw themselves yet."""
 
+from featureprism.lab.page import write_report
+from featureprism.lab.terminal import duration, progress_bar
 from featureprism.report.brackets import save_curve
 from featureprism.report.figures import save_figure
-from featureprism.report.page import write_report
-from featureprism.report.terminal import (
-    claims_table,
-    duration,
-    estimates_table,
-    kkt_table,
-    progress_bar,
-    rulings_table,
-)
+from featureprism.report.terminal import kkt_table, rulings_table
 
 __all__ = [
-    "claims_table",
     "duration",
-    "estimates_table",
     "kkt_table",
     "progress_bar",
     "rulings_table",

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from rich.table import Table
 
 from featureprism.lab.style import COLOURS, SETTINGS, panels
+from featureprism.lab.table import show
 from featureprism.records import Row
-from featureprism.report.claims import show
 
 FAMILIES = (
     *("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "Gaussian", "other"),

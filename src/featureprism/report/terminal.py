@@ -1,101 +1,12 @@
-"""What people see in the terminal: progress bars and tables of claims."""
+"""Tables of the commands on networks."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from collections.abc import Sequence
 
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
-from featureprism.context import Progress as Tick
-from featureprism.lab import Verdict
-from featureprism.records import Row
-from featureprism.report.claims import (
-    OUTSIDE,
-    expected,
-    in_sections,
-    measured,
-    premises,
-    section,
-    show,
-    verdict,
-)
-from featureprism.report.stages import Lines, plain_lines
+from featureprism.lab.rows import Row
+from featureprism.lab.table import show
 from featureprism.verify.referee import Ruling
-
-
-@runtime_checkable
-class Tracker(Protocol):
-    """Gives the progress callback of unit `index` out of `total`; `say` puts a remark beside the bar."""
-
-    say: Callable[[str], None]
-
-    def __call__(self, index: int, total: int, note: str = "") -> Tick: ...
-
-
-class _Track:
-    """A tracker that moves a bar."""
-
-    def __init__(self, bars: Progress, title: str) -> None:
-        self.bars, self.title, self.task = bars, title, bars.add_task(title, total=1)
-
-    def __call__(self, index: int, total: int, note: str = "") -> Tick:
-        self.bars.update(self.task, total=total, description=f"{self.title} {note}")
-        return lambda done: self.bars.update(self.task, completed=round(index + done, 2))
-
-    def say(self, text: str) -> None:
-        self.bars.update(self.task, description=f"{self.title} {text}")
-
-
-class _LineTrack:
-    """A tracker that writes lines now and then, none of a run that is over before the first is due."""
-
-    def __init__(self, lines: Lines) -> None:
-        self.lines, self.remark = lines, ""
-        lines.last = lines.began
-
-    def __call__(self, index: int, total: int, note: str = "") -> Tick:
-        def tick(done: float) -> None:
-            words = f"{index} of {total} {note or self.remark}".rstrip()
-            self.lines.tell((index + done) / max(total, 1), words)
-
-        return tick
-
-    def say(self, text: str) -> None:
-        self.remark = text
-
-
-@contextmanager
-def progress_bar(title: str, *, console: Console | None = None) -> Iterator[Tracker]:
-    """A bar on stderr over the units of a run, moving within a unit too; lines where there is no terminal.
-
-    One long call: `with progress_bar("training") as track: gradient_descent(..., progress=track(0, 1))`.
-    """
-    console = console or Console(stderr=True)
-    if not console.is_terminal:
-        with plain_lines(title, console) as lines:
-            yield _LineTrack(lines)
-        return
-    bars = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-    )
-    with bars:
-        yield _Track(bars, title)
-
 
 KKT_WORDS = {
     "points": "points",
@@ -140,45 +51,6 @@ def kkt_table(facts: Row) -> Table:
         if key in facts:
             value = facts[key]
             table.add_row(text, show(value) if isinstance(value, float) else str(value))
-    return table
-
-
-COLOURS = {"holds": "green", "fails": "red", "undecided": "yellow", "not measured": "yellow"}
-
-
-def claims_table(title: str, verdicts: Sequence[Verdict]) -> Table:
-    """Who says what, what was measured, whether it holds; the paper inside its premises, outside them, and what is ours."""
-    table = Table(title=title, title_justify="left", expand=False)
-    for column in ("claim", "statement", "measured", "expected", ""):
-        table.add_column(column, overflow="fold", no_wrap=column == "claim")
-    for name, part in in_sections(judged.as_row() for judged in verdicts).items():
-        table.add_section()
-        table.add_row("", f"[bold]{name}[/]")
-        for claim in part:
-            said = escape(claim["says"] + (f" ({premises(claim)})" if section(claim) == OUTSIDE else ""))
-            colour = COLOURS[claim["verdict"]]
-            table.add_row(
-                claim["id"], said, measured(claim), expected(claim), f"[{colour}]{verdict(claim)}[/]"
-            )
-    return table
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person would say them: 40 s, 12 min, 2.5 h."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def estimates_table(items: Sequence[Row]) -> Table:
-    """What every item will cost and how that is known; a dash where nobody knows."""
-    table = Table(title="time on one core, and peak memory", title_justify="left")
-    for name in ("item", "seeds left", "time", "memory", "from"):
-        table.add_column(name)
-    for e in items:
-        time = "-" if e["seconds"] is None else duration(e["seconds"])
-        memory = "-" if e["memory_mb"] is None else f"{e['memory_mb']:.0f} MB"
-        table.add_row(e["item"], str(e["seeds"]), time, memory, e["source"])
     return table
 
 

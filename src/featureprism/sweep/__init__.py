@@ -1,15 +1,14 @@
-"""Many settings, seeds and points: one engine and one store."""
+"""Old path of the engine in featureprism.lab."""
 
-from featureprism.sweep.cluster import Cluster
-from featureprism.sweep.engine import Budget, Rules, Summary, run_units
-from featureprism.sweep.executors import Executor, Local, Serial
-from featureprism.sweep.reproduction import Failure, Result, reproduce
-from featureprism.sweep.spec import Between, Sweep, draws, grid, of_function, of_item
-from featureprism.sweep.spec_file import read_spec
-from featureprism.sweep.store import Store
-from featureprism.sweep.sweeps import sweep
-from featureprism.sweep.unit import Unit, units_of
-from featureprism.sweep.work import Limits
+from featureprism.lab.cluster import Cluster
+from featureprism.lab.engine import Budget, Rules, Summary, run_units
+from featureprism.lab.executors import Executor, Local, Serial
+from featureprism.lab.reproduction import Failure, Result, reproduce
+from featureprism.lab.spec_file import read_spec
+from featureprism.lab.store import Store
+from featureprism.lab.sweeps import Between, Sweep, draws, grid, of_function, of_item, sweep
+from featureprism.lab.unit import Unit, units_of
+from featureprism.lab.work import Limits
 
 __all__ = [
     "Between",

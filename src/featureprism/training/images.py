@@ -19,8 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
-from featureprism.context import Progress, silent, speechless
 from featureprism.networks.deep import channels_last, home_of
+from featureprism.progress import Progress, no_log, no_progress
 from featureprism.records import Row
 from featureprism.seeds import generator_for
 
@@ -98,8 +98,8 @@ def train_images(
     watch: Callable[[nn.Module], Row] | None = None,
     history: list[Row] | None = None,
     until: Callable[[Row], bool] | None = None,
-    progress: Progress = silent,
-    announce: Callable[[str], None] = speechless,
+    progress: Progress = no_progress,
+    announce: Callable[[str], None] = no_log,
 ) -> nn.Module:
     """Train in place by cross-entropy and return the network, in eval mode, on its device; parameters without gradient stay.
 

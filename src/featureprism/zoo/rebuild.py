@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from featureprism.context import Context
 from featureprism.data.images import ImageSet, load_images
 from featureprism.files import prepare_folder
+from featureprism.lab.context import Context
 from featureprism.records import Row
 from featureprism.training.images import train_images
 from featureprism.zoo.evaluation import judged

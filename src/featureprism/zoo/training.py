@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks.images import decided, noise_adversary, pgd_adversary
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
+from featureprism.lab.context import Context
 from featureprism.networks.deep import image_network
 from featureprism.records import Row
 from featureprism.seeds import generator_for
@@ -69,7 +69,7 @@ def grow(
         watch=lambda net: {"accuracy": accuracy(net, *watched)},
         history=curve,
         progress=context.progress,
-        announce=context.announce,
+        announce=context.log,
     )
 
 

@@ -3,11 +3,20 @@
 from dataclasses import dataclass
 from math import sqrt
 
-from featureprism.context import Context
 from featureprism.data import LabelNoise, sample_xor, xor_clusters
-from featureprism.lab import Claim, Experiment, Paper, Rows, at_least, between, requires
+from featureprism.lab import (
+    Claim,
+    Context,
+    Experiment,
+    Paper,
+    Premise,
+    Row,
+    Rows,
+    at_least,
+    between,
+    requires,
+)
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
-from featureprism.records import Premise, Row
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 
