@@ -109,6 +109,9 @@ def test_margins_that_are_too_small_are_refused():
         forged = fp.check(replace(own, margin=less), module, x, y)
         assert not forged
         assert forged.verified.tolist() == [0]
+    folded = nn.Sequential(*module, nn.LeakyReLU(1.0))  # the same function, but another program
+    with pytest.raises(ValueError, match="LeakyReLU"):
+        fp.check(own, folded, x, y)
     real = fp.robust_radius(module, x, y, budget=BUDGET)
     renamed = replace(real, statement=replace(real.statement, arithmetic="float32"))
     assert not fp.check(renamed, module, x, y)

@@ -30,6 +30,10 @@ def check(args: argparse.Namespace) -> int:
     try:
         content = file_content(args.proofs)
         file = read_proofs(content, str(args.proofs))
+        if file.statement.arithmetic == "float32" and args.model.suffix.lower() == ".onnx":
+            raise ValueError(
+                "Proofs about float32 speak of layers as an .npz file has them; an .onnx file computes otherwise."
+            )
         names = classes if file.statement.classes is None else np.array(file.statement.classes)
         labels = class_positions(y, names, model.num_classes)
         exact = _exactly(content, model, x, y) if args.exact else None

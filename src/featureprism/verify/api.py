@@ -23,7 +23,7 @@ from featureprism.networks import BinaryReadout, load_net
 from featureprism.networks.reading import Classifier, as_points, read_model
 from featureprism.records import Progress, silent
 from featureprism.verify.driver import bracket_points
-from featureprism.verify.float32 import bracket_float32
+from featureprism.verify.float32 import Program, bracket_float32
 from featureprism.verify.model import ONE_OUTPUT, Model
 from featureprism.verify.one_layer.certify import THREADS, check_readout
 from featureprism.verify.query import Budget, Query, as_norm
@@ -270,5 +270,8 @@ def check(
     x = as_points(X).numpy()
     labels = read.indices(y, len(x)).numpy()
     question = Stated(as_norm(norm), eps, bounds, arithmetic)
+    file = read_proofs(content, name)
+    if file.statement.arithmetic == "float32":
+        Program.of(model, read)  # refuses a model that computes otherwise than its weights say
     with THREADS.limit(limits=1, user_api="blas"):
-        return checked(read_proofs(content, name), canonical_of(read.net), x, labels, question)
+        return checked(file, canonical_of(read.net), x, labels, question)
