@@ -15,11 +15,11 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-import featureprism as fp
 from featureprism.checker import (
     cells,
     certificate,
     deep,
+    ellipsoids,
     layers,
     lines,
     power_bounds,
@@ -32,13 +32,10 @@ from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model, Scores
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
-from featureprism.networks import LayeredScores, PowerReLU, ReLU, ScoreNet
-from featureprism.networks import LinearScores as LinearNet
-from featureprism.networks import QuadraticScores as QuadraticNet
-from featureprism.verify.api import canonical_of
+from featureprism.networks import PowerReLU, ReLU, ScoreNet
 from featureprism.verify.deep.prove import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
-from featureprism.verify.one_layer.form import scores_form as form_of
+from featureprism.verify.one_layer.form import scores_form
 
 BEYOND = 1.001  # times the witness: what is claimed
 BOX = (-3.0, 3.0)
@@ -117,60 +114,105 @@ def flips(model: Model, x: np.ndarray, delta: np.ndarray) -> bool:
     )
 
 
-def drawn_net(kind: str, rng: np.random.Generator) -> torch.nn.Module:
-    """Two classes in three dimensions."""
+def drawn_model(kind: str, rng: np.random.Generator, farthest: int = 60) -> Model:
+    """Two classes in three dimensions; of one hidden layer each neuron at its own scale, which its votes undo.
 
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.from_numpy(rng.normal(size=shape))
-
+    Beyond about 2^300 the checker refuses the weights with a ValueError.
+    """
+    draw = rng.normal
     if kind == "linear":
-        return LinearNet(draw(2, 3), draw(2))
+        k = int(rng.integers(-farthest, farthest + 1)) if rng.integers(2) else 0
+        return LinearScores(np.ldexp(draw(size=(2, 3)), k), np.ldexp(draw(size=2), k))
     if kind == "quadratic":
-        A = draw(2, 3, 3)
-        return QuadraticNet(A + A.transpose(1, 2), draw(2, 3), 3 * draw(2))
+        A = draw(size=(2, 3, 3))
+        return QuadraticScores(A + A.transpose(0, 2, 1), draw(size=(2, 3)), 3 * draw(size=2))
     if kind == "layers":
-        return LayeredScores([draw(6, 3), draw(5, 6), draw(2, 5)], [draw(6), draw(5), draw(2)], ReLU())
-    p = float(kind)
-    return ScoreNet(draw(6, 3), draw(6, 2), draw(6), draw(2), activation=ReLU() if p == 1 else PowerReLU(p))
+        shapes = ((6, 3), (5, 6), (2, 5))
+        k = rng.integers(-farthest, farthest + 1, size=2) * rng.integers(2)
+        down, last = (int(-k[0]), int(k[0] - k[1]), int(k[1])), (int(-k[0]), int(-k[1]), 0)
+        weights = tuple(np.ldexp(draw(size=s), e) for s, e in zip(shapes, down, strict=True))
+        return Layers(
+            weights, tuple(np.ldexp(draw(size=s[0]), e) for s, e in zip(shapes, last, strict=True)), "relu"
+        )
+    p, W, V, b = float(kind), draw(size=(6, 3)), draw(size=(6, 2)), draw(size=6)
+    if rng.integers(2):
+        k = rng.integers(-farthest, farthest + 1, size=(6, 1))
+        W, V, b = np.ldexp(W, k), np.ldexp(V, -int(p) * k), np.ldexp(b, k[:, 0])
+    return Scores(W, b, V, draw(size=2), p)
 
 
-def at_scale(net: torch.nn.Module, rng: np.random.Generator) -> torch.nn.Module:
-    """One hidden layer with each neuron multiplied, and its votes divided, by a power of two: the same function."""
-    if isinstance(net, ScoreNet) and rng.integers(2):
-        k = rng.integers(-60, 60, size=(len(net.W), 1))
-        W, V, b = (t.detach().numpy() for t in (net.W, net.V, net.b))
-        p = int(net.activation.p)
-        parts = np.ldexp(W, k), np.ldexp(V, -p * k), np.ldexp(b, k[:, 0])
-        W, V, b = (torch.from_numpy(part) for part in parts)
-        return ScoreNet(W, V, b, net.c.detach(), activation=net.activation)
-    return net
+def margins(model: Model, z: np.ndarray) -> np.ndarray:
+    """(n,) f_0 - f_1 at points (n, d), in floats."""
+    match model:
+        case LinearScores():
+            scores = z @ model.V.T + model.c
+        case QuadraticScores():
+            scores = z @ model.V.T + model.c - 0.5 * np.einsum("ni,kij,nj->nk", z, model.A, z)
+        case Scores():
+            scores = np.maximum(z @ model.W.T + model.b, 0) ** model.p @ model.V + model.c
+        case Layers():
+            for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
+                z = np.maximum(z @ W.T + b, 0)
+            scores = z @ model.weights[-1].T + model.biases[-1]
+        case _:
+            raise AssertionError(model)
+    return scores[:, 0] - scores[:, 1]
 
 
-def cases(seeds: range, kinds: tuple[str, ...], **options: Any) -> Iterator[Case]:
-    """Models whose class 0 is ahead at a point, with what is proven of it and a witness."""
+def witness(
+    model: Model, x: np.ndarray, norm: float, box: tuple[float, float] | None, rng: np.random.Generator
+) -> np.ndarray | None:
+    """A short perturbation after which class 1 wins: rays in many directions, then in directions near the best."""
+    best, length = None, 8.0
+    for rounds in range(4):
+        near = rng.normal(size=(200, len(x)))
+        if best is not None:
+            near = best / np.linalg.norm(best) + 0.3 ** (rounds + 1) * near
+        rays = near / np.linalg.norm(near, ord=norm, axis=1, keepdims=True)
+        steps = length * np.linspace(0.02, 1.0, 50)
+        delta = steps[:, None, None] * rays
+        flipped = margins(model, (x + delta).reshape(-1, len(x))).reshape(50, -1) < 0
+        if box is not None:
+            flipped &= ((x + delta >= box[0]) & (x + delta <= box[1])).all(axis=2)
+        if flipped.any():
+            first, ray = (part[0] for part in np.nonzero(flipped))
+            best, length = delta[first, ray], float(steps[first])
+    return best
+
+
+def cases(
+    seeds: range,
+    kinds: tuple[str, ...],
+    norm: float = 2,
+    box: tuple[float, float] | None = None,
+    farthest: int = 60,
+) -> Iterator[Case]:
+    """Models whose class 0 is ahead at a point, with a genuine certificate of each kind, and a witness."""
     for seed in seeds:
         rng = np.random.default_rng((seed, 35))
-        net = at_scale(drawn_net(str(rng.choice(kinds)), rng), rng)
-        x = torch.from_numpy(rng.normal(size=(40, 3)))
-        with torch.no_grad():
-            ahead = x[net(x).argmax(dim=1) == 0][:1]
-        if not len(ahead):
+        try:
+            with np.errstate(all="ignore"):
+                model = drawn_model(str(rng.choice(kinds)), rng, farthest)
+        except ValueError:  # weights beyond what the checker takes
             continue
-        bracket = fp.robust_radius(net, ahead, [0], budget=fp.Budget(branches=6), **options)
-        found = bracket.certificates[0].get(1)
-        assert bracket.witness is not None
-        model, point, delta = canonical_of(net), ahead[0].numpy(), bracket.witness[0] * (1 + 1e-9)
-        if (
-            found is not None
-            and found.radius > 0
-            and np.isfinite(float(bracket.attacked[0]))
-            and flips(model, point, delta)
-        ):
-            case = Case(model, point, found, delta)
-            if isinstance(net, ScoreNet):
-                for kind in kinds_of(found):
-                    yield replace(case, certificate=wide(case, net, kind, rng))
-            else:
+        x = rng.normal(size=(40, 3))
+        with np.errstate(all="ignore"):
+            ahead = x[margins(model, x) > 0][:1]
+            delta = witness(model, ahead[0], norm, box, rng) if len(ahead) else None
+        if delta is None or not flips(model, ahead[0], delta):
+            continue
+        domain = EVERYWHERE if box is None else box
+        case = Case(model, ahead[0], Certificate(0.0, "closed form", norm, domain=domain), delta)
+        match model:
+            case Scores():
+                for kind in kinds_of(case.certificate):
+                    yield replace(case, certificate=wide(case, kind, rng))
+            case Layers():
+                yield replace(case, certificate=replace(case.certificate, kind="deep"))
+            case QuadraticScores():
+                best = model.nearest(case.x[None], 0, 1).multiplier
+                yield replace(case, certificate=replace(case.certificate, tree={"numbers": best}))
+            case _:
                 yield case
 
 
@@ -181,15 +223,17 @@ def kinds_of(found: Certificate) -> tuple[str, ...]:
     return ("crown", "lines", "ellipsoid") if found.norm == np.inf else ("ellipsoid",)
 
 
-def wide(case: Case, net: ScoreNet, kind: str, rng: np.random.Generator) -> Certificate:
+def wide(case: Case, kind: str, rng: np.random.Generator) -> Certificate:
     """A certificate with one leaf about a region that holds the witness: genuine, so it proves less; of many the best multiplier."""
-    form = form_of(net)
-    assert form is not None
-    pair, x = form.of_pair(0, 1), torch.from_numpy(case.x)
+    m, x = case.model, torch.from_numpy(case.x)
+    assert isinstance(m, Scores)
+    W, V, b, c = (torch.from_numpy(part) for part in (m.W, m.V, m.b, m.c))
+    form = scores_form(ScoreNet(W, V, b, c, activation=ReLU() if m.p == 1 else PowerReLU(m.p)))
+    pair = form.of_pair(0, 1)
     claim = replace(case.certificate, kind=kind, reach=1.02 * case.claim, radius=0.0, tree={})
     weights = 1 + rng.exponential(size=3) if kind == "ellipsoid" else None
     found = []
-    for tau in np.geomspace(1e-3, 1e3, 13) if kind in ("cells", "ellipsoid") else (1.0,):
+    for tau in np.geomspace(1e-3, 1e3, 7) if kind in ("cells", "ellipsoid") else (1.0,):
 
         def leaf(problem: Any, tau: float = float(tau)) -> dict[str, Any]:
             c, names = problem.c.mid, ("low", "high", "centre", "kappa", "nu_floor", "nu_ceiling")
@@ -198,6 +242,31 @@ def wide(case: Case, net: ScoreNet, kind: str, rng: np.random.Generator) -> Cert
 
         found.append(_completed(claim, pair, x, 1.0, leaf, weights))
     return max(found, key=lambda one: one.radius)
+
+
+def at_edge(case: Case, rng: np.random.Generator) -> Case:
+    """The same function up to a power of two, through weights from denormal numbers to the edge of float64.
+
+    A ValueError where the checker takes no such weights; weights that become denormal are rounded.
+    """
+    near, k, m = rng.integers(2), *(int(v) for v in rng.integers(-1060, 1000, size=2))
+    if near:  # mostly what the checker takes
+        k, m = (int(v) for v in rng.integers(-1060, 332, size=2))
+    match case.model:
+        case Scores(W=W, b=b, V=V, c=c, p=p):
+            parts = np.ldexp(W, k), np.ldexp(b, k), np.ldexp(V, m), np.ldexp(c, m + int(p) * k)
+            model: Model = Scores(*parts, p)
+        case Layers(weights=weights, biases=biases):
+            total = np.cumsum([k, -k, m])
+            scaled = [np.ldexp(W, e) for W, e in zip(weights, (k, -k, m), strict=True)]
+            model = Layers(
+                tuple(scaled), tuple(np.ldexp(b, e) for b, e in zip(biases, total, strict=True)), "relu"
+            )
+        case LinearScores(V=V, c=c):
+            model = LinearScores(np.ldexp(V, k), np.ldexp(c, k))
+        case _:
+            raise AssertionError(case.model)
+    return replace(case, model=model)
 
 
 def leaves_of(tree: dict) -> list[dict]:
@@ -230,17 +299,23 @@ def bent(case: Case, rng: np.random.Generator) -> Certificate:
     def change(leaf: dict) -> None:
         leaf["centre"] = 0 * leaf["centre"]
         width = np.maximum(leaf["high"] - leaf["low"], 1e-9)
-        leaf["kappa"] = leaf["kappa"] + 4 * rng.exponential(size=len(width)) / width
+        leaf["kappa"] = leaf["kappa"] + 10 ** rng.uniform(-2, 2, size=len(width)) / width
+        leaf["tau"] *= 10 ** rng.uniform(-1, 1)
 
     return changed_leaves(case, change)
 
 
 def narrow(case: Case, rng: np.random.Generator) -> Certificate:
-    """Bounds of neurons that do not hold."""
+    """Bounds of neurons that do not hold: narrower ones, or some by which opposing neurons are off."""
+    opposing = case.certificate.tree["votes"] < 0
 
     def change(leaf: dict) -> None:
         middle, share = (leaf["low"] + leaf["high"]) / 2, rng.uniform(0, 0.7)
-        leaf["low"], leaf["high"] = (middle + share * (leaf[side] - middle) for side in ("low", "high"))
+        low, high = (middle + share * (leaf[side] - middle) for side in ("low", "high"))
+        if rng.integers(2):
+            low, high = np.where(opposing, -2.0, low), np.where(opposing, -1.0, high)
+            leaf["line"] = np.where(opposing, 0.0, rng.choice([0.0, 1.0]) * leaf["line"])
+        leaf["low"], leaf["high"] = low, high
 
     return changed_leaves(case, change)
 
@@ -250,6 +325,45 @@ def bribed(case: Case, rng: np.random.Generator) -> Certificate:
     votes = case.certificate.tree["votes"]
     more = np.where(votes > 0, votes * (1 + 100 * rng.exponential()), votes * rng.uniform(0, 0.1))
     return replace(case.certificate, tree=case.certificate.tree | {"votes": more})
+
+
+def negative(case: Case, rng: np.random.Generator) -> Certificate:
+    """A negative multiplier of the margin, with lines far above the opposing neurons."""
+    votes, claim = case.certificate.tree["votes"], -float(rng.exponential())
+
+    def change(leaf: dict) -> None:
+        leaf["tau"], leaf["line"] = claim, np.where(votes > 0, 0.0, rng.uniform(0, 0.2) * leaf["line"])
+
+    return changed_leaves(case, change)
+
+
+def rewarding(case: Case, rng: np.random.Generator) -> Certificate:
+    """A cut that leaves nothing on one side, and a negative multiplier of it on the other."""
+    tree = deepcopy(case.certificate.tree)
+    beside = {name: tree.pop(name) for name in ("votes", "scale", "numbers") if name in tree}
+    j = int(rng.integers(len(beside["votes"])))
+    width = tree["high"][j] - tree["low"][j]
+    if not width > 0:
+        return case.certificate
+    paid = np.zeros(len(beside["votes"]))
+    paid[j] = -np.ldexp(1.0, int(rng.integers(20, 40))) * max(tree["tau"], 1.0)
+    value = float(tree["low"][j] - rng.uniform(1, 3) * width)
+    above = deepcopy(tree) | {"nu_floor": paid}
+    cut = {"cut": j, "value": value, "below": deepcopy(tree), "above": above}
+    return replace(case.certificate, tree=cut | beside)
+
+
+def falling(case: Case, rng: np.random.Generator) -> Certificate:
+    """Weights of an ellipsoid that are negative."""
+    numbers = case.certificate.tree["numbers"].copy()
+    d = len(numbers) // 2
+    fallen = rng.permutation(d) < (d - 1 if case.certificate.norm == 2 else 1)
+    size = (
+        10 ** rng.uniform(1, 6) if case.certificate.norm == 2 else (d - 1) * (1 - 10 ** rng.uniform(-6, -1))
+    )
+    numbers[:d], numbers[d:] = np.where(fallen, -size, 1.0), 0.0
+    tau = case.certificate.tree["tau"] * 10 ** rng.uniform(-3, 1)
+    return replace(case.certificate, tree=case.certificate.tree | {"numbers": numbers, "tau": tau})
 
 
 def climbing(case: Case, rng: np.random.Generator) -> Certificate:
@@ -288,6 +402,10 @@ def blind(case: Case, rng: np.random.Generator) -> Certificate:
     assert isinstance(case.model, Layers)
     H = sum(case.model.widths)
     low, high = -rng.exponential(size=H) - 1, rng.choice([-0.5, 1e-3]) * np.ones(H)
+    if rng.integers(2):  # the first layer is off, so the second one does not move: those that help are on
+        *_, offset, _ = case.model.biases
+        helps = (case.model.weights[-1][0] - case.model.weights[-1][1]) * offset > 0
+        low[-len(offset) :], high[-len(offset) :] = np.where(helps, 0.0, -2.0), np.where(helps, 1.0, -1.0)
     tree = {"block": np.concatenate([low, high])}
     return replace(case.certificate, kind="deep", reach=case.claim, tree=tree)
 
@@ -314,6 +432,12 @@ def believed(
     """Stored bounds that nobody shows."""
     parts = (np.split(v, np.cumsum(model.widths)[:-1]) for v in (low, high))
     return [layers.Neurons(*pair) for pair in zip(*parts, strict=True)]
+
+
+def any_weights(tree: dict, problem: Any, _least: float) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of an ellipsoid that nobody looks at."""
+    d = problem.network.neurons.shape[1]
+    return tree["numbers"][:d], tree["numbers"][d:]
 
 
 DUAL = quadratic._dual
@@ -344,7 +468,7 @@ class Forger:
 
 
 ONE = ("cells", "crown", "lines", "ellipsoid")
-BOTH = ({}, {"norm": np.inf}, {"domain": BOX}, {"norm": np.inf, "domain": BOX})
+BOTH = ({}, {"norm": np.inf}, {"box": BOX}, {"norm": np.inf, "box": BOX})
 MALFORMED = ((cells, "_refuse_malformed_leaf", nothing),)
 FORGERS = {
     "steep": Forger(steep, ("1",), ONE, MALFORMED, BOTH),
@@ -370,6 +494,15 @@ FORGERS = {
         (*MALFORMED, (cells, "encloses", lambda *_: True), (lines, "encloses", lambda *_: True)),
         BOTH,
     ),
+    "negative": Forger(negative, ("1", "2"), ("crown", "lines"), MALFORMED, BOTH),
+    "rewarding": Forger(rewarding, ("1", "2"), ("lines", "cells"), MALFORMED, BOTH),
+    "falling": Forger(
+        falling,
+        ("1", "2", "3"),
+        ("ellipsoid",),
+        ((ellipsoids, "_weights_and_middle", any_weights),),
+        BOTH[1:],
+    ),
     "concave": Forger(concave, ("quadratic",), ("closed form",), ((quadratic, "_dual", convex_by_word),)),
     "short": Forger(
         short,
@@ -386,7 +519,7 @@ FORGERS = {
         ("linear", "quadratic", "1", "2", "layers"),
         (*ONE, "closed form", "deep", "norm product"),
         ((verify, "verified_radius", lambda *_: np.inf),),
-        BOTH,
+        (*BOTH, *({**option, "farthest": 300} for option in BOTH), {"farthest": 1100}),
     ),
 }
 
@@ -398,5 +531,5 @@ def forged(name: str, seeds: range, repeats: int) -> Iterator[tuple[Case, Certif
         for case in cases(seeds, forger.kinds, **option):
             if case.certificate.kind in forger.of:
                 rng = np.random.default_rng(len(name))
-                for _ in range(repeats):
+                for _ in range(1 if forger.forge is boastful else repeats):
                     yield case, forger.forge(case, rng)

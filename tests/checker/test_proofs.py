@@ -6,7 +6,8 @@ import math
 import struct
 import subprocess
 import sys
-from io import StringIO
+import zipfile
+from io import BytesIO, StringIO
 
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ from featureprism.checker.proofs import (
 from featureprism.checker.verify import verified_radii
 from featureprism.cli import main
 
+EFFORT = ("--branches", "20")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
@@ -44,6 +47,7 @@ def folder(tmp_path_factory):
         str(folder / "data.npz"),
         "--out",
         str(folder / "radii"),
+        *EFFORT,
     ]
     assert main(arguments) == 0
     return folder
@@ -126,7 +130,10 @@ def test_the_receiver_states_the_claim(folder, capsys):
 
 def test_narrower_bounds_are_refused(folder, capsys):
     arguments = ["radius", *(str(folder / name) for name in ("model.npz", "data.npz"))]
-    assert main([*arguments, "--norm", "inf", "--bounds", "-3", "3", "--out", str(folder / "boxed")]) == 0
+    assert (
+        main([*arguments, "--norm", "inf", "--bounds", "-3", "3", *EFFORT, "--out", str(folder / "boxed")])
+        == 0
+    )
     for stated, code in (
         ((), 3),
         (("--bounds", "-4", "3"), 3),
@@ -215,8 +222,11 @@ MUTATIONS = {
     "points beyond the last": lambda a: a.update(proof_point=a["proof_point"] + 99),
     "labels beyond the last": lambda a: a.update(label=a["label"] + 99),
     "a margin that no one showed": lambda a: a.update(margin=a["margin"] + 5.0),
-    "bounds upside down": lambda a: a.update(lower=a["upper"] + 0, max_radius=a["lower"] + 0),
-    "bounds of another space": lambda a: a.update(lower=a["lower"][1:], max_radius=a["upper"][1:]),
+    "margins that are infinite": lambda a: a.update(margin=a["margin"] + np.inf),
+    "an unknown arithmetic": lambda a: with_header(a, arithmetic="float16"),
+    "float32 without margins": lambda a: with_header(a, arithmetic="float32"),
+    "bounds upside down": lambda a: a.update(lower=a["upper"] + 0, upper=a["lower"] + 0),
+    "bounds of another space": lambda a: a.update(lower=a["lower"][1:], upper=a["upper"][1:]),
     "a pickle": lambda a: a.update(numbers=np.array([{}], dtype=object)),
 }
 
@@ -228,8 +238,65 @@ def test_malformed_files_are_refused_in_one_sentence(what, folder, capsys):
     np.savez(folder / "bad.npz", **arrays)
     assert checked(folder, "bad.npz") == 3
     said = capsys.readouterr()
-    assert "refused" in said.out
-    assert "Traceback" not in said.err
+    first, *rest = said.out.splitlines()
+    assert "refused: " in first
+    assert (
+        not first.startswith("refused: ") or not rest
+    )  # one sentence, or the points that are refused and what they are about
+    assert said.err == ""
+
+
+def inflated(_whole: bytes) -> bytes:
+    """Members that unpack to far more than they hold."""
+    bomb = BytesIO()
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as file:
+        header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (%d,), }" % 2**40
+        header = header.ljust(117) + b"\n"
+        file.writestr(
+            "numbers.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(2**20)
+        )
+    return bomb.getvalue()
+
+
+DAMAGES = {
+    **{
+        f"cut at {share}": lambda b, share=share: b[: int(share * len(b))]
+        for share in (0.01, 0.3, 0.9, 0.999)
+    },
+    **{f"without its first {n} bytes": lambda b, n=n: b[n:] for n in (1, 100, 1000)},
+    "zeros in the middle": lambda b: b[:2000] + bytes(500) + b[2500:],
+    "ones at the end": lambda b: b[:-40] + b"\xff" * 40,
+    "other names": lambda b: b.replace(b"certified.npy", b"certifiex.npy"),
+    "a bomb": inflated,
+    "an archive of nothing": lambda _: b"PK\x05\x06" + bytes(18),
+    "text": lambda b: b.hex().encode(),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_bytes_are_refused_in_one_sentence(damage, folder, capsys):
+    whole = (folder / "radii" / "proofs.npz").read_bytes()
+    (folder / "damaged.npz").write_bytes(DAMAGES[damage](whole))
+    assert checked(folder, "damaged.npz") == 3
+    said = capsys.readouterr()
+    assert said.out.startswith("refused: ")
+    assert said.out.count("\n") == 1
+    assert said.err == ""
+
+
+def test_flipped_bits_never_end_in_a_traceback(folder, capsys):
+    """Bits of what no checker looks at may change; whatever else does is told in a sentence."""
+    whole, rng = (folder / "radii" / "proofs.npz").read_bytes(), np.random.default_rng(0)
+    codes = set()
+    for _ in range(40):
+        changed = bytearray(whole)
+        for place in rng.integers(len(whole), size=int(rng.integers(1, 4))):
+            changed[place] ^= 1 << int(rng.integers(8))
+        (folder / "flipped.npz").write_bytes(bytes(changed))
+        codes.add(checked(folder, "flipped.npz"))
+    assert codes <= {0, 3}
+    assert 3 in codes
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -263,6 +330,34 @@ def test_random_mutations_are_never_verified_beyond_the_witness(folder):
             continue
         proofs = [Proof(i, int(labels[i]), target, certificate) for i, target, certificate in found]
         assert (verified_radii(model, x, labels, proofs, 2) <= attacked).all(), name
+
+
+def test_check_of_an_onnx_file_says_who_read_it(tmp_path, capsys):
+    from sklearn.datasets import load_iris
+    from sklearn.linear_model import LogisticRegression
+
+    to_onnx = pytest.importorskip("skl2onnx").to_onnx
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    content = to_onnx(model, X[:1].astype(np.float32), options={"zipmap": False}).SerializeToString()
+    (tmp_path / "iris.onnx").write_bytes(content)
+    np.savez(tmp_path / "data.npz", x=X[::50], y=y[::50])
+    bracket = fp.robust_radius(tmp_path / "iris.onnx", X[::50], y[::50])
+    bracket.save(tmp_path / "proofs.npz")
+    paths = [str(tmp_path / name) for name in ("proofs.npz", "iris.onnx", "data.npz")]
+    assert main(["check", *paths]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert "3 of 3 points have a proven ℓ2 radius" in first
+    assert " of iris.onnx, read from iris.onnx by featureprism" in second
+    assert "whom you trust for that" in second
+    assert second.endswith("about real numbers")
+    assert main(["check", *paths, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["read_by"].startswith("read from iris.onnx by featureprism")
+    assert facts["model_source_sha256"] == hashlib.sha256(content).hexdigest()
+    (tmp_path / "iris.onnx").write_bytes(content[:100])
+    assert main(["check", *paths]) == 2  # no model, no question
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_linear_models_are_checked_by_their_closed_form(tmp_path):

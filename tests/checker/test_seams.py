@@ -23,7 +23,7 @@ def checked_by(kernel: str, folder: Path) -> dict:
 
 def test_what_is_proven_of_fitted_models_is_accepted_by_other_kernels(tmp_path):
     names = ("sklearn_quadratic", "sklearn_one", "sklearn_tanh", "torch_deep")
-    proven, kinds = write_proofs(tmp_path, 2, 0, {"l2": {}, "linf_box": SETTINGS["linf_box"]}, names)
+    proven, kinds = write_proofs(tmp_path, 1, 0, {"l2": {}, "linf_box": SETTINGS["linf_box"]}, names)
     assert len({kind for kind, _ in kinds}) >= 4
     here = check_folder(tmp_path)
     assert here == {"certified": proven, "verified": proven, "refused": []}

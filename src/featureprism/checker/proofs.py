@@ -15,6 +15,7 @@ from featureprism.checker.lines import Bounds
 from featureprism.checker.scaled import LARGEST
 
 FORMAT, VERSION = "featureprism proof", 2
+ARITHMETICS = ("real", "float32")
 NONE = -1
 KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
@@ -237,6 +238,7 @@ def _statement(arrays: dict[str, np.ndarray]) -> Statement:
             model["reader"],
         ]
         good = norm is not None and all(isinstance(word, str) for word in hashes)
+        good &= header["arithmetic"] in ARITHMETICS
         good &= eps is None or (isinstance(eps, int | float) and 0 < eps < np.inf)
         good &= classes is None or (
             isinstance(classes, list) and all(isinstance(v, str | int | float) for v in classes)

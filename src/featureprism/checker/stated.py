@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from featureprism.checker.float32 import float32_margin
 from featureprism.checker.models import Model, input_dim, model_sha256, points_sha256
-from featureprism.checker.proofs import ProofFile, Statement
+from featureprism.checker.proofs import ARITHMETICS, ProofFile, Statement
 from featureprism.checker.verify import verified_radii
 
 SHOWN = 20  # points that a message names
@@ -17,17 +18,20 @@ SHOWN = 20  # points that a message names
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A norm, a radius (None: whatever is claimed), and bounds of perturbed points (None: none)."""
+    """A norm, a radius (None: whatever is claimed), bounds of perturbed points (None: none), and whose arithmetic."""
 
     norm: float = 2
     eps: float | None = None
     bounds: tuple[Any, Any] | None = None
+    arithmetic: str = "real"
 
     def __post_init__(self) -> None:
         if self.norm not in (2, math.inf):
             raise ValueError(f"norm must be 2 or inf, got {self.norm}.")
         if self.eps is not None and not 0 < self.eps < math.inf:
             raise ValueError(f"eps must be positive and finite, got {self.eps}.")
+        if self.arithmetic not in ARITHMETICS:
+            raise ValueError(f'arithmetic must be "real" or "float32", got {self.arithmetic!r}.')
 
     def sides(self, dim: int) -> tuple[np.ndarray, np.ndarray]:
         """(d,) Lower and upper bounds."""
@@ -77,6 +81,8 @@ class Checked:
         else:
             verb, own = ("is", "its") if count == 1 else ("are", "their")
             words = f"at {where} {self.stated.eps:g}{inside}, {count} of {n} points {verb} proven to keep {own} class"
+        if self.statement.arithmetic != "real":
+            words += f" in {self.statement.arithmetic}"
         if not self:
             named = ", ".join(map(str, self.refused[:SHOWN])) + (" ..." if len(self.refused) > SHOWN else "")
             words += f"; refused: points {named}"
@@ -135,7 +141,22 @@ def checked(
         radii = np.array(verify(), dtype=np.float64)
     else:
         radii = verified_radii(model, x, labels, file.proofs, file.statement.norm, progress, file.margin)
+    if file.statement.arithmetic == "float32":
+        radii = _in_float32(file, model, x, radii)
     return Checked(stated, file.statement, radii, file.certified)
+
+
+def _in_float32(file: ProofFile, model: Model, x: np.ndarray, radii: np.ndarray) -> np.ndarray:
+    """(n,) What holds of a program in float32: no more than is claimed, and nothing where rounding errors may exceed the margin."""
+    held, s = np.zeros(len(x)), file.statement
+    for i in np.flatnonzero((radii > 0) & (file.certified > 0)):
+        radius = min(float(radii[i]), float(file.certified[i]))
+        try:
+            needed = float32_margin(model, x[i], int(file.label[i]), radius, s.norm, (s.lower, s.upper))
+        except ValueError:  # a model, or a region, that no bound holds for
+            continue
+        held[i] = radius if needed <= file.margin[i] else 0.0
+    return held
 
 
 def refuse_other(file: ProofFile, model: Model, x: np.ndarray, labels: np.ndarray, stated: Stated) -> None:
@@ -153,6 +174,8 @@ def refuse_other(file: ProofFile, model: Model, x: np.ndarray, labels: np.ndarra
         raise ValueError(
             f"The proofs are about {norm_name(statement.norm)}, not about {norm_name(stated.norm)}."
         )
+    if stated.arithmetic == "float32" != statement.arithmetic:
+        raise ValueError("The proofs are about real numbers, not about a program in float32.")
     lower, upper = stated.sides(dim)
     if not ((statement.lower <= lower) & (statement.upper >= upper)).all():
         asked = "no bounds" if stated.bounds is None else "these bounds"

@@ -151,6 +151,12 @@ def _networks(add: Add) -> None:
         metavar=("LO", "HI"),
         help="of every coordinate of a perturbed point: proofs about narrower ones are refused (default: none)",
     )
+    checking.add_argument(
+        "--arithmetic",
+        choices=("real", "float32"),
+        default="real",
+        help="float32: proofs about real numbers are refused (default real)",
+    )
     checking.add_argument("--exact", action="store_true", help="verify in exact rational arithmetic, slowly")
     checking.add_argument("--json", action="store_true", help="print JSON")
 

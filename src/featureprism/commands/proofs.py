@@ -17,18 +17,23 @@ from featureprism.labels import class_positions
 from featureprism.points import read_points
 
 REFUSED = 3
+ABOUT = {"real": "about real numbers", "float32": "about a program in float32"}
 EVERY = 10  # percent between two lines of progress
 
 
 def check(args: argparse.Namespace) -> int:
     """Answer the stated question; 3 if the proofs do not establish what they claim, or are about something else."""
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
-    stated = Stated(args.norm, args.eps, bounds)
+    stated = Stated(args.norm, args.eps, bounds, args.arithmetic)
     model, classes, reader = _model(args.model)
     x, y = read_points(args.data)
     try:
         content = file_content(args.proofs)
         file = read_proofs(content, str(args.proofs))
+        if file.statement.arithmetic == "float32" and args.model.suffix.lower() == ".onnx":
+            raise ValueError(
+                "Proofs about float32 speak of layers as an .npz file has them; an .onnx file computes otherwise."
+            )
         names = classes if file.statement.classes is None else np.array(file.statement.classes)
         labels = class_positions(y, names, model.num_classes)
         exact = _exactly(content, model, x, y) if args.exact else None
@@ -46,7 +51,7 @@ def check(args: argparse.Namespace) -> int:
     print(result)
     s = result.statement
     of = f" of {s.model.source}" if s.model.source else ""
-    print(f"model {s.model.sha256[:16]}{of}, {reader}; points {s.points_sha256[:16]}; {s.arithmetic} numbers")
+    print(f"model {s.model.sha256[:16]}{of}, {reader}; points {s.points_sha256[:16]}; {ABOUT[s.arithmetic]}")
     return 0 if result else REFUSED
 
 

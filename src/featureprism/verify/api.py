@@ -16,13 +16,14 @@ from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker import models as canonical
 from featureprism.checker.arrays import read_arrays
 from featureprism.checker.models import model_sha256, points_sha256
-from featureprism.checker.proofs import Proof, Statement, read_proofs
+from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import BinaryReadout, load_net
 from featureprism.networks.reading import Classifier, as_points, read_model
 from featureprism.records import Progress, silent
 from featureprism.verify.driver import bracket_points
+from featureprism.verify.float32 import Program, bracket_float32
 from featureprism.verify.model import ONE_OUTPUT, Model
 from featureprism.verify.one_layer.certify import THREADS, check_readout
 from featureprism.verify.query import Budget, Query, as_norm
@@ -44,6 +45,7 @@ def robust_radius(
     classes: Sequence[Any] | None = None,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
+    arithmetic: str = "real",
     progress: Progress = silent,
 ) -> RadiusBracket:
     """Distance of every point to the next point that the model takes for another class: proven below, witnessed above.
@@ -75,6 +77,9 @@ def robust_radius(
         Where the attack on a network with one output starts.
     lipschitz : float, optional
         A Lipschitz constant of the margin of a network with one output; nothing else is proven then.
+    arithmetic : {"real", "float32"}
+        Whose answers are proven: those of the network in real numbers, or those of the given model as a program in float32, whose
+        class must win by more than all rounding errors. The latter takes linear layers with ReLU between them.
     progress : callable
         Called with the share that is done.
 
@@ -102,13 +107,23 @@ def robust_radius(
     query = Query(as_norm(norm), eps, bounds, max_radius, gap)
     if lipschitz is not None and not 0 < lipschitz < inf:
         raise ValueError(f"lipschitz must be positive and finite, got {lipschitz}.")
+    if arithmetic not in ARITHMETICS:
+        raise ValueError(f'arithmetic must be "real" or "float32", got {arithmetic!r}.')
+    in_float32 = arithmetic == "float32"
+    if in_float32 and not (lipschitz is None and starts is None):
+        raise ValueError('arithmetic="float32" takes neither starts nor lipschitz.')
     x = as_points(X)
     read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
     label = read.indices(y, len(x))
-    bracket = bracket_classifier(
-        read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
-    )
-    return replace(bracket, statement=statement_of(read, x, label, query))
+    if in_float32:
+        limit = budget or Budget(seconds=SECONDS * max(1, len(x)))
+        bracket = bracket_float32(model, read, x, label, query, limit, progress)
+        bracket = replace(bracket, classes=read.classes)
+    else:
+        bracket = bracket_classifier(
+            read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
+        )
+    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic))
 
 
 def statement_of(
@@ -204,6 +219,7 @@ def check(
     norm: Any = 2,
     eps: float | None = None,
     bounds: tuple[Any, Any] | None = None,
+    arithmetic: str = "real",
     classes: Sequence[Any] | None = None,
 ) -> Checked:
     """Verify proofs from the weights and the points alone, and answer the question that is stated here.
@@ -223,6 +239,8 @@ def check(
         The radius in question; None: every radius that the file claims.
     bounds
         (lower, upper) of perturbed points, for all coordinates or for each; None: no bounds.
+    arithmetic
+        "float32": proofs about real numbers are refused.
 
     Returns
     -------
@@ -251,6 +269,9 @@ def check(
     read = opened(model, classes, probe=X)
     x = as_points(X).numpy()
     labels = read.indices(y, len(x)).numpy()
-    question = Stated(as_norm(norm), eps, bounds)
+    question = Stated(as_norm(norm), eps, bounds, arithmetic)
+    file = read_proofs(content, name)
+    if file.statement.arithmetic == "float32":
+        Program.of(model, read)  # refuses a model that computes otherwise than its weights say
     with THREADS.limit(limits=1, user_api="blas"):
-        return checked(read_proofs(content, name), canonical_of(read.net), x, labels, question)
+        return checked(file, canonical_of(read.net), x, labels, question)
