@@ -104,7 +104,7 @@ CLAIMS = (
         says="How many centres a single neuron of a pReLU network serves decides where the network breaks.",
         quantity="relative deviation of the median radius of the weaker class from 1/√(1 + G²), with G from the weights",
         formula=r"r = 1/\sqrt{1 + G^2}, \quad G = \sqrt s \text{ for a neuron shared by } s \text{ centres}",
-        bound=at_most(0.04),
+        bound=at_most(0.03),
         because="the law is for centres; noise takes off a test point about α/√(2D) times the largest of twelve normal numbers",
         value=lambda rows: deviation_from_sharing(rows, "prelu"),
         origin="featureprism",

@@ -72,7 +72,7 @@ CLAIMS = (
         says="From the start of Figure 7 too, how many centres a single neuron serves decides where a pReLU network breaks.",
         quantity="relative deviation of the median radius of the weaker class from 1/√(1 + G²), with G from the weights",
         formula=r"r = 1/\sqrt{1 + G^2}, \quad G = \sqrt s \text{ for a neuron shared by } s \text{ centres}",
-        bound=at_most(0.04),
+        bound=at_most(0.03),
         because="the law is for centres; noise takes off a test point about α/√(2D) times the largest of twelve normal numbers",
         value=lambda rows: deviation_from_sharing(rows, "prelu small"),
         origin="featureprism",
