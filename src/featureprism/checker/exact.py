@@ -276,11 +276,14 @@ class Model:
     cache: dict[Any, Any] = field(default_factory=dict)
 
     @property
-    def num_classes(self) -> int:
+    def last_biases(self) -> Sequence[float]:
         if self.form.startswith("network"):
-            return 2
-        last = list(self.arrays.values())[-1 if self.form[0] in "lq" else -2]
-        return last.shape[0]
+            return (0.0, 0.0)
+        return list(self.arrays.values())[-2 if self.form == "scores" else -1].flat
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.last_biases)
 
     @property
     def dimension(self) -> int:
@@ -431,23 +434,20 @@ def _scores(
 def _require_shapes(model: Model) -> None:
     """Lengths that fit together, at least two classes, at least one neuron and coordinate."""
     shapes = {name: a.shape for name, a in model.arrays.items()}
-    d = model.dimension
+    d, k = model.dimension, model.num_classes
     if model.form == "linear":
-        k = shapes["V"][0]
         expected: dict[str, tuple[int, ...]] = {"V": (k, d), "c": (k,)}
     elif model.form == "quadratic":
-        k = shapes["V"][0]
         expected = {"A": (k, d, d), "V": (k, d), "c": (k,)}
     elif model.form.startswith("layers"):
         depth = len(shapes) // 2
         _require(depth >= 2, "A network of layers needs at least two.")
-        widths = [d, *(shapes[f"W{k}"][0] for k in range(1, depth + 1))]
+        widths = [d, *(shapes[f"W{i}"][0] for i in range(1, depth + 1))]
         expected = {}
-        for k in range(1, depth + 1):
-            expected |= {f"W{k}": (widths[k], widths[k - 1]), f"b{k}": (widths[k],)}
+        for i in range(1, depth + 1):
+            expected |= {f"W{i}": (widths[i], widths[i - 1]), f"b{i}": (widths[i],)}
     else:
         h = shapes["W"][0]
-        k = model.num_classes
         expected = {"W": (h, d), "a": (h,), "b": (h,), "V": (h, k), "c": (k,), "p": ()}
         expected = {name: expected[name] for name in shapes}
     _require(
@@ -905,18 +905,12 @@ class _Check:
 
     def margin_bias(self, m: int) -> float:
         """The last bias of the true class, less the margin: down(c_o - m_i) in doubles."""
-        if self.model.form.startswith("network"):
-            return 0.0
-        arrays, margin = self.model.arrays, self.file.margin[self.file.point[m]]
-        c = arrays["c"] if "c" in arrays else list(arrays.values())[-1]
-        bias = c.flat[self.classes(m)[0]]
+        bias, margin = self.model.last_biases[self.classes(m)[0]], self.file.margin[self.file.point[m]]
         return math.nextafter(bias - margin, -math.inf) if margin > 0 else bias
 
     def bias_gap(self, m: int) -> Fraction:
         """c_o - c_r."""
-        arrays = self.model.arrays
-        c = arrays["c"] if "c" in arrays else list(arrays.values())[-1]
-        return Fraction(self.margin_bias(m)) - Fraction(c.flat[self.classes(m)[1]])
+        return Fraction(self.margin_bias(m)) - Fraction(self.model.last_biases[self.classes(m)[1]])
 
     def room(self, m: int) -> tuple[list[float], list[float]] | None:
         """A and B of the box -A ≤ δ ≤ B around the point, None if the point is outside of its bounds."""
@@ -1323,7 +1317,7 @@ class OneHidden:
         A = [value(t, self.below[1]) for t in self.below[0]]
         B = [value(t, self.above[1]) for t in self.above[0]]
         if self.norm == "inf":
-            goal = sum(t * max(b - m, a + m) ** 2 for t, m, a, b in zip(s, middle, A, B, strict=True))
+            goal = sum((t * max(b - m, a + m) ** 2 for t, m, a, b in zip(s, middle, A, B, strict=True)), ZERO)
             self.square_radius = goal
         else:
             extra = sum(
