@@ -210,9 +210,11 @@ def _entries(name: str, data: bytes) -> Entries:
     start = 10 if data[6] == 1 else 12
     (length,) = struct.unpack("<H" if data[6] == 1 else "<I", data[8:start])
     _require(length <= 10_000 and start + length <= len(data), wrong)
-    header = ast.literal_eval(
-        data[start : start + length].decode("latin1" if data[6] < 3 else "utf8").strip()
-    )
+    text = data[start : start + length].decode("latin1" if data[6] < 3 else "utf8")
+    try:
+        header = ast.literal_eval(text.strip())
+    except ValueError as error:
+        raise ValueError(wrong) from error
     _require(isinstance(header, dict) and set(header) == {"descr", "fortran_order", "shape"}, wrong)
     descr, shape, body = header["descr"], header["shape"], data[start + length :]
     _require(
