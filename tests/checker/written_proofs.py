@@ -2,6 +2,7 @@
 
 import io
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -52,8 +53,10 @@ class Written:
     def refuted(self, arrays: Arrays) -> bool:
         """Whether a claim of a file is false by a witness of the search, in exact arithmetic."""
         witness = self.arrays["witness"]
+        if arrays["certified"].shape != self.arrays["certified"].shape:
+            return False
         for i, claimed in enumerate(arrays["certified"].tolist()):
-            if not np.isfinite(witness[i]).all() or not np.isfinite(self.arrays["attacked"][i]):
+            if not claimed > 0 or not np.isfinite([*witness[i], self.arrays["attacked"][i]]).all():
                 continue
             delta = [Fraction(float(t)) for t in witness[i]]
             if self.question.norm == 2:
@@ -149,7 +152,10 @@ def mutant(original: Arrays, rng: np.random.Generator) -> tuple[str, bytes, Arra
     words = []
     for _ in range(int(rng.integers(1, 4))):
         change = MUTATIONS[rng.integers(len(MUTATIONS))]
-        with np.errstate(all="ignore"):
+        with (
+            np.errstate(all="ignore"),
+            suppress(IndexError, TypeError, ValueError),
+        ):  # after another shape or type
             change(arrays, rng)
         words.append(change.__name__)
     content = packed(arrays)
