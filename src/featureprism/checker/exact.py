@@ -32,6 +32,7 @@ MAX_SCALE = 10_000
 MAX_FILE = 2**32
 MAX_ARRAY = 2**31
 MAX_MEMBERS = 10_000
+MOST_WORK = 1e10  # multiplications that `featureprism check --exact` takes on: about an hour
 EXACT_SIZE = 48  # larger matrices that 256 bits do not decide count as not positive
 
 KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
