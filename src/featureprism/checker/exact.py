@@ -1271,7 +1271,7 @@ class OneHidden:
         tau, u, H = numbers[0], [], ZERO
         for j, v in enumerate(self.votes):
             if self.supporting[j]:
-                curve = below_curve(self.p, low[j], high[j], line[j], bent=False)
+                curve = below_curve(self.p, low[j], high[j], (ends[0][j], ends[1][j]), line[j], bent=False)
                 if curve is None:
                     return False
                 offset, slope = curve[0], curve[1]
@@ -1375,9 +1375,11 @@ class OneHidden:
         gamma, bend = [ZERO] * self.num, [ZERO] * self.num
         for j, v in enumerate(self.votes):
             if self.supporting[j]:
-                curve = below_curve(self.p, low[j], high[j], line[j], bent=True)
+                curve = below_curve(self.p, low[j], high[j], (ends[0][j], ends[1][j]), line[j], bent=True)
             else:
-                curve = above_curve(self.p, low[j], high[j], line[j], centre[j], kappa[j])
+                curve = above_curve(
+                    self.p, low[j], high[j], (ends[0][j], ends[1][j]), line[j], centre[j], kappa[j]
+                )
             if curve is None:
                 return False
             weight = tau * v
@@ -1460,15 +1462,17 @@ def bending(p: Fraction, s: Fraction, t: Fraction, up: bool) -> Fraction | None:
     return rounded(max(2 * rise / (t - s) ** 2, ZERO), up)
 
 
-def tangent(p: Fraction, s: Fraction, width: Fraction, k: Fraction, up: bool) -> Curve:
-    """φ(s) + φ'(s)(t - s) + ½k(t - s)², valid from its side where |t - s| ≤ width although φ'(s) is rounded down."""
+def tangent(p: Fraction, s: Fraction, ends: Interval, k: Fraction, up: bool) -> Curve:
+    """φ(s) + φ'(s)(t - s) + ½k(t - s)², valid from its side for t between the ends although φ'(s) is rounded down."""
     inclination = slope(p, s, False)
-    error = (slope(p, s, True) - inclination) * width
+    error = (slope(p, s, True) - inclination) * max(s - ends[0], ends[1] - s, ZERO)
     height = phi(p, s, up) + (error if up else -error)
     return height - inclination * s + HALF * k * s * s, inclination - k * s, k
 
 
-def below_curve(p: Fraction, low: Fraction, high: Fraction, line: Fraction, bent: bool) -> Curve | None:
+def below_curve(
+    p: Fraction, low: Fraction, high: Fraction, ends: Interval, line: Fraction, bent: bool
+) -> Curve | None:
     """A quadratic below φ on [low, high]; None if `line` is no choice for it."""
     if p == 1:
         return (ZERO, line, ZERO) if 0 <= line <= 1 else None
@@ -1476,9 +1480,9 @@ def below_curve(p: Fraction, low: Fraction, high: Fraction, line: Fraction, bent
         return None
     k = ZERO
     if bent:
-        ends = [bending(p, line, t, False) for t in ((low,) if p >= 2 else (low, high))]
-        k = min((t for t in ends if t is not None), default=ZERO)
-    return tangent(p, line, max(line - low, high - line, ZERO), k, False)
+        limits = [bending(p, line, t, False) for t in ((low,) if p >= 2 else (low, high))]
+        k = min((t for t in limits if t is not None), default=ZERO)
+    return tangent(p, line, ends, k, False)
 
 
 def chord_offset(p: Fraction, low: Fraction, high: Fraction, line: Fraction) -> Fraction:
@@ -1487,7 +1491,13 @@ def chord_offset(p: Fraction, low: Fraction, high: Fraction, line: Fraction) -> 
 
 
 def above_curve(
-    p: Fraction, low: Fraction, high: Fraction, line: Fraction, centre: Fraction, kappa: Fraction
+    p: Fraction,
+    low: Fraction,
+    high: Fraction,
+    ends: Interval,
+    line: Fraction,
+    centre: Fraction,
+    kappa: Fraction,
 ) -> Curve | None:
     """A quadratic above φ on [low, high]; None if κ is too large."""
     if high <= 0:
@@ -1501,7 +1511,7 @@ def above_curve(
         else:
             k = bending(p, s, low, True)
         assert k is not None  # s > 0
-        return tangent(p, s, max(s - low, high - s, ZERO), k, True)
+        return tangent(p, s, ends, k, True)
     if centre < 0:
         peak = None if p >= 2 else -centre * p / (2 - p)
         top = high if peak is None else min(high, peak)
