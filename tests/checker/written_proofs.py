@@ -327,7 +327,7 @@ def header(arrays: Arrays, rng: np.random.Generator) -> None:
         ("featureprism proof", "proof"),
         ('"norm": 2', '"norm": "inf"'),
         ('"norm": "inf"', '"norm": 2'),
-        ('"classes": null', '"classes": ["a", "b"]'),
+        ('"classes": null', '"classes": 3'),
         ('"sha256": "', '"sha256": "0'),
         ('"arithmetic": "real"', '"arithmetic": "float32"'),
         ('"eps": null', '"eps": 0.5'),
