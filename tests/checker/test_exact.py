@@ -14,6 +14,7 @@ import pytest
 from written_proofs import Arrays, Written, mutant, packed, written
 
 from featureprism.checker import exact
+from featureprism.cli import main
 
 EVERY_KIND = (
     2,
@@ -62,7 +63,12 @@ def with_proof(
         "eps": None,
         "classes": None,
         "arithmetic": "real",
-        "model": {"sha256": exact.read_model(model).sha256()},
+        "model": {
+            "sha256": exact.read_model(model).sha256(),
+            "source": "",
+            "source_sha256": None,
+            "reader": "",
+        },
         "points": {"sha256": exact.read_points(points, None, 2).sha256()},
     }
     votes = {"votes_first": [0], "votes_width": [len(numbers)], "votes_scale": [scale]}
@@ -284,6 +290,19 @@ def test_other_models_and_points_are_refused():
     fortran = np.asfortranarray(np.array([[2.0, 1.0], [-1.0, -3.0]]).astype(">f4"))
     same = packed({"activation": np.array("linear"), "V": fortran, "c": np.array([0, 5], dtype="<u2")})
     assert exact.verify(proofs, same, points) == [4.0]
+
+
+def test_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    paths = [str(tmp_path / f"{name}.npz") for name in ("proofs", "model", "points")]
+    for path, content in zip(paths, by_hand(), strict=True):
+        Path(path).write_bytes(content)
+    assert main(["check", *paths, "--exact"]) == 0
+    assert "1 of 1 points" in capsys.readouterr().out
+    monkeypatch.setattr(exact, "MOST_WORK", 1.0)
+    assert main(["check", *paths, "--exact"]) == 3
+    assert "multiplications, more than its limit" in capsys.readouterr().out
 
 
 def test_it_needs_the_standard_library_alone():

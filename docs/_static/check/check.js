@@ -35,18 +35,24 @@ function finish() {
 }
 
 function number(text) {
-  return text === "inf" ? "∞" : Number(text).toPrecision(6);
+  return text === "inf" ? "∞" : String(Number(Number(text).toPrecision(6)));
+}
+
+function verdict(row) {
+  if (!row.holds) return "not proven";
+  return Number(row.certified) === 0 ? "no claim" : "proven";
 }
 
 function show(result) {
   const rows = result.verified.map((verified, i) => ({ verified, certified: result.certified[i], holds: result.holds[i] }));
+  const claims = rows.filter((row) => Number(row.certified) !== 0).length; // a radius of 0 claims nothing
   const refused = rows.filter((row) => !row.holds).length;
   const norm = result.norm === "inf" ? "ℓ∞" : "ℓ2";
   const region = result.bounds ? `, with coordinates kept in ${result.bounds}` : "";
   say(
     refused
-      ? `${refused} of ${rows.length} claims are not proven.`
-      : `All ${rows.length} claims are proven: no perturbation shorter than the radius in ${norm}${region} changes the class, in real arithmetic.`,
+      ? `${refused} of ${claims} claims are not proven.`
+      : `All ${claims} claims are proven: no perturbation shorter than the radius in ${norm}${region} changes the class, in real arithmetic.`,
     refused ? "refused" : "proven",
   );
   byId("about").textContent =
@@ -56,7 +62,7 @@ function show(result) {
   body.replaceChildren();
   rows.slice(0, SHOWN).forEach((row, i) => {
     const line = body.insertRow();
-    for (const text of [i, number(row.certified), number(row.verified), row.holds ? "proven" : "not proven"]) {
+    for (const text of [i, number(row.certified), number(row.verified), verdict(row)]) {
       line.insertCell().textContent = text;
     }
     line.dataset.state = row.holds ? "proven" : "refused";
