@@ -53,8 +53,9 @@ class Written:
     def refuted(self, arrays: Arrays) -> bool:
         """Whether a claim of a file is false by a witness of the search, in exact arithmetic."""
         witness = self.arrays["witness"]
-        if arrays["certified"].shape != self.arrays["certified"].shape:
-            return False
+        word = '"norm": 2' if self.question.norm == 2 else '"norm": "inf"'
+        if arrays["certified"].shape != self.arrays["certified"].shape or word not in str(arrays["header"]):
+            return False  # it claims nothing, or something about another norm than the witness
         for i, claimed in enumerate(arrays["certified"].tolist()):
             if not claimed > 0 or not np.isfinite([*witness[i], self.arrays["attacked"][i]]).all():
                 continue
