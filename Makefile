@@ -42,6 +42,7 @@ results: .venv/run.stamp         ## docs/results/SCALE.json: items that changed 
 docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	$(BIN)/featureprism play --export docs/_build/html/playground
+	$(BIN)/python docs/_ext/browser_checker.py docs/_build/html
 	$(BIN)/python docs/_ext/check_links.py docs/_build/html
 
 wheel: .venv/docs.stamp          ## the wheel, tried alone in an empty environment

@@ -287,6 +287,7 @@ def tree_proofs(
         _refuse(len(lengths) > 1, f"the columns {table}_… differ in length")
     numbers = _column(arrays, "numbers", "<f8")
     _refuse(not np.isfinite(numbers).all(), "numbers must be finite")
+    _refuse_other_nodes(tables["node"], len(numbers))
 
     def block(first: int, width: int) -> np.ndarray:
         _refuse(
@@ -314,6 +315,17 @@ def tree_proofs(
             tree["numbers"] = own
         found.append((point, target, Certificate(radius, kind, norm, reach, tree, bounds)))
     return found
+
+
+def _refuse_other_nodes(nodes: dict[str, np.ndarray], num_numbers: int) -> None:
+    """Every node is a leaf or a cut, also those that no proof leads to."""
+    leaf, total = nodes["cut"] == NONE, len(nodes["cut"])
+    for side in (nodes["below"], nodes["above"]):
+        _refuse(not np.where(leaf, side == NONE, (side >= 0) & (side < total)).all(), "a node leads to none")
+    first, width = nodes["first"], nodes["width"]
+    inside = (first >= 0) & (width >= 0) & (first <= num_numbers) & (width <= num_numbers - first)
+    _refuse(not (inside & (leaf | (width == 0))).all(), "a slice of numbers is out of range")
+    _refuse(not np.isfinite(nodes["value"]).all() or (nodes["cut"] < NONE).any(), "a cut is at no place")
 
 
 def _tree(root: int, nodes: dict[str, np.ndarray], kind: str, block: Any) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def check(args: argparse.Namespace) -> int:
             )
         names = classes if file.statement.classes is None else np.array(file.statement.classes)
         labels = class_positions(y, names, model.num_classes)
-        exact = _exactly(content, model, x, y) if args.exact else None
+        exact = _exactly(content, model, names, x, labels) if args.exact else None
         result = checked(file, model, x, labels, stated, exact, _Lines())
     except ValueError as error:
         if args.json:
@@ -70,19 +70,24 @@ def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     )
 
 
-def _exactly(content: bytes, model: Model, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
+def _exactly(
+    content: bytes, model: Model, names: np.ndarray | None, x: np.ndarray, labels: np.ndarray
+) -> Callable[[], Any]:
     """The exact checker, on the same proofs, weights and points."""
-    try:
-        from featureprism.checker import exact  # pyright: ignore[reportAttributeAccessIssue]
-    except ImportError as error:
-        raise ValueError("The exact checker is not part of this installation.") from error
+    from featureprism.checker import exact
 
     form, arrays = named_arrays(model)
     kind = {"network normalised": "prelu", "network": "polynomial", "scores": "polynomial"}
-    activation = np.array(kind.get(form, form.removeprefix("layers ")))
+    named = {} if names is None else {"classes": names}
     weights, points = BytesIO(), BytesIO()
-    np.savez(weights, activation=activation, **arrays)  # pyright: ignore[reportArgumentType]
-    np.savez(points, x=x, y=y)
+    np.savez(weights, activation=np.array(kind.get(form, form.removeprefix("layers "))), **arrays, **named)  # pyright: ignore[reportArgumentType]
+    np.savez(points, x=x, y=labels if names is None else names[labels])
+    work = exact.estimate(content, weights.getvalue())
+    if work > exact.MOST_WORK:
+        raise ValueError(
+            f"The exact checker would need about {work:.0e} multiplications, more than its limit of {exact.MOST_WORK:.0e}; "
+            "check without --exact, or fewer points at a time."
+        )
     return lambda: exact.verify(content, weights.getvalue(), points.getvalue(), progress=_Lines())
 
 
