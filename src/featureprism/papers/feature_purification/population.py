@@ -299,7 +299,7 @@ def draw(rows: Rows) -> Any:
     right.plot(logs, 10 ** (-0.2 * logs), ":", color="0.4", label="k²/d")
     right.set(yscale="log", xlabel="log₁₀ of the dimension d", ylabel="relative squared size")
     right.legend(fontsize=7)
-    guide(left, 16, "all of it from here on")
+    guide(left, 16, "d = 10¹⁶")
     return figure
 
 
