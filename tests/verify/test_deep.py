@@ -171,7 +171,7 @@ def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
         {"kind": "cells"},
     ):
         assert grant(replace(proof, **change)) == 0
-    assert grant(replace(proof, bounds=(0.35, 0.9))) == 0  # the point is not in it
+    assert grant(replace(proof, domain=(0.35, 0.9))) == 0  # the point is not in it
     loop: dict = {"cut": 0, "value": 0.0}
     loop |= {"below": loop, "above": loop}
     assert grant(replace(proof, tree=loop)) == 0
@@ -221,7 +221,7 @@ def test_proofs_of_deep_networks_travel(tmp_path, capsys):
     net = LayeredScores(*layers, ReLU())
     x = torch.from_numpy(asked.x)[None] + 0.05 * torch.eye(3, dtype=torch.float64)[:2]
     y = net(x).argmax(dim=1)
-    bracket = bracketed(net, x, y, bounds=(-5.0, 5.0), **EFFORT)
+    bracket = bracketed(net, x, y, bounds=(-5.0, 5.0), **EFFORT).bracket
     assert fp.check(bracket, net, x, y, bounds=(-5.0, 5.0))
     with pytest.raises(ValueError, match="narrower"):
         fp.check(bracket, net, x, y)
@@ -233,7 +233,7 @@ def test_proofs_of_deep_networks_travel(tmp_path, capsys):
     np.savez(tmp_path / "net.npz", activation="relu", **weights)  # pyright: ignore[reportArgumentType]
     np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
     names = [str(tmp_path / "net.npz"), str(tmp_path / "data.npz")]
-    assert main(["radius", *names, "--out", str(tmp_path / "out"), "--domain", "-5", "5"]) == 0
+    assert main(["radius", *names, "--out", str(tmp_path / "out"), "--bounds", "-5", "5"]) == 0
     capsys.readouterr()
     for weights in (tmp_path / "net.npz", tmp_path / "out" / "model.npz"):
         arguments = ["check", str(tmp_path / "out" / "proofs.npz"), str(weights), names[1]]

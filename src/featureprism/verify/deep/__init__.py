@@ -1,1 +1,1 @@
-"""."""
+"""Several layers of ReLU: linear and semidefinite relaxations with branch and bound."""
