@@ -17,6 +17,7 @@ Row = dict[str, Any]
 PLACE = re.compile(
     r"(Theorem|Proposition|Lemma|Corollary|Claim|Assumption|Condition|Figure|Table)s? ((?:[A-Z]\.)?\d+(?:\.\d+)?)"
 )
+FRESH = 2000  # the first seed of publications that record what they measured
 ABOUT = """\
 Every statement that we measure, in the paper's direction, with the number that decides it. A claim *holds* or *fails* when the 95 %
 interval over seeds is clear of its bound, and is *undecided* otherwise; a claim about every seed is refuted by one. *Out of reach*
@@ -170,6 +171,11 @@ def _provenance(item: Experiment, runs: Mapping[str, Row]) -> str:
     lines = [
         f"* {scale}: seeds {', '.join(map(str, run['seeds']))}; {run['seconds']:.0f} s on one core; featureprism {run['featureprism']}"
         + (f", commit {run['commit']}" if run["commit"] else "")
+        + (
+            ""
+            if min(run["seeds"]) >= FRESH
+            else "; published before the present form of this item, to be measured again"
+        )
         for scale, run in runs.items()
     ] or ["Nothing of it has been published yet."]
     if sizes := sizes_in_words({scale: run.get("sizes", {}) for scale, run in runs.items()}):

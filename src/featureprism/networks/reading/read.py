@@ -122,7 +122,7 @@ def _module(module: nn.Module, probe: _Probe) -> Classifier:
     """Our own as they are; others followed step by step, and only called where that fails."""
     if isinstance(module, TwoLogits):
         return _module(module.net, probe)
-    if any(isinstance(p, nn.parameter.UninitializedTensorMixin) for p in module.parameters()):
+    if any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
         raise ValueError("The module has lazy layers without weights yet; call it once on points first.")
     origin = _origin(f"torch module {type(module).__name__}", _state_sha256(module))
     if net := read_ours(module):

@@ -21,6 +21,7 @@ from featureprism.papers.double_edged.setting import (
 )
 from featureprism.records import Row
 from featureprism.training import flow_limit, log_loss, margin_descent
+from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
