@@ -132,7 +132,7 @@ def written(seed: int, folder: Path, max_cells: int = 40) -> Written | None:
         if not saved:
             return None
     bracket = fp.robust_radius(
-        q.net, q.x, q.labels, norm=q.norm, domain=q.domain, seconds_per_point=0.3, max_cells=max_cells
+        q.net, q.x, q.labels, norm=q.norm, bounds=q.domain, budget=fp.Budget(branches=max_cells)
     )
     bracket.save(folder / "proofs.npz")
     np.savez(folder / "points.npz", x=q.x.numpy(), y=q.labels.numpy())

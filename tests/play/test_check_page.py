@@ -67,7 +67,7 @@ def files(folder: Path) -> dict[str, Path]:
     paths = {name: folder / f"{name}.npz" for name in ("model", "points", "proofs")}
     np.savez(paths["model"], activation=np.array("relu"), W=W.numpy(), a=a.numpy(), b=b.numpy())
     np.savez(paths["points"], x=x.numpy(), y=y.numpy())
-    fp.robust_radius(net, x, y, max_cells=20).save(paths["proofs"])
+    fp.robust_radius(net, x, y, budget=fp.Budget(branches=20)).save(paths["proofs"])
     return paths
 
 
