@@ -21,7 +21,7 @@ y = torch.where(net(x) > 0, 1.0, -1.0).double()
 
 bracket = fp.robust_radius(net, x, y, gap=0.001)
 for i in range(len(x)):
-    granted = fp.check(bracket.certificates[i], net, x[i], float(y[i]))
+    granted = bool(fp.check(bracket, net, x, y))
     print(
         f"point {i}: radius between {bracket.certified[i]:.5f} and {bracket.attacked[i]:.5f}"
         f" ({bracket.method[i]}, checker agrees: {granted})"

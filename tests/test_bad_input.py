@@ -305,12 +305,12 @@ def test_a_table_that_is_not_there_is_named(capsys):
 @pytest.mark.parametrize(
     ("command", "options", "said"),
     [
-        ("radius", ["--seconds", "-1"], "(--seconds) must be 0 or more, got -1"),
-        ("radius", ["--seconds", "nan"], "(--seconds) must be 0 or more, got nan"),
-        ("radius", ["--gap", "nan"], "gap must be between 0 and 1"),
-        ("radius", ["--norm", "3"], "norm must be 2 or"),
-        ("radius", ["--domain", "1", "0"], "featureprism: data.npz: The domain must be a pair"),
-        ("radius", ["--domain", "0", "0.5"], "3 of 3 points lie outside the domain [0, 0.5]"),
+        ("radius", ["--seconds", "-1"], "seconds must be a number, 0 or more, got -1"),
+        ("radius", ["--seconds", "nan"], "seconds must be a number, 0 or more, got nan"),
+        ("radius", ["--gap", "nan"], "gap must lie between 0 and 1"),
+        ("radius", ["--gap", "2"], "gap must lie between 0 and 1, got 2"),
+        ("radius", ["--bounds", "1", "0"], "featureprism: data.npz: The domain must be a pair"),
+        ("radius", ["--bounds", "0", "0.5"], "3 of 3 points lie outside the domain [0, 0.5]"),
         ("kkt", ["--most-points", "-3"], "--most-points must be 0 or more, got -3"),
         ("kkt", ["--tolerance", "nan"], "tolerance"),
         ("audit", ["--points", "0"], "--points must be at least 1"),
@@ -347,9 +347,9 @@ X, Y = torch.eye(3).double(), torch.ones(3).double()
         (lambda: Budget(branches=-3), "whole number, 0 or more, got -3"),
         (lambda: Budget(seconds=float("nan")), "0 or more, got nan"),
         (lambda: robust_radius(small_net(), X[:0], Y[:0]), "Points are empty"),
-        (lambda: robust_radius(small_net(), X[:, :2], Y), "dimension 3, got 2"),
+        (lambda: robust_radius(small_net(), X[:, :2], Y), "takes points of dimension 3, got 2"),
         (lambda: robust_radius(small_net(), X * 1e300, Y), "overflow"),
-        (lambda: robust_radius(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
+        (lambda: robust_radius(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite scores on 3 of 3"),
         (lambda: kkt_audit(small_net(X * 1e200, Y * 1e200), X, Y), "NaN or infinite values on 3 of 3"),
         (lambda: kkt_audit(small_net(), X[:0], Y[:0]), "at least 1 point"),
         (lambda: small_net(X * 1j), "W must hold real floating-point numbers, got torch.complex128"),
@@ -422,7 +422,6 @@ def test_damaged_pages_of_a_store_are_one_sentence(folder, capsys):
     file.write_bytes(raw)
     for command in ("rows", "phase"):
         refused(capsys, COMMANDS[command], "Cannot read swept/units.sqlite", "damaged", ".recover")
-    refused(capsys, [*COMMANDS["radius"][:3], "--out", "swept"], "swept/units.sqlite", "damaged")
     assert file.read_bytes()[4096:] == raw[4096:]  # left for whoever wants to save something
 
 

@@ -1,6 +1,6 @@
 """What people see in notebooks: brackets, claims, verdicts, trajectories and estimators show themselves."""
 
-import torch
+import numpy as np
 
 import featureprism as fp
 from featureprism.heads import files
@@ -11,7 +11,7 @@ CLAIM = fp.Claim("error", "Theorem 1", "a < b", lambda rows: rows.per_seed("erro
 
 
 def test_a_bracket_shows_its_line_and_its_curve():
-    shown = fp.RadiusBracket(torch.tensor([0.5]), torch.tensor([0.6]))._repr_html_()
+    shown = fp.RadiusBracket(np.array([0.5]), np.array([0.6]))._repr_html_()
     assert "half break between 0.5" in shown
     assert "<svg" in shown
 

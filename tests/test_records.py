@@ -27,15 +27,15 @@ def test_zero_one_labels_become_signs():
 
 
 def test_a_bracket_refuses_a_certificate_above_an_attack():
-    RadiusBracket(torch.tensor([0.0, 1.0]), torch.tensor([math.inf, 1.0]))
+    RadiusBracket(np.array([0.0, 1.0]), np.array([math.inf, 1.0]))
     with pytest.raises(ValueError, match="exceeds"):
-        RadiusBracket(torch.tensor([1.0]), torch.tensor([0.9]))
+        RadiusBracket(np.array([1.0]), np.array([0.9]))
     with pytest.raises(ValueError, match="NaN"):
-        RadiusBracket(torch.tensor([math.nan]), torch.tensor([0.9]))
+        RadiusBracket(np.array([math.nan]), np.array([0.9]))
 
 
 def test_radii_of_a_curve_come_in_whatever_holds_numbers():
-    bracket = RadiusBracket(torch.tensor([0.1, 0.3]).double(), torch.tensor([0.2, 0.5]).double())
+    bracket = RadiusBracket(np.array([0.1, 0.3]), np.array([0.2, 0.5]))
     for radii in ([0, 0.15, 0.4], (0.0, 0.15, 0.4), np.array([0, 0.15, 0.4]), torch.tensor([0, 0.15, 0.4])):
         low, high = bracket.accuracy(radii)
         assert low.tolist() == [1.0, 0.5, 0.0]
@@ -44,13 +44,13 @@ def test_radii_of_a_curve_come_in_whatever_holds_numbers():
 
 def test_a_bracket_of_points_that_nothing_flips_says_so():
     certified, unknown = (
-        torch.tensor([0.1, 0.1, 0.05]).double(),
-        torch.tensor([math.inf, math.inf, 0.06]).double(),
+        np.array([0.1, 0.1, 0.05]),
+        np.array([math.inf, math.inf, 0.06]),
     )
     line = repr(RadiusBracket(certified, unknown))
     assert line.startswith("3 points: half break beyond 0.1 (proven), the attack flips 1; ")
     assert line.endswith("nearest to breaking: points 2 (0.06)")
-    assert "inf" not in repr(RadiusBracket(certified, torch.full((3,), math.inf).double()))
+    assert "inf" not in repr(RadiusBracket(certified, np.full(3, math.inf)))
 
 
 def test_premises_know_their_slack():

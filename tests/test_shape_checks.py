@@ -1,5 +1,6 @@
 """The checks bite, in every test anew, and spare loops."""
 
+import numpy as np
 import pytest
 import torch
 from jaxtyping import TypeCheckError
@@ -26,7 +27,7 @@ def test_a_loop_is_checked_only_at_its_beginning():
 
 
 def test_so_is_a_dataclass_of_which_many_are_made():
-    good, bad = torch.ones(2), torch.ones(2, 1)  # one radius for each point, and a table of them
+    good, bad = np.ones(2), np.ones((2, 1))  # one radius for each point, and a table of them
     with pytest.raises(TypeCheckError):
         RadiusBracket(bad, bad)
     for _ in range(shape_checks.MOST):

@@ -92,8 +92,8 @@ def _measured(scene: Scene) -> Iterator[Row]:
                 "attacked": float(found[-1].attacked[i]),
                 "method": found[-1].method[i],
             }
-    certified, attacked = (torch.cat([getattr(b, side) for b in found]) for side in ("certified", "attacked"))
-    yield summary(net, scene, certified, attacked)
+    whole = RadiusBracket.joined(found)
+    yield summary(net, scene, torch.from_numpy(whole.certified), torch.from_numpy(whole.attacked))
 
 
 def summary(net: Net, scene: Scene, certified: Tensor, attacked: Tensor) -> Row:

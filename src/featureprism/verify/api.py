@@ -20,7 +20,7 @@ from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proo
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
 from featureprism.networks import BinaryReadout, load_net
-from featureprism.networks.reading import Classifier, as_points, read_model
+from featureprism.networks.reading import Classifier, as_points
 from featureprism.records import Progress, silent
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
@@ -171,6 +171,8 @@ def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = Non
         if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
             names = arrays.get("classes") if classes is None else _named(classes)
             return Classifier(load_net(Path(model)), names)
+    from featureprism.networks.reading import read_model  # brings scipy along
+
     return read_model(model, classes, probe=probe)
 
 

@@ -101,6 +101,9 @@ def bracket_points(
 
 def _ahead(model: Model, x: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     """Which points are classified correctly, and the best of the other classes."""
+    dim = getattr(getattr(model.net, "W", None), "shape", (x.shape[1],))[-1]
+    if dim != x.shape[1]:
+        raise ValueError(f"The network takes points of dimension {dim}, got {x.shape[1]}.")
     scores = model.scores(x)
     if wild := int((~torch.isfinite(scores)).any(dim=1).sum()):
         raise ValueError(

@@ -88,6 +88,12 @@ class Budget:
         until they are used up.
     branches : int, optional
         Branches of each proof. A limit in branches repeats bit for bit, one in seconds does not. Without it seconds alone decide.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.Budget(seconds=60).seconds, fp.Budget(branches=500).branches
+    (60, 500)
     """
 
     seconds: float = inf

@@ -19,12 +19,24 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import root_scalar
-from scipy.special import expit, ndtr
 
 LARGE_COUNT = 1e6  # from this mean on a Poisson count is drawn as a Gaussian number
 SMALL_SHIFT = 1e-4  # of σ_ρ: a gate that moves by less is expanded to first order
 TIE = 1e-9
+
+
+def _normal_cdf(t: np.ndarray) -> np.ndarray:
+    """Φ(t)."""
+    from scipy.special import ndtr  # takes a while to import
+
+    return ndtr(t)
+
+
+def _logistic(t: np.ndarray) -> np.ndarray:
+    """1/(1 + e^-t)."""
+    from scipy.special import expit
+
+    return expit(t)
 
 
 @dataclass(frozen=True)
@@ -139,14 +151,14 @@ def _value(u: np.ndarray, model: PopulationModel) -> np.ndarray:
     b, s = model.bias, model.smoothing
 
     def relu(t: np.ndarray) -> np.ndarray:
-        return t * ndtr(t / s) + s / math.sqrt(2 * math.pi) * np.exp(-((t / s) ** 2) / 2)
+        return t * _normal_cdf(t / s) + s / math.sqrt(2 * math.pi) * np.exp(-((t / s) ** 2) / 2)
 
     return relu(u - b) - relu(-u - b)
 
 
 def _open(u: np.ndarray, model: PopulationModel) -> np.ndarray:
     """E_ρ of how many of both halves are open: the derivative of `_value`."""
-    return ndtr((u - model.bias) / model.smoothing) + ndtr((-u - model.bias) / model.smoothing)
+    return _normal_cdf((u - model.bias) / model.smoothing) + _normal_cdf((-u - model.bias) / model.smoothing)
 
 
 class Pass(NamedTuple):
@@ -241,7 +253,7 @@ def _pulls(model: PopulationModel, neuron: Neuron, counts: Counts, radius: float
     d = model.dim
     shift = fast_gradient(model, neuron, counts, radius) if radius > 0 else no_shift(counts)
     at = forward(model, neuron, counts, shift)
-    pull = counts.y * expit(-counts.y * at.output)
+    pull = counts.y * _logistic(-counts.y * at.output)
     own = float((pull * at.signal).mean()) / d
     others = float((pull * (at.gates * at.sum - at.signal)).mean()) / (d * (d - 1))
     return Neuron(own, others)
@@ -310,6 +322,8 @@ def adversarial_flow(
 
         residual = _Residual(model, now, counts, kept, step_size, radius)
         end = 3 * max(abs(now.beta), model.sparsity / model.dim)
+        from scipy.optimize import root_scalar  # takes a while to import
+
         root = root_scalar(residual, bracket=(-end, end), method="brentq", xtol=1e-9 * end, rtol=1e-6)
         path.append(Neuron(alpha, float(root.root)))
     return path

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
-from scipy.special import iv, ndtr
 from torch import Tensor
 
 from featureprism.data.sparse_coding import DictionaryNorms, HiddenVector
@@ -339,6 +338,8 @@ def pure_accuracy(bias_ratio: float, scaled_radius: float = 0.0) -> float:
     its scale, and an ℓ2 perturbation of length τ takes away τ√k, since k neurons are open. The label is sign(A + G), so that it is
     P(sign(A + G)(A + (1 - t)G) > ρ), a sum over A of normal probabilities. It is 1 for t = ρ = 0 only.
     """
+    from scipy.special import iv, ndtr  # takes a while to import
+
     if not 0 <= bias_ratio < 1:
         raise ValueError(f"The bias must be below the signal, 0 ≤ b√k/α < 1, got {bias_ratio:g}.")
     total = 0.0
