@@ -13,6 +13,7 @@ from featureprism.checker import linear, quadratic
 from featureprism.checker import models as canonical
 from featureprism.checker.layers import Layers
 from featureprism.networks import (
+    MLP,
     BayesClassifier,
     BinaryReadout,
     LinearScores,
@@ -30,6 +31,7 @@ from featureprism.verify.one_layer.form import PowerForm, power_form, scores_for
 
 ONE_OUTPUT = (
     TwoLayerNet,
+    MLP,
     BinaryReadout,
     BayesClassifier,
     HasExactRadius,
