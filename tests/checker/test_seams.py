@@ -44,6 +44,7 @@ def test_five_hundred_points_are_accepted_by_every_kernel(tmp_path):
     assert total >= 500
     assert {kind for kind, _ in every} == {
         "closed form",
+        "lipschitz",
         "crown",
         "cells",
         "lines",
