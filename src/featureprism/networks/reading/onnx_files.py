@@ -69,7 +69,8 @@ class Found:
             return None
 
         def at(rows: np.ndarray) -> np.ndarray:
-            return np.asarray(next(iter(run(None, {self.input.name: rows}))), dtype=np.float64)
+            with np.errstate(all="ignore"):  # a sigmoid that overflows is no news to the user
+                return np.asarray(next(iter(run(None, {self.input.name: rows}))), dtype=np.float64)
 
         point = [-1] if not all(dims[1:]) else dims[1:]
         try:
