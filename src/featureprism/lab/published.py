@@ -138,8 +138,10 @@ class Ledger:
             self.entries.append(entry)
 
     def write(self) -> None:
-        """Keep the ledger, a line for each entry."""
-        lines = ",\n".join(as_json(entry) for entry in self.entries)
+        """Keep the ledger, a line for each entry, sorted so that publications of two papers can be merged."""
+        fresh = [entry for entry in self.entries if max(entry["seeds"]) >= FIRST]
+        order = sorted(fresh, key=lambda entry: (entry["item"], SCALES.index(entry["scale"])))
+        lines = ",\n".join(as_json(entry) for entry in order)
         write_whole(self.path, f"[\n{lines}\n]\n")
 
 
