@@ -22,7 +22,7 @@ from featureprism.heads import load_head
 from featureprism.heads.files import save_arrays
 from featureprism.heads.network import HeadNet
 from featureprism.inputs import check_points
-from featureprism.models.reading import Classifier
+from featureprism.models import read_model
 from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net, load_points
 from featureprism.probes import kkt_audit
 from featureprism.sweep import Store
@@ -450,14 +450,14 @@ def test_a_phase_of_nothing_is_not_drawn(row, said, folder, capsys):
 def test_truncated_witnesses_are_written_again_from_what_is_kept(folder, monkeypatch):
     net, (x, y) = load_net(folder / "net.npz"), load_points(folder / "data.npz", 3)
     own = (y > 0).long()
-    bracket_in_batches(Classifier(net), x, own, Query(), Budget(branches=50), folder / "radii")
+    bracket_in_batches(read_model(net), x, own, Query(), Budget(branches=50), folder / "radii")
     witnesses = folder / "radii" / "witnesses.npz"
     whole = witnesses.read_bytes()
     witnesses.write_bytes(whole[:100])
     with pytest.raises(ValueError, match=r"witnesses.npz: it is cut short or damaged"):
         read_arrays(witnesses)
     monkeypatch.setattr("featureprism.verify.batches.bracket_classifier", None)  # nothing is measured again
-    bracket_in_batches(Classifier(net), x, own, Query(), Budget(branches=50), folder / "radii")
+    bracket_in_batches(read_model(net), x, own, Query(), Budget(branches=50), folder / "radii")
     assert read_arrays(witnesses)["delta"].shape == (3, 3)
 
 

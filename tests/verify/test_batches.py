@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.models.reading import Classifier
+from featureprism.models import read_model
 from featureprism.networks import ReLU, gaussian_start
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, Query, batches
@@ -16,7 +16,7 @@ def problem():
     net = gaussian_start(6, 4, 1.0, ReLU(), generator=generator_for("net", 0))
     x = torch.randn(10, 4, generator=generator_for("points", 0)).double()
     with torch.no_grad():
-        return Classifier(net), x, (net(x) >= 0).long()
+        return read_model(net), x, (net(x) >= 0).long()
 
 
 def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeypatch):

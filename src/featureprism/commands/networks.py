@@ -13,14 +13,15 @@ from torch import Tensor
 from featureprism.brackets import RadiusBracket
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
-from featureprism.models.reading import as_points, input_dim
+from featureprism.inputs import as_points
+from featureprism.models import read_model
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.points import read_points
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data, self_test
 from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
-from featureprism.verify import Budget, Query, opened
+from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS
 from featureprism.verify.batches import bracket_in_batches
 from featureprism.verify.query import as_norm
@@ -62,9 +63,9 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     """The brackets of the model and the points that the arguments name; `eps`: where only one radius is in question."""
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
     query = Query(as_norm(args.norm), eps, bounds, gap=args.gap)
-    model = opened(args.model)
+    model = read_model(args.model)
     points, labels = read_points(args.data)
-    if points.shape[1] != (dim := input_dim(model.net)):
+    if points.shape[1] != (dim := model.dim):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
         x, label = as_points(points), model.indices(labels, len(points))

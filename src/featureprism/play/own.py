@@ -10,10 +10,11 @@ from torch import Tensor
 from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
 from featureprism.brackets import RadiusBracket
+from featureprism.inputs import as_points
 from featureprism.lab.rows import Row
-from featureprism.models.reading import Classifier, as_points, input_dim
+from featureprism.models import Model, read_model
 from featureprism.points import read_points
-from featureprism.verify import Budget, Query, bracket_classifier, opened
+from featureprism.verify import Budget, Query, bracket_points
 
 MOST_POINTS = 200  # that are bracketed
 BATCH = 8  # between two answers
@@ -26,7 +27,7 @@ CARDS = 12
 class Own:
     """A model that was read, points as rows, and their classes as positions among the model's."""
 
-    model: Classifier
+    model: Model
     x: Float[Tensor, "n d"]
     own: Int[Tensor, " n"]
 
@@ -39,9 +40,9 @@ class Own:
 
 def read_own(model: Path, data: Path) -> Own:
     """Both files through the safe loaders; whatever is wrong with them is one ValueError."""
-    found = opened(model)
+    found = read_model(model)
     points, labels = read_points(data)
-    if points.shape[1] != (dim := input_dim(found.net)):
+    if points.shape[1] != (dim := found.dim):
         raise ValueError(f"{data.name} has points of dimension {points.shape[1]}, the model takes {dim}.")
     return Own(found, as_points(points), found.indices(labels, len(points)))
 
@@ -59,7 +60,7 @@ def story(own: Own, budget: Budget = BUDGET) -> Iterator[Row]:
     yield {"kind": "cards", "cards": cards(own)}
     for first in range(0, min(len(own.x), MOST_POINTS), BATCH):
         part = slice(first, min(first + BATCH, MOST_POINTS))
-        found = bracket_classifier(own.model, own.x[part], own.own[part], QUERY, budget)
+        found = bracket_points(own.model, own.x[part], own.own[part], QUERY, budget)
         yield {"kind": "brackets", "rows": _rows(found, first, own.names)}
 
 

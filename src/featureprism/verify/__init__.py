@@ -2,27 +2,20 @@
 
 from featureprism.checker.certificate import Certificate
 from featureprism.verify.api import (
-    bracket_classifier,
     check,
-    check_point,
-    opened,
     robust_radius,
     statement_of,
 )
-from featureprism.verify.driver import INTERRUPTED
-from featureprism.verify.model import Model
+from featureprism.verify.driver import INTERRUPTED, bracket_points
 from featureprism.verify.query import Budget, Query
 
 __all__ = [
     "INTERRUPTED",
     "Budget",
     "Certificate",
-    "Model",
     "Query",
-    "bracket_classifier",
+    "bracket_points",
     "check",
-    "check_point",
-    "opened",
     "robust_radius",
     "statement_of",
 ]

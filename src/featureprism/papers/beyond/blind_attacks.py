@@ -13,13 +13,13 @@ from featureprism.context import Context, part
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
 from featureprism.lab.rows import Row
+from featureprism.models import read_model
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
 from featureprism.probes import self_test
 from featureprism.verify import Budget, robust_radius
 from featureprism.verify.bounds.linear_relaxation import crown_radius
-from featureprism.verify.one_layer.form import power_form
 
 BEYOND = 1.05  # the radius asked about, in units of the largest attacked radius: no point is robust there
 SOURCE = "beyond the papers"
@@ -66,7 +66,7 @@ def measure(s: Averaging | Mixture, seed: int, context: Context) -> list[Row]:
         budget=Budget(branches=s.max_cells),
         progress=part(context.progress, 0.2, 0.5),
     )
-    form = power_form(net)
+    form = read_model(net).one_layer
     assert form is not None
     crown = crown_radius(
         form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, 2, torch.from_numpy(bracket.attacked)
