@@ -3,7 +3,7 @@
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @runtime_checkable
@@ -45,4 +45,14 @@ class HasConvexParts(Protocol):
         self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """P, ∇P, N, ∇N."""
+        ...
+
+
+@runtime_checkable
+class HasOneOutput(Protocol):
+    """Its two logits are one network's output f in two forms: -f/2 and f/2."""
+
+    @property
+    def one_output(self) -> nn.Module:
+        """The network of f."""
         ...

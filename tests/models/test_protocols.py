@@ -4,6 +4,12 @@ import pytest
 import torch
 from torch import nn
 
+from featureprism.models.protocols import (
+    HasConvexParts,
+    HasExactRadius,
+    HasInputDirections,
+    HasInputGradient,
+)
 from featureprism.networks import (
     MLP,
     BayesClassifier,
@@ -14,12 +20,6 @@ from featureprism.networks import (
     SymmetricNet,
     TangentNet,
     TwoLayerNet,
-)
-from featureprism.networks.protocols import (
-    HasConvexParts,
-    HasExactRadius,
-    HasInputDirections,
-    HasInputGradient,
 )
 
 OFFERS = {

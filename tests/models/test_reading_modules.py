@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
+from featureprism.models.reading import CalledScores, GraphScores, read_model
 from featureprism.networks import (
     MLP,
     GroupedNet,
@@ -21,7 +22,6 @@ from featureprism.networks import (
     TwoLayerNet,
     TwoLogits,
 )
-from featureprism.networks.reading import CalledScores, GraphScores, read_model
 
 DIM = 6
 

@@ -15,17 +15,17 @@ from torch import Tensor, nn
 from featureprism.checker.arrays import read_arrays
 from featureprism.checker.proofs import Source
 from featureprism.inputs import as_points, point_shape
-from featureprism.networks.adapter import TwoLogits
-from featureprism.networks.reading.agreement import check_estimator, check_module, check_onnx
-from featureprism.networks.reading.archives import read_archive
-from featureprism.networks.reading.called import called, drop_tail, numbers_of, refuse_probabilities, traced
-from featureprism.networks.reading.classifier import Classifier
-from featureprism.networks.reading.estimators import read_estimator
-from featureprism.networks.reading.graph import GraphScores, Node, Unreadable, Value, bare
-from featureprism.networks.reading.lowering import as_network
-from featureprism.networks.reading.modules import copied, plausible_shapes, read_module
-from featureprism.networks.reading.onnx_files import read_onnx
-from featureprism.networks.reading.ours import input_dim, read_ours
+from featureprism.models.protocols import HasOneOutput
+from featureprism.models.reading.agreement import check_estimator, check_module, check_onnx
+from featureprism.models.reading.archives import read_archive
+from featureprism.models.reading.called import called, drop_tail, numbers_of, refuse_probabilities, traced
+from featureprism.models.reading.classifier import Classifier
+from featureprism.models.reading.estimators import read_estimator
+from featureprism.models.reading.graph import GraphScores, Node, Unreadable, Value, bare
+from featureprism.models.reading.lowering import as_network
+from featureprism.models.reading.modules import copied, plausible_shapes, read_module
+from featureprism.models.reading.onnx_files import read_onnx
+from featureprism.models.reading.ours import input_dim, read_ours
 
 KNOWN = (
     "a torch module, a scikit-learn classifier or pipeline, one of this library's networks or heads, "
@@ -120,8 +120,8 @@ def _network(scores: Node) -> tuple[nn.Module, str]:
 
 def _module(module: nn.Module, probe: _Probe) -> Classifier:
     """Our own as they are; others followed step by step, and only called where that fails."""
-    if isinstance(module, TwoLogits):
-        return _module(module.net, probe)
+    if isinstance(module, HasOneOutput):
+        return _module(module.one_output, probe)
     if any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
         raise ValueError("The module has lazy layers without weights yet; call it once on points first.")
     origin = _origin(f"torch module {type(module).__name__}", _state_sha256(module))

@@ -4,8 +4,8 @@ import pytest
 import scipy.sparse
 import torch
 
+from featureprism.models.reading import Classifier, as_points
 from featureprism.networks import LinearScores
-from featureprism.networks.reading import Classifier, as_points
 
 
 def classifier(k, classes=None):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.networks.reading import onnx_files, read_model
-from featureprism.networks.reading.ours import input_dim
+from featureprism.models.reading import onnx_files, read_model
+from featureprism.models.reading.ours import input_dim
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402

@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from featureprism.inputs import as_points
-from featureprism.networks.reading.classifier import Classifier
+from featureprism.models.reading.classifier import Classifier
 
 if TYPE_CHECKING:
-    from featureprism.networks.reading.archives import save_model
-    from featureprism.networks.reading.called import CalledScores
-    from featureprism.networks.reading.graph import GraphScores
-    from featureprism.networks.reading.ours import input_dim
-    from featureprism.networks.reading.read import read_model
+    from featureprism.models.reading.archives import save_model
+    from featureprism.models.reading.called import CalledScores
+    from featureprism.models.reading.graph import GraphScores
+    from featureprism.models.reading.ours import input_dim
+    from featureprism.models.reading.read import read_model
 
 _MODULES = {  # what brings scipy along is imported when it is asked for
     "CalledScores": "called",

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from featureprism.networks.reading import graph
-from featureprism.networks.reading.graph import Value
-from featureprism.networks.reading.lowering import as_network
-from featureprism.networks.reading.ours import after_steps
+from featureprism.models.reading import graph
+from featureprism.models.reading.graph import Value
+from featureprism.models.reading.lowering import as_network
+from featureprism.models.reading.ours import after_steps
 
 STEPS = "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD"
 MODELS = (

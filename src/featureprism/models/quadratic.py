@@ -1,10 +1,12 @@
 """Scores that are quadratic in the point: what the Bayes rule of Gaussian classes computes."""
 
+import copy
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.scores import checked_parameter
+from featureprism.models.scores import as_scores, checked_parameter
 
 
 class QuadraticScores(nn.Module):
@@ -57,3 +59,8 @@ class QuadraticMargin(nn.Module):
     def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
         """f(x) and ∇f(x) = v - Qx."""
         return self(x), self.v - x @ self.Q
+
+
+@as_scores.register
+def _(module: QuadraticScores) -> nn.Module:
+    return copy.deepcopy(module)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.networks.reading import graph
-from featureprism.networks.reading.graph import Node, Tail, Unreadable, Value, Windows, bare
+from featureprism.models.reading import graph
+from featureprism.models.reading.graph import Node, Tail, Unreadable, Value, Windows, bare
 
 LARGEST_FILE = 2**30  # bytes
 MOST_OPERATORS = 20_000

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from featureprism.heads import DecoupledHead, PReLUHead
+from featureprism.models.reading import onnx_files, read_model, save_model
 from featureprism.networks import LayeredScores, LinearScores, PowerReLU, ScoreNet, TwoLayerNet, load_net
-from featureprism.networks.reading import onnx_files, read_model, save_model
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

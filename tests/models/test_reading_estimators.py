@@ -21,8 +21,8 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from sklearn.svm import LinearSVC
 
 from featureprism.heads import DecoupledHead, PReLUHead
+from featureprism.models.reading import read_model
 from featureprism.networks import LayeredScores, LinearScores, ScoreNet
-from featureprism.networks.reading import read_model
 
 
 def points(num_classes):

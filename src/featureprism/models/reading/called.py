@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, fx, nn
 
-from featureprism.networks.reading.graph import Unreadable
+from featureprism.models.reading.graph import Unreadable
 
 TAILS = ("sigmoid", "softmax", "log_softmax")
 SHAPES = ("squeeze", "flatten", "view", "reshape")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
-from featureprism.networks.reading import graph
-from featureprism.networks.reading.graph import Unreadable, Value, Windows
+from featureprism.models.reading import graph
+from featureprism.models.reading.graph import Unreadable, Value, Windows
 
 
 class UnknownStep(Unreadable, AttributeError):  # noqa: N818

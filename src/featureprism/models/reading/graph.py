@@ -19,7 +19,7 @@ from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from featureprism.networks.activations import Activation, PowerReLU, ReLU, Tanh
+from featureprism.models.activations import Activation, PowerReLU, ReLU, Tanh
 
 MOST_VALUES, MOST_TOGETHER = (
     2**22,

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from featureprism.checker.arrays import read_arrays, real_number, real_numbers
 from featureprism.files import write_whole
-from featureprism.networks.activations import PolynomialReLU, PowerReLU, ReLU, Tanh
-from featureprism.networks.files import activation_of, lacks, weights_of
-from featureprism.networks.quadratic import QuadraticScores
-from featureprism.networks.reading.classifier import Classifier
-from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import PolynomialReLU, PowerReLU, ReLU, Tanh
+from featureprism.models.files import activation_of, lacks, weights_of
+from featureprism.models.quadratic import QuadraticScores
+from featureprism.models.reading.classifier import Classifier
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
+from featureprism.models.two_layer import TwoLayerNet
 
 NAMES = {ReLU: "relu", Tanh: "tanh", PolynomialReLU: "prelu", PowerReLU: "polynomial"}
 PARAMETERS = {

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.activations import Activation
+from featureprism.models.activations import Activation
 
 
 class Gradient(NamedTuple):

@@ -20,9 +20,9 @@ import torch
 from scipy import sparse
 
 from featureprism.inputs import LARGEST
-from featureprism.networks.activations import Activation, PowerReLU, ReLU
-from featureprism.networks.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered
-from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
+from featureprism.models.activations import Activation, PowerReLU, ReLU
+from featureprism.models.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 
 MOST_ENTRIES = 20_000_000  # of all dense matrices together
 MOST_NEURONS = 5000  # of a layer

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from featureprism.models.reading import GraphScores, graph, lowering, read_model
 from featureprism.networks import LayeredScores, LinearScores, ScoreNet
-from featureprism.networks.reading import GraphScores, graph, lowering, read_model
 
 DENSE = (LinearScores, ScoreNet, LayeredScores)
 

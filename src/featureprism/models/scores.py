@@ -1,13 +1,15 @@
 """Networks that give every class a score: linear, with one hidden layer, or with several. The largest score wins."""
 
+import copy
 from collections.abc import Sequence
+from functools import singledispatch
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
+from featureprism.models.two_layer import TwoLayerNet
 
 SATURATED = 20.0  # tanh of it is 1 in float64
 
@@ -158,3 +160,28 @@ def scores_of(
     if not isinstance(activation, ReLU | Tanh):
         raise ValueError("Several hidden layers are known with ReLU or tanh only.")
     return LayeredScores(weights, biases, activation)
+
+
+@singledispatch
+def as_scores(_module: nn.Module) -> nn.Module | None:
+    """A network that gives every class a score, from a network that registers how it becomes one; None for others."""
+    return None
+
+
+@as_scores.register
+def _(module: ScoreNet) -> nn.Module:
+    parts = (t.detach() for t in (module.W, module.V, module.b, module.c))  # of heads, which know more
+    return ScoreNet(*parts, activation=module.activation)
+
+
+@as_scores.register(LinearScores)
+@as_scores.register(LayeredScores)
+def _(module: nn.Module) -> nn.Module:
+    return copy.deepcopy(module)
+
+
+@as_scores.register
+def _(module: TwoLayerNet) -> nn.Module:
+    if module.W.ndim > 2:
+        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
+    return ScoreNet.of(copy.deepcopy(module).double())

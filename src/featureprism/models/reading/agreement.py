@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.reading.called import CalledScores
-from featureprism.networks.reading.classifier import Classifier
-from featureprism.networks.reading.graph import with_tail
-from featureprism.networks.reading.onnx_files import Found
+from featureprism.models.reading.called import CalledScores
+from featureprism.models.reading.classifier import Classifier
+from featureprism.models.reading.graph import with_tail
+from featureprism.models.reading.onnx_files import Found
 
 CLOSE = {  # of margins of size 1: what folding layers may change, in the type of numbers that the model computes in
     torch.float64: 1e-7,
