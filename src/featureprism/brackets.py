@@ -52,6 +52,10 @@ class RadiusBracket:
         What the proofs are about: norm, bounds, the hashes of model and points.
     margin : array of shape (n,)
         By how much each class wins at least, where that was asked for.
+    points, features, spread : optional
+        The points themselves, the names of their features, and the standard deviation of each feature.
+    unit : str
+        "std" where radii are in standard deviations, "" where they are in the units of the points.
 
     Examples
     --------
@@ -80,6 +84,10 @@ class RadiusBracket:
     statement: Statement | None = None
     margin: Float[np.ndarray, " n"] | None = None
     stopped_because: tuple[str, ...] = ()
+    points: Float[np.ndarray, "n d"] | None = None
+    features: tuple[str, ...] | None = None
+    spread: Float[np.ndarray, " d"] | None = None
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.certified.shape != self.attacked.shape:
