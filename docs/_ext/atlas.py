@@ -17,7 +17,6 @@ Row = dict[str, Any]
 PLACE = re.compile(
     r"(Theorem|Proposition|Lemma|Corollary|Claim|Assumption|Condition|Figure|Table)s? ((?:[A-Z]\.)?\d+(?:\.\d+)?)"
 )
-FRESH = 2000  # the first seed of publications that record what they measured
 ABOUT = """\
 Every statement that we measure, in the paper's direction, with the number that decides it. A claim *holds* or *fails* when the 95 %
 interval over seeds is clear of its bound, and is *undecided* otherwise; a claim about every seed is refuted by one. *Out of reach*
@@ -173,7 +172,7 @@ def _provenance(item: Experiment, runs: Mapping[str, Row]) -> str:
         + (f", commit {run['commit']}" if run["commit"] else "")
         + (
             ""
-            if min(run["seeds"]) >= FRESH
+            if run.get("is_current", True)
             else "; published before the present form of this item, to be measured again"
         )
         for scale, run in runs.items()

@@ -72,7 +72,7 @@ def check_domain(x: Float[Tensor, "n d"], domain: Sides) -> None:
     if not fits:
         raise ValueError(
             f"The domain must be a pair (lo, hi) of numbers with lo < hi, as (0, 1), or of {x.shape[1]} numbers each, "
-            f"one for every feature, got {str(domain):.60}."
+            f"one for every feature, got {domain!s:.60}."
         )
     outside = (x < torch.from_numpy(lower)) | (x > torch.from_numpy(upper))
     if count := int(outside.any(dim=1).sum()):

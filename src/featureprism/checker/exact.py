@@ -324,7 +324,8 @@ class Model:
             flat = array("d", [t / (w[i // d % d] * w[i % d]) for i, t in enumerate(A.flat)])
             arrays["A"] = Entries("A", "f8", A.shape, flat)
         _require(
-            all(abs(t) <= LARGEST for a in arrays.values() for t in a.flat), "A weighted model is beyond 1e100."
+            all(abs(t) <= LARGEST for a in arrays.values() for t in a.flat),
+            "A weighted model is beyond 1e100.",
         )
         return Model(self.form, arrays, self.names, self.p)
 

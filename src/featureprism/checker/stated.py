@@ -218,7 +218,8 @@ def refuse_other(file: ProofFile, model: Model, x: np.ndarray, labels: np.ndarra
     if stretch_of(statement, stated) > CLOSE:
         asked = "no weights" if stated.weights is None else "these weights"
         raise ValueError(
-            f"The proofs are about features with other weights, which say less than {asked} ask; state --weights."
+            f"The proofs are about features with other weights, which say less than {asked} ask; state the unit and the fixed "
+            "features of the proofs."
         )
     if statement.weights is not None and statement.arithmetic == "float32":
         raise ValueError("Proofs about float32 take no weights of features.")

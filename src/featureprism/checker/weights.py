@@ -32,7 +32,9 @@ def weighted_model(model: Model, weights: np.ndarray) -> Model:
         return replace(model, A=model.A / (w[:, None] * w), V=model.V / w)
     if isinstance(model, Layers):
         return replace(model, weights=(model.weights[0] / w, *model.weights[1:]))
-    refuse_unless(isinstance(model, Scores), "a model with a score for each class where features have weights")
+    refuse_unless(
+        isinstance(model, Scores), "a model with a score for each class where features have weights"
+    )
     assert isinstance(model, Scores)
     return replace(model, W=model.W / w)
 

@@ -124,6 +124,7 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(bracketing)
     _add_effort(bracketing)
+    _add_units(bracketing)
     bracketing.add_argument(
         "--eps",
         type=float,
@@ -141,7 +142,10 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(checking)
     checking.add_argument(
-        "--norm", type=float, default=2, help="2 or inf: proofs about another norm are refused (default 2)"
+        "--norm",
+        default="2",
+        choices=("2", "inf", "l2", "linf"),
+        help="proofs about another norm are refused (default: 2)",
     )
     checking.add_argument("--eps", type=float, help="the radius in question (default: whatever is claimed)")
     checking.add_argument(
@@ -157,6 +161,7 @@ def _networks(add: Add) -> None:
         default="real",
         help="float32: proofs about real numbers are refused (default real)",
     )
+    _add_units(checking)
     checking.add_argument("--exact", action="store_true", help="verify in exact rational arithmetic, slowly")
     checking.add_argument("--json", action="store_true", help="print JSON")
 
@@ -181,6 +186,7 @@ def _networks(add: Add) -> None:
     )
     judging.add_argument("--json", action="store_true", help="print JSON")
     _add_effort(judging)
+    _add_units(judging)
 
 
 def _kkt(add: Add) -> None:
@@ -234,6 +240,28 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DATA",
         help=".npz with x (n, d) and y (n,), or .csv with a column of labels",
+    )
+
+
+def _add_units(command: argparse.ArgumentParser) -> None:
+    """--unit, --reference and --fixed."""
+    command.add_argument(
+        "--unit",
+        choices=("std",),
+        help="radii in standard deviations of each feature (default: units of DATA)",
+    )
+    command.add_argument(
+        "--reference",
+        type=Path,
+        metavar="DATA",
+        help="data that standard deviations are taken from, as the training data (default: DATA)",
+    )
+    command.add_argument(
+        "--fixed",
+        nargs="+",
+        default=[],
+        metavar="FEATURE",
+        help="features that do not change: names of columns, or positions from 0",
     )
 
 

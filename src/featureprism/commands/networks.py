@@ -1,7 +1,7 @@
 """radius, referee and kkt: your own model on your own points."""
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ import numpy as np
 from rich.console import Console
 from torch import Tensor
 
-from featureprism.attacks import self_test
+from featureprism.brackets import RadiusBracket
+from featureprism.commands.units import stated_units
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.networks.reading import as_points, input_dim
 from featureprism.points import read_points
-from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
-from featureprism.records import RadiusBracket
+from featureprism.probes import direction_cosines, forget, kkt_audit, other_data, self_test
 from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
@@ -62,9 +62,10 @@ def _blindness(bracket: RadiusBracket) -> str:
 def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBracket:
     """The brackets of the model and the points that the arguments name; `eps`: where only one radius is in question."""
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
-    query = Query(as_norm(args.norm), eps, bounds, gap=args.gap)
-    model = opened(args.model)
     points, labels = read_points(args.data)
+    names, spread, weights = stated_units(args, points)
+    query = Query(as_norm(args.norm), eps, bounds, gap=args.gap, weights=weights)
+    model = opened(args.model, scores=weights is not None)
     if points.shape[1] != (dim := input_dim(model.net)):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
@@ -76,7 +77,8 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     seconds = args.seconds if args.branches is None or args.seconds is not None else inf
     budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
     with progress_bar("brackets") as bar:
-        return bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
+        bracket = bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
+    return replace(bracket, points=points, features=names, spread=spread, unit=args.unit or "")
 
 
 def referee(args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Start
@@ -19,15 +19,16 @@ from featureprism.checker.models import model_sha256, points_sha256
 from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
+from featureprism.features import as_weights, query_weights, spread_of
 from featureprism.networks import BinaryReadout, load_net
 from featureprism.networks.reading import Classifier, as_points
 from featureprism.networks.reading.points import feature_names
-from featureprism.records import Progress, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
 from featureprism.verify.model import ONE_OUTPUT, Model
 from featureprism.verify.one_layer.certify import THREADS, check_readout
-from featureprism.verify.query import Budget, Query, as_norm, as_weights
+from featureprism.verify.query import Budget, Query, as_norm
 from featureprism.verify.weights import Weighted, finite_weights
 
 SECONDS = 5.0  # CPU seconds for each point of a call, unless a budget is given
@@ -52,7 +53,7 @@ def robust_radius(
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
     arithmetic: str = "real",
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """Distance of every point to the next point that the model takes for another class: proven below, witnessed above.
 
@@ -127,18 +128,14 @@ def robust_radius(
     if in_float32 and not (lipschitz is None and starts is None):
         raise ValueError('arithmetic="float32" takes neither starts nor lipschitz.')
     x, features = as_points(X), feature_names(X)
-    spread = _spread(x, reference)
-    in_std = _unit_weights(unit, weights, spread)
-    weighted = as_weights(in_std if unit else weights, fixed, x.shape[1], features)
+    spread = spread_of(x.numpy(), None if reference is None else as_points(reference).numpy())
+    weighted = query_weights(unit, weights, fixed, spread, features)
     if weighted is not None and (in_float32 or lipschitz is not None):
-        raise ValueError('weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.')
+        raise ValueError(
+            'weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.'
+        )
     query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
-    if lipschitz is not None:
-        read = Classifier(model, _named(classes))
-    elif weighted is None:
-        read = opened(model, classes, probe=X)
-    else:
-        read = _with_scores(model, classes, X)
+    read = Classifier(model, _named(classes)) if lipschitz is not None else opened(model, classes, probe=X, scores=weighted is not None)
     label = read.indices(y, len(x))
     if in_float32:
         limit = budget or Budget(seconds=SECONDS * max(1, len(x)))
@@ -152,13 +149,6 @@ def robust_radius(
     return replace(bracket, statement=statement_of(read, x, label, query, arithmetic))
 
 
-def _with_scores(model: Any, classes: Sequence[Any] | None, X: Any) -> Classifier:
-    """The model with a score for each class, which the weights of features need."""
-    from featureprism.networks.reading import read_model
-
-    return read_model(model, classes, probe=X)
-
-
 def _sides(bounds: Any) -> tuple[Any, Any] | None:
     """Bounds as two numbers, or as two arrays of float64."""
     if bounds is None:
@@ -167,33 +157,9 @@ def _sides(bounds: Any) -> tuple[Any, Any] | None:
         lower, upper = (np.asarray(side, dtype=np.float64) for side in bounds)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"bounds must be a pair (lower, upper) of numbers or of arrays (d,), got {str(bounds):.60}."
+            f"bounds must be a pair (lower, upper) of numbers or of arrays (d,), got {bounds!s:.60}."
         ) from error
     return tuple(float(side) if side.ndim == 0 else side for side in (lower, upper))  # pyright: ignore[reportReturnType]
-
-
-def _spread(x: Tensor, reference: Any) -> Float64[np.ndarray, " d"]:
-    """(d,) Standard deviations of all features."""
-    data = x if reference is None else as_points(reference)
-    if data.shape[1] != x.shape[1]:
-        raise ValueError(f"reference has {data.shape[1]} features, the points have {x.shape[1]}.")
-    return data.numpy().std(axis=0)
-
-
-def _unit_weights(unit: str | None, weights: Any, spread: Float64[np.ndarray, " d"]) -> np.ndarray | None:
-    """1/σ for radii in standard deviations; inf for features that never vary."""
-    if unit is None:
-        return None
-    if unit != "std":
-        raise ValueError(f'unit must be "std" or None, got {unit!r}; give weights for other units.')
-    if weights is not None:
-        raise ValueError('Give weights or unit="std", not both.')
-    varies = spread > 0
-    if not varies.any():
-        raise ValueError(
-            'unit="std" needs features that vary: give reference=X_train, from which standard deviations are taken.'
-        )
-    return np.where(varies, 1 / np.where(varies, spread, 1.0), inf)
 
 
 def statement_of(
@@ -219,7 +185,7 @@ def bracket_classifier(
     *,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """`robust_radius` for a model that was read, points as rows, and labels as positions among its classes."""
     budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
@@ -238,11 +204,16 @@ def bracket_classifier(
     return replace(bracket, classes=classifier.classes, method=method)
 
 
-def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
-    """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are."""
-    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT):
+def opened(
+    model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None, scores: bool = False
+) -> Classifier:
+    """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are.
+
+    `scores`: such networks too get a score for each class, which weights of features need.
+    """
+    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT) and not scores:
         return Classifier(model, _named(classes))
-    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz":
+    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz" and not scores:
         arrays = read_arrays(Path(model))
         if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
             names = arrays.get("classes") if classes is None else _named(classes)
@@ -351,8 +322,7 @@ def check(
     x = as_points(X).numpy()
     file = read_proofs(content, name)
     weighted = as_weights(weights, fixed, x.shape[1], feature_names(X))
-    is_plain = file.statement.weights is None
-    read = opened(model, classes, probe=X) if is_plain else _with_scores(model, classes, X)
+    read = opened(model, classes, probe=X, scores=file.statement.weights is not None)
     labels = read.indices(y, len(x)).numpy()
     question = Stated(as_norm(norm), eps, bounds, arithmetic, weighted)
     if file.statement.arithmetic == "float32":

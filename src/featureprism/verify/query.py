@@ -1,9 +1,7 @@
 """What is asked about every point, and how much work the answer may cost."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from math import inf
 from numbers import Real
 from typing import Any
@@ -13,8 +11,6 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from featureprism.checker.weights import LEAST as LIGHTEST
-from featureprism.checker.weights import MOST as HEAVIEST
 from featureprism.geometry import Sides
 
 OVERSHOOT = (
@@ -29,51 +25,6 @@ def as_norm(norm: Any) -> float:
     if not isinstance(norm, Real | str) or norm not in NORMS:
         raise ValueError(f'norm must be 2 or math.inf ("l2", "linf"), got {norm!r}.')
     return NORMS[norm]
-
-
-def as_weights(
-    weights: Any, fixed: Any, dim: int, names: Sequence[str] | None = None
-) -> Float64[np.ndarray, " d"] | None:
-    """(d,) The weight of every feature, inf for those that are fixed; None where all are 1.
-
-    `fixed` names features by position or by name, or is a mask.
-    """
-    if weights is None and fixed is None:
-        return None
-    try:
-        found = np.array(
-            np.broadcast_to(np.asarray(1.0 if weights is None else weights, dtype=np.float64), (dim,))
-        )
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"weights must be one number or {dim} numbers, one for every feature.") from error
-    if not ((found >= LIGHTEST) & ((found <= HEAVIEST) | (found == inf))).all():
-        raise ValueError(
-            f"weights must be positive numbers, or math.inf for a feature that is fixed, got {found.min():g} to {found.max():g}."
-        )
-    for feature in positions_of(fixed, dim, names):
-        found[feature] = inf
-    if np.isinf(found).all():
-        raise ValueError("Every feature is fixed: leave at least one that may move.")
-    return found
-
-
-def positions_of(features: Any, dim: int, names: Sequence[str] | None = None) -> list[int]:
-    """Positions of features that are given by position, by name, or as a mask."""
-    if features is None:
-        return []
-    given = [features] if isinstance(features, str | int | np.integer) else list(features)
-    if len(given) == dim and all(isinstance(v, bool | np.bool_) for v in given):
-        return np.flatnonzero(given).tolist()
-    known = {name: j for j, name in enumerate(names or ())}
-    found = []
-    for feature in given:
-        place = known.get(feature) if isinstance(feature, str) else feature
-        if isinstance(place, bool) or not isinstance(place, int | np.integer) or not 0 <= place < dim:
-            near = get_close_matches(str(feature), known, 1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Features are numbered from 0 to {dim - 1}."
-            raise ValueError(f"There is no feature {feature!r}.{hint}")
-        found.append(int(place))
-    return found
 
 
 @dataclass(frozen=True)

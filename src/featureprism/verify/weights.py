@@ -14,8 +14,17 @@ from featureprism.networks import LinearScores, QuadraticScores, ScoreNet
 from featureprism.networks.scores import LayeredScores
 from featureprism.verify.query import Query
 
-STILL = 2.0**20  # a fixed feature weighs so much more than the others that what it may move counts for nothing
-STRETCHES = (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5)  # relative: how much farther a witness may have to go after rounding
+STILL = (
+    2.0**20
+)  # a fixed feature weighs so much more than the others that what it may move counts for nothing
+STRETCHES = (
+    0.0,
+    1e-13,
+    1e-11,
+    1e-9,
+    1e-7,
+    1e-5,
+)  # relative: how much farther a witness may have to go after rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +71,9 @@ class Weighted:
             final[new], flipped = trial[new], flipped | new
         size = torch.linalg.vector_norm(final * torch.from_numpy(self.weights), ord=self.query.norm, dim=1)
         attacked = np.where(left.numpy(), np.where(flipped.numpy(), size.numpy(), inf), bracket.attacked)
-        attacked = np.maximum(attacked, bracket.certified)  # rounding of a norm may not turn the bracket round
+        attacked = np.maximum(
+            attacked, bracket.certified
+        )  # rounding of a norm may not turn the bracket round
         return replace(bracket, witness=final.numpy(), attacked=attacked)
 
     def _inside(self, x: Tensor, delta: Tensor) -> Tensor:

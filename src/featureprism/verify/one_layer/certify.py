@@ -161,9 +161,7 @@ def lines_claim(domain: Sides | None) -> Certificate:
     return Certificate(0.0, "lines", np.inf, domain=domain or EVERYWHERE)
 
 
-def box_problem(
-    form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: Sides | None
-) -> BoxProblem:
+def box_problem(form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: Sides | None) -> BoxProblem:
     """Points before their networks, as ℓ∞ trees see them."""
     room = {}
     if domain is not None:
