@@ -22,9 +22,9 @@ from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
+from featureprism.models.activations import PowerReLU
+from featureprism.models.reading import Classifier
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
-from featureprism.networks.activations import PowerReLU
-from featureprism.networks.reading import Classifier
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow

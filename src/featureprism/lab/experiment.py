@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from featureprism.lab.claim import Claim, check_names
@@ -149,6 +150,8 @@ class Paper:
         In reading order.
     drawings : mapping
         Functions of the rows that give a matplotlib figure, by item; an experiment may also bring one as `draw`.
+    story : path, optional
+        A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`).
 
     Examples
     --------
@@ -162,6 +165,12 @@ class Paper:
     citation: str
     experiments: tuple[Experiment, ...]
     drawings: Mapping[str, Callable[[Rows], Any]] = field(default_factory=dict)
+    story: Path | None = None
+
+    @property
+    def reference(self) -> str:
+        """The first paragraph of the citation, on one line."""
+        return " ".join(self.citation.strip().partition("\n\n")[0].split())
 
     def __post_init__(self) -> None:
         for experiment in self.experiments:

@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.activations import Activation, ReLU
+from featureprism.models.activations import Activation, ReLU
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP
-from featureprism.networks.two_layer import TwoLayerNet
 
 
 def gaussian_start(

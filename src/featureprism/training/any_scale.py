@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.activations import PolynomialReLU, relu_power
+from featureprism.models.activations import PolynomialReLU, relu_power
 from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.inputs import check_points
-from featureprism.networks.activations import Activation
-from featureprism.networks.two_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
+from featureprism.models.activations import Activation
+from featureprism.models.two_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
 from featureprism.progress import Progress, no_progress
 from featureprism.training.losses import Loss
 from featureprism.training.trajectory import Ended, Trajectory

@@ -14,8 +14,8 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.inputs import check_points
-from featureprism.networks.activations import Activation, Tanh
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import Activation, Tanh
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.integrators import (

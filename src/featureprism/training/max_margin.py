@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.inputs import check_points
-from featureprism.networks.activations import ReLU
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import ReLU
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.nonnegative import nonnegative_minimum
 from featureprism.threads import one_thread
 

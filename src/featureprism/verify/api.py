@@ -20,9 +20,9 @@ from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proo
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
 from featureprism.features import as_weights, query_weights, spread_of
+from featureprism.models.reading import Classifier, as_points
+from featureprism.models.reading.points import feature_names
 from featureprism.networks import BinaryReadout, load_net
-from featureprism.networks.reading import Classifier, as_points
-from featureprism.networks.reading.points import feature_names
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
@@ -135,7 +135,11 @@ def robust_radius(
             'weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.'
         )
     query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
-    read = Classifier(model, _named(classes)) if lipschitz is not None else opened(model, classes, probe=X, scores=weighted is not None)
+    read = (
+        Classifier(model, _named(classes))
+        if lipschitz is not None
+        else opened(model, classes, probe=X, scores=weighted is not None)
+    )
     label = read.indices(y, len(x))
     if in_float32:
         limit = budget or Budget(seconds=SECONDS * max(1, len(x)))
@@ -218,7 +222,7 @@ def opened(
         if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
             names = arrays.get("classes") if classes is None else _named(classes)
             return Classifier(load_net(Path(model)), names)
-    from featureprism.networks.reading import read_model  # brings scipy along
+    from featureprism.models.reading import read_model  # brings scipy along
 
     return read_model(model, classes, probe=probe)
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.weights import weighted_bounds
-from featureprism.networks import LinearScores, QuadraticScores, ScoreNet
-from featureprism.networks.scores import LayeredScores
+from featureprism.models.quadratic import QuadraticScores
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.verify.query import Query
 
 STILL = (

@@ -295,7 +295,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> "Figure":
     """Robust error of every classifier at √2/2, and the exact radii of Bayes and F^(p)."""
-    from featureprism.lab.style import COLOURS, guide, over_seeds, panels
+    from featureprism.lab.style import COLOURS, FAILED_SELF_TEST, guide, over_seeds, panels
 
     figure, (left, right) = panels(2, width=3.9, height=3.0)
     errors = rows.of("error")
@@ -307,9 +307,9 @@ def draw(rows: Rows) -> "Figure":
         bound = _smaller_share(runs[0])
         left.plot([bound, bound], [position - 0.4, position + 0.4], color=COLOURS[1])
     left.set_yticks(range(len(names)), names)
-    passed = "passed" if all(row["self_test_passed"] for row in errors) else "FAILED"
-    left.set(xlabel=f"robust error at √2/2 (attack self-test {passed})", xlim=(0, 1.02))
-    left.set_title("(a) thin bar: midpoints alone; red: min(K₁,K₂)/K")
+    passed = all(row["self_test_passed"] for row in errors)
+    left.set(xlabel="share of points broken at radius √2/2", xlim=(0, 1.02))
+    left.set_title("(a) inner bar: midpoints alone; red: min(K₁,K₂)/K" if passed else FAILED_SELF_TEST)
     for colour, name in zip(COLOURS, rows.of("radius").distinct("name"), strict=False):
         x, low, mean, high = over_seeds(rows.of("radius", name=name), "quantile", "radius")
         right.fill_betweenx(1 - x, low, high, color=colour, alpha=0.2, linewidth=0)
