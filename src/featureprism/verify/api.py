@@ -20,8 +20,8 @@ from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proo
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
 from featureprism.features import as_weights, query_weights, spread_of
+from featureprism.inputs import feature_names
 from featureprism.models.reading import Classifier, as_points
-from featureprism.models.reading.points import feature_names
 from featureprism.networks import BinaryReadout, load_net
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
