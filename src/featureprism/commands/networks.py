@@ -33,9 +33,15 @@ def radius(args: argparse.Namespace) -> int:
     bracket = _bracketed(args, eps=args.eps)
     if args.eps is None:
         save_curve(bracket, args.out)
-        closed, median = int((bracket.gap <= args.gap).sum()), float(np.median(bracket.gap))
+        right = bracket.attacked > 0
+        gaps = bracket.gap[right]
         print(bracket)
-        print(f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {median:.3g}")
+        if right.any() and bracket.certified.any():
+            closed, median = int((gaps <= args.gap).sum()), float(np.median(gaps))
+            print(
+                f"{closed} of {int(right.sum())} brackets of correctly classified points closed to {args.gap:g}; "
+                f"median gap {median:.3g}"
+            )
     else:
         holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.eps, bracket.attacked <= args.eps))
         left = len(bracket) - holds - flipped
