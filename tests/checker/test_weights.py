@@ -22,9 +22,9 @@ BUDGET = fp.Budget(branches=40)
 MODELS = {
     "linear": LogisticRegression(max_iter=500),
     "quadratic": fp.GaussianHead(covariance="per_class"),
-    "one layer": MLPClassifier((8,), max_iter=300, random_state=0),
-    "layers": MLPClassifier((6, 6), max_iter=300, random_state=0),
-    "tanh": MLPClassifier((6,), activation="tanh", max_iter=300, random_state=0),
+    "one layer": MLPClassifier((8,), solver="lbfgs", alpha=0.1, max_iter=2000, random_state=0),
+    "layers": MLPClassifier((6, 6), solver="lbfgs", alpha=0.1, max_iter=2000, random_state=0),
+    "tanh": MLPClassifier((6,), activation="tanh", solver="lbfgs", alpha=0.1, max_iter=2000, random_state=0),
 }
 
 
@@ -117,7 +117,7 @@ def test_weights_that_are_none_are_refused(bad):
 def test_radii_in_standard_deviations_do_not_depend_on_units():
     model = MODELS["one layer"].fit(X, Y)
     plain = fp.robust_radius(model, X[PART], model.predict(X[PART]), unit="std", reference=X, budget=BUDGET)
-    scaled = MLPClassifier((8,), max_iter=300, random_state=0).fit(X, Y)
+    scaled = MLPClassifier((8,), solver="lbfgs", alpha=0.1, max_iter=2000, random_state=0).fit(X, Y)
     units = np.array([10.0, 0.1, 1.0, 1000.0])
     scaled.coefs_[0] = scaled.coefs_[0] / units[:, None]
     other = fp.robust_radius(
