@@ -6,16 +6,13 @@ from math import inf
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 
 from featureprism.checker.weights import LEAST, MOST
 
 UNITS = ("std",)
 
 
-def as_weights(
-    weights: Any, fixed: Any, dim: int, names: Sequence[str] | None = None
-) -> Float64[np.ndarray, " d"] | None:
+def as_weights(weights: Any, fixed: Any, dim: int, names: Sequence[str] | None = None) -> np.ndarray | None:
     """(d,) The weight of every feature, inf for those that are fixed; None where all are 1.
 
     `fixed` names features by position or by name, or is a mask.
@@ -58,9 +55,7 @@ def positions_of(features: Any, dim: int, names: Sequence[str] | None = None) ->
     return found
 
 
-def spread_of(
-    x: Float64[np.ndarray, "n d"], reference: Float64[np.ndarray, "m d"] | None
-) -> Float64[np.ndarray, " d"]:
+def spread_of(x: np.ndarray, reference: np.ndarray | None) -> np.ndarray:
     """(d,) Standard deviations of all features, over the reference where there is one."""
     data = x if reference is None else reference
     if data.shape[1] != x.shape[1]:
@@ -72,9 +67,9 @@ def query_weights(
     unit: str | None,
     weights: Any,
     fixed: Any,
-    spread: Float64[np.ndarray, " d"],
+    spread: np.ndarray,
     names: Sequence[str] | None = None,
-) -> Float64[np.ndarray, " d"] | None:
+) -> np.ndarray | None:
     """The weights of a question: given, or 1/σ for radii in standard deviations, where features that never vary are fixed."""
     if unit is None:
         return as_weights(weights, fixed, len(spread), names)
