@@ -8,6 +8,7 @@ from typing import Any
 
 from featureprism.files import write_whole
 from featureprism.lab.printers import html_table, premises_html, to_html, to_markdown
+from featureprism.lab.reproduction import with_checksum
 from featureprism.lab.rows import Row
 from featureprism.lab.table import ClaimTable, show, tally
 
@@ -31,15 +32,32 @@ code{font-size:.85em}details{margin:.6rem 0}summary{cursor:pointer;color:var(--s
 """
 
 
-def read_items(folder: Path) -> list[tuple[Row, list[Row]]]:
-    """Every finished PAPER/ITEM below a folder: what run.json and claims.json say."""
+Item = tuple[Row, list[Row]]  # what run.json and claims.json say
+
+
+def read_items(folder: Path) -> list[Item]:
+    """Every finished PAPER/ITEM below a folder; a damaged one is refused."""
+    items, damaged = sound_items(folder)
+    if damaged:
+        raise ValueError(" ".join(damaged))
+    return items
+
+
+def sound_items(folder: Path) -> tuple[list[Item], list[str]]:
+    """Every finished PAPER/ITEM below a folder that is sound, and a sentence about each that is not."""
     paths = sorted(folder.glob("*/*/run.json")) if folder.is_dir() else []
     paths = [path for path in paths if (path.parent / "claims.json").exists()]
     if not paths:
         raise ValueError(
             f"No results in {folder}. Run 'featureprism reproduce gmm-flow --out {folder}' first."
         )
-    return [_item(path, path.parent / "claims.json") for path in paths]
+    items, damaged = [], []
+    for path in paths:
+        try:
+            items.append(_item(path, path.parent / "claims.json"))
+        except ValueError as error:
+            damaged.append(str(error))
+    return items, damaged
 
 
 def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
@@ -49,6 +67,8 @@ def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
         raise ValueError(_damaged(run, "it is no JSON object"))
     if not isinstance(judged, list) or not all(isinstance(claim, dict) for claim in judged):
         raise ValueError(_damaged(claims, "it is no list of JSON objects"))
+    if "checksum" in about and about != with_checksum(about, judged):
+        raise ValueError(_damaged(run.parent, "its files are not what was written"))
     for path, part in ((run, []), (claims, judged)):
         try:
             _section(about, part, run.parent)
@@ -69,8 +89,13 @@ def _damaged(path: Path, why: str) -> str:
 
 
 def write_report(folder: Path) -> Path:
-    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page."""
-    items = read_items(folder)
+    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page.
+
+    An item whose files are damaged is left out, and named in the ValueError that comes when the page is written.
+    """
+    items, damaged = sound_items(folder)
+    if not items:
+        raise ValueError(" ".join(damaged))
     lines = [line for about, claims in items for line in _table(about, claims)]
     links = " ".join(f'<a href="#{_anchor(about)}">{escape(about["id"])}</a>' for about, _ in items)
     sections = "".join(_section(about, claims, folder / about["id"]) for about, claims in items)
@@ -84,6 +109,8 @@ def write_report(folder: Path) -> Path:
         f"<p class=soft>{len(items)} experiments, {len(lines)} claims. {escape(tally(lines))}.</p>"
         f"<p class=soft>{RULES}</p><nav>{links}</nav>{sections}</body></html>",
     )
+    if damaged:
+        raise ValueError(f"{' '.join(damaged)} {page} has the rest.")
     return page
 
 
