@@ -18,11 +18,11 @@ PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
 USABLE_C0 = 10.0  # the sets J_μ of an experiment
 NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
 
-S = TypeVar("S", bound="Setting")
+S = TypeVar("S", bound="Sizes")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Sizes:
     """x = μ + σz in d dimensions, n points of which a share η is flipped, width m, start ω, step size α; δ is the chance to fail."""
 
     dim: int
@@ -59,7 +59,7 @@ def theorem_steps(step_size: float) -> int:
     return 1 + round(1 / (4 * step_size))
 
 
-def assumptions(s: Setting, C: float) -> list[Premise]:
+def assumptions(s: Sizes, C: float) -> list[Premise]:
     """(A1)-(A7) for a given C."""
     log_points = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
     rows = [
@@ -87,7 +87,7 @@ def assumptions(s: Setting, C: float) -> list[Premise]:
     ]
 
 
-def stopping_time(s: Setting) -> Premise:
+def stopping_time(s: Sizes) -> Premise:
     """Training stops at T = 1 + 1/(4α), neither earlier nor later. Theorem 3.1."""
     away = float(abs(s.steps - s.theorem_steps))
     return Premise("theorem-3-1.steps", "|steps - (1 + 1/(4α))|", away, "<=", 0.0, "Theorem 3.1")
@@ -99,7 +99,7 @@ def set_sizes(share: float, C0: float) -> Premise:
     return Premise("lemma-4-2.sets", name, share, ">=", leaning_share(C0), "Lemma 4.2")
 
 
-def feasible_constants(s: Setting) -> tuple[float, float]:
+def feasible_constants(s: Sizes) -> tuple[float, float]:
     """The interval of C for which (A1)-(A7) hold together; empty when its lower end exceeds its upper end."""
     logs = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
     upper = min(
@@ -114,24 +114,24 @@ def feasible_constants(s: Setting) -> tuple[float, float]:
     return 1 / (4 * s.step_size**2), upper
 
 
-def generalisation_bound(s: Setting, flipped_share: float) -> float:
+def generalisation_bound(s: Sizes, flipped_share: float) -> float:
     """|N|/n + 4/(γ√n) + √(2 ln(4/δ)/n), the explicit end of Theorem 3.1; 4/γ is 5·10⁵, so it says nothing below n = 10¹¹."""
     root = math.sqrt(s.points)
     return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
 
 
-def rademacher_bound(s: Setting, mean_square: float, R: float = 1.0) -> float:
+def rademacher_bound(s: Sizes, mean_square: float, R: float = 1.0) -> float:
     """2R√(E‖x‖²)/√n for networks with ‖W‖_F ≤ R. Proposition B.1."""
     return 2 * R * math.sqrt(mean_square / s.points)
 
 
-def feature_change_bound(s: Setting, C: float) -> float:
+def feature_change_bound(s: Sizes, C: float) -> float:
     """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ 1/(Cω√(md)); the proof shows e⁻²/16384 in place of 1/C. Proposition 3.2."""
     return 1 / (C * s.start * math.sqrt(s.width * s.dim))
 
 
 def start_events(
-    s: Setting, W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], C0: float
+    s: Sizes, W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], C0: float
 ) -> list[Premise]:
     """Lemma 4.1 on a start: norms near ω√d, and all but few neurons with |⟨w_j, μ⟩| ≥ ω/(2C₀) for each direction."""
     norms = torch.linalg.vector_norm(W, dim=1) / (s.start * math.sqrt(s.dim))
@@ -147,7 +147,7 @@ def start_events(
     ]
 
 
-def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
+def sample_constants(s: Sizes, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
     """The least C₁ that makes each part of Lemma 4.3 true on a sample, beside the largest that its other half allows."""
     own = data.centres[data.cluster]
     noise = s.sigma * math.sqrt(s.dim)
@@ -169,14 +169,10 @@ def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> 
     ]
 
 
-def largest_c1(s: Setting) -> float:
+def largest_c1(s: Sizes) -> float:
     """C₁σ√d ≤ 1/C₁ and C₁√(ln(1/δ)/n) ≤ 1/C₁ in Lemma 4.3 (a), (c): C₁ ≤ √C on the edge of (A3), 4 for C = 16; it asks for C₁ ≥ 2."""
     return max(s.sigma * math.sqrt(s.dim), math.sqrt(math.log(1 / s.delta) / s.points)) ** -0.5
 
-
-def subnetwork_bound(num_outside: int, width: int, norm_outside: float) -> float:
-    """|f(x) - f^J(x)| ≤ √(|J^c|/m) ‖W_{J^c}‖_F ‖x‖, per unit of ‖x‖. Lemma 4.6."""
-    return math.sqrt(num_outside / width) * norm_outside
 
 
 def margin_bound(C0: float) -> float:
@@ -194,7 +190,7 @@ def edge_bound(num_points: int, C0: float) -> float:
     return num_points / (12 * C0 * math.sqrt(2 * math.pi * math.e))
 
 
-def crossing_bound(s: Setting) -> float:
+def crossing_bound(s: Sizes) -> float:
     """|⟨w_j, μ2⟩| ≤ 3α/√m for neurons that lean to ±μ1. Condition 4.8."""
     return 3 * s.step_size / math.sqrt(s.width)
 
@@ -202,18 +198,3 @@ def crossing_bound(s: Setting) -> float:
 def correlation_bound(C0: float) -> float:
     """cos(w_j¹, μ) ≥ 1/(16 C₂). Lemma 4.10."""
     return 1 / (16 * 12 * C0 * math.sqrt(2 * math.pi * math.e))
-
-
-def norm_bound(s: Setting, step: int) -> float:
-    """‖W^t‖_F ≤ 2αt, needs ω√(md) ≤ α/3. Lemma A.1."""
-    return 2 * s.step_size * step
-
-
-def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
-    """‖ζ1‖ ≤ C₁ α |a_j| σ√d in the expansion (28) of the first step. (24)."""
-    return C1 * s.step_size / math.sqrt(s.width) * s.sigma * math.sqrt(s.dim)
-
-
-def loss_noise_bound(s: Setting) -> float:
-    """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step. (26)."""
-    return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)
