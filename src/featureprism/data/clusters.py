@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.data.dataset import Dataset
 from featureprism.data.noise import Noise, gaussian_noise
-from featureprism.records import Dataset
 
 BLOCK = (
     4096  # points that are in memory at a time; a multiple of 16, which keeps the numbers those of one draw

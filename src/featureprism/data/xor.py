@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.data.clusters import orthogonal_centres
+from featureprism.data.dataset import Dataset
 from featureprism.data.label_noise import LabelNoise, flips
-from featureprism.records import Dataset
 
 LAWS = ("gaussian", "laplace", "uniform", "exponential", "ball")
 XOR_LABELS = (1.0, 1.0, -1.0, -1.0)  # of +μ1, -μ1, +μ2, -μ2

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from featureprism.checker.arrays import read_arrays, real_number, real_numbers
+from featureprism.inputs import LARGEST, check_points
 from featureprism.networks.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.networks.two_layer import TwoLayerNet
-from featureprism.records import LARGEST, check_points
 
 WANTED = {"W": "(h, d) with at least one neuron and dimension", "V": "(h, k) with at least one class"}
 NAMES = ("relu", "prelu", "polynomial", "tanh")

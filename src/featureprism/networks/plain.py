@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.inputs import check_points
 from featureprism.networks.activations import relu_power
-from featureprism.records import check_points
 
 
 class LinearClassifier(nn.Module):

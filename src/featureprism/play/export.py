@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.lab.rows import Row
 from featureprism.networks.reading import as_points, read_model
 from featureprism.play.answers import brackets, nearest_of
 from featureprism.play.film import film
@@ -17,7 +18,6 @@ from featureprism.play.frames import WINDOW, frames
 from featureprism.play.own import Own, story
 from featureprism.play.scene import Scene
 from featureprism.play.sparse import Sparse, purification
-from featureprism.records import Row
 from featureprism.verify import Budget
 
 PAGE = Path(__file__).parent / "page"

@@ -10,16 +10,16 @@ eqs. (3), (4), (6), (7), which leave out the condition for v_j.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featureprism.geometry import row_norms
+from featureprism.inputs import check_points
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.nonnegative import nonnegative_minimum
-from featureprism.records import Row, check_points
 from featureprism.threads import one_thread
 
 ROUNDS = 12  # of the search for derivatives on kinks
@@ -55,7 +55,7 @@ class KKTAudit:
     on_kink: int
     tolerance: float
 
-    def as_row(self) -> Row:
+    def as_row(self) -> dict[str, Any]:
         """The numbers as a flat row."""
         names = (
             "stationarity",

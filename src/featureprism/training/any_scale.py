@@ -23,12 +23,13 @@ from torch import Tensor
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.networks.activations import PolynomialReLU, relu_power
 from featureprism.networks.balanced_weights import BalancedWeights
-from featureprism.records import Ended, Progress, Trajectory, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes
 from featureprism.training.flow import Keeper, Segments, check_flow, is_smooth, run_with
 from featureprism.training.integrators import Segment, StepLimitError
 from featureprism.training.losses import Loss
 from featureprism.training.span import span_coordinates
+from featureprism.training.trajectory import Ended, Trajectory
 
 NEGLIGIBLE = 1e-9  # |f| below this leaves the residual at its value for f = 0
 SETTLED = 1e-6  # direction speed; dρ/dt is stationary there, so its error is of the order of the square
@@ -47,7 +48,7 @@ def balanced_flow(
     probes: Probes | None = None,
     rtol: float | None = None,
     step_size: float = 0.1,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[BalancedWeights]:
     """The flow of a balanced pReLU network from t = 0 to t_end, whatever its scale.
 

@@ -8,10 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.inputs import check_points
 from featureprism.networks.activations import Activation
 from featureprism.networks.two_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
-from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.training.losses import Loss
+from featureprism.training.trajectory import Ended, Trajectory
 
 Probes = Mapping[str, Callable[[Any], Any]]
 
@@ -28,7 +30,7 @@ def gradient_descent(
     fixed: Collection[str] = (),
     record: Sequence[int] = (),
     probes: Probes | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
     """θ ← θ - step_size ∇L(θ) on all parameters but the `fixed` ones ("W", "a", "b"), `steps` times; the given net is left alone.
 
@@ -122,7 +124,7 @@ def stochastic_descent(
     target_loss: float = 0.0,
     record: Sequence[int] = (),
     probes: Probes | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[nn.Module]:
     """SGD with momentum on any module, in place; each epoch is one shuffled pass over the data.
 

@@ -13,9 +13,10 @@ from jaxtyping import Float
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from featureprism.inputs import check_points
 from featureprism.networks.activations import Activation, Tanh
 from featureprism.networks.two_layer import TwoLayerNet
-from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.integrators import (
     Field,
@@ -26,6 +27,7 @@ from featureprism.training.integrators import (
 )
 from featureprism.training.losses import Loss
 from featureprism.training.packing import packed
+from featureprism.training.trajectory import Ended, Trajectory
 
 MAX_HALVINGS = 8  # the fixed step may shrink by 2^8 before the run is called not converged
 Segments = Callable[[Field, Tensor, float, float], Iterator[Segment]]
@@ -131,7 +133,7 @@ def gradient_flow(
     probes: Probes | None = None,
     rtol: float | None = None,
     step_size: float = 0.1,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
     """dθ/dt = -∇L(θ) for all parameters, in float64, from t = 0 to t_end.
 

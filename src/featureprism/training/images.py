@@ -21,7 +21,6 @@ from torch.nn.functional import cross_entropy, pad
 
 from featureprism.networks.deep import channels_last, home_of
 from featureprism.progress import Progress, no_log, no_progress
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step", "one-cycle")
@@ -95,9 +94,9 @@ def train_images(
     adversary: Adversary | None = None,
     checkpoint: Path | None = None,
     device: str = "cpu",
-    watch: Callable[[nn.Module], Row] | None = None,
-    history: list[Row] | None = None,
-    until: Callable[[Row], bool] | None = None,
+    watch: Callable[[nn.Module], dict[str, Any]] | None = None,
+    history: list[dict[str, Any]] | None = None,
+    until: Callable[[dict[str, Any]], bool] | None = None,
     progress: Progress = no_progress,
     announce: Callable[[str], None] = no_log,
 ) -> nn.Module:
@@ -209,7 +208,9 @@ def _hold_frozen(net: nn.Module) -> None:
             module.eval()
 
 
-def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None, history: list[Row]) -> int:
+def _resume(
+    net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None, history: list[dict[str, Any]]
+) -> int:
     """Load what a former run left; the epoch to go on with."""
     if checkpoint is None or not checkpoint.exists():
         return 0
@@ -226,7 +227,11 @@ def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None,
 
 
 def _save(
-    net: nn.Module, optimiser: torch.optim.SGD, epoch: int, checkpoint: Path | None, history: list[Row]
+    net: nn.Module,
+    optimiser: torch.optim.SGD,
+    epoch: int,
+    checkpoint: Path | None,
+    history: list[dict[str, Any]],
 ) -> None:
     if checkpoint is None:
         return

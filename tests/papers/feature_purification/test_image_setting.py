@@ -7,6 +7,7 @@ import torch
 
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
+from featureprism.lab.images import as_image, picture
 from featureprism.papers.feature_purification.figure_12 import FIGURE_12
 from featureprism.papers.feature_purification.image_setting import (
     CLEAN,
@@ -22,7 +23,6 @@ from featureprism.papers.feature_purification.image_setting import (
     shipped,
     trained,
 )
-from featureprism.records import as_image, picture
 
 DIGITS = ImageSetting(
     data="digits",

@@ -3,8 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from featureprism.inputs import as_points
 from featureprism.networks.reading.classifier import Classifier
-from featureprism.networks.reading.points import as_points
 
 if TYPE_CHECKING:
     from featureprism.networks.reading.archives import save_model

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from featureprism.inputs import LARGEST
 from featureprism.networks.activations import Activation, PowerReLU, ReLU
 from featureprism.networks.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered
 from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
-from featureprism.records import LARGEST
 
 MOST_ENTRIES = 20_000_000  # of all dense matrices together
 MOST_NEURONS = 5000  # of a layer

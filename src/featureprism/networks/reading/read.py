@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from featureprism.checker.arrays import read_arrays
 from featureprism.checker.proofs import Source
+from featureprism.inputs import as_points, point_shape
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.reading.agreement import check_estimator, check_module, check_onnx
 from featureprism.networks.reading.archives import read_archive
@@ -25,7 +26,6 @@ from featureprism.networks.reading.lowering import as_network
 from featureprism.networks.reading.modules import copied, plausible_shapes, read_module
 from featureprism.networks.reading.onnx_files import read_onnx
 from featureprism.networks.reading.ours import input_dim, read_ours
-from featureprism.networks.reading.points import as_points, point_shape
 
 KNOWN = (
     "a torch module, a scikit-learn classifier or pipeline, one of this library's networks or heads, "

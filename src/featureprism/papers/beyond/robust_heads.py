@@ -7,9 +7,18 @@ import numpy as np
 
 from featureprism.context import Context
 from featureprism.data.real import Split, real_data, unit_norm
-from featureprism.heads.compare import NOISY, OURS, Measured, Plan, Task, best_within, candidates, measured
 from featureprism.lab import Bound, Claim, Experiment, Rows, above, at_least, fields_of
-from featureprism.records import Row
+from featureprism.lab.heads.compare import (
+    NOISY,
+    OURS,
+    Measured,
+    Plan,
+    Task,
+    best_within,
+    candidates,
+    measured,
+)
+from featureprism.lab.rows import Row
 
 ALLOWED = {"free": 0.01, "discovered": 0.03, "pReLU": 0.01}  # the loss of clean accuracy each claim allows
 FAMILIES = {"free": OURS, "discovered": ("discovered",), "pReLU": ("pReLU",)}

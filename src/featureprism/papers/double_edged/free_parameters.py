@@ -9,6 +9,7 @@ from torch import Tensor
 from featureprism.attacks import flipping_norm
 from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.explored import seen_with
 from featureprism.papers.double_edged.setting import (
@@ -21,7 +22,6 @@ from featureprism.papers.double_edged.setting import (
     separation,
     trained,
 )
-from featureprism.records import Row
 from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:

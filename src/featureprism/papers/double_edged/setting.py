@@ -21,10 +21,11 @@ from featureprism.data import (
     sphere_centres,
     sphere_gram,
 )
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Rows, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.papers.double_edged import theory
-from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
 from featureprism.training import flow_limit, margin_ascent, margin_descent
 

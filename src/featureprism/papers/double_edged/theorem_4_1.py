@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from featureprism.attacks import self_test
+from featureprism.brackets import RadiusBracket
 from featureprism.context import Context, Progress, silent
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import robust_margin_classifier
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -19,7 +20,7 @@ from featureprism.papers.double_edged.setting import (
     premises,
     problem,
 )
-from featureprism.records import RadiusBracket, Row
+from featureprism.probes import self_test
 from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:

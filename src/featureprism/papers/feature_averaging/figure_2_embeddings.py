@@ -12,6 +12,7 @@ from featureprism.context import Context, Progress, part, silent
 from featureprism.data.images import EMBEDDINGS
 from featureprism.data.real import unit_norm
 from featureprism.lab import Claim, Experiment, Rows, above, at_most
+from featureprism.lab.rows import Row
 from featureprism.networks import GroupedNet, grouped_start
 from featureprism.papers.feature_averaging.embedded import (
     GROUPS,
@@ -28,7 +29,6 @@ from featureprism.papers.feature_averaging.embedded import (
     source_of,
 )
 from featureprism.probes import cosines
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, between
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.classifiers import classifiers, over_critical
 from featureprism.papers.feature_averaging.drawing import NETWORKS
@@ -22,7 +24,6 @@ from featureprism.papers.feature_averaging.setting import (
     summary,
     tested_on,
 )
-from featureprism.records import Dataset, Row
 
 CURVE = torch.linspace(0, 1.0, 101, dtype=torch.float64)  # radii in units of √d
 BEYOND = 1.2  # where the universal direction is tried, in units of √(d/k)

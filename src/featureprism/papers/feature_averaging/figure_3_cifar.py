@@ -1,6 +1,7 @@
 """Figure 3 on CIFAR-10: robust accuracy against the ℓ2 radius with two labels and with ten."""
 
 from featureprism.lab import Claim, Experiment, above
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.images import (
     ABOUT,
     SHIPPED,
@@ -15,7 +16,6 @@ from featureprism.papers.feature_averaging.images import (
     radius_grid,
     scaled_down,
 )
-from featureprism.records import Row
 from featureprism.zoo import share_weights
 
 PUBLISHED = ImageTraining(

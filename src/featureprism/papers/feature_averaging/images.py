@@ -10,14 +10,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks.image_radii import BATCH, broken_at, half_radius, robust_curve
-from featureprism.attacks.images import ImageAttack, decided, group_loss, label_loss, wilson
 from featureprism.context import Context, Progress, part
 from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.lab import Rows, Values
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import image_network
 from featureprism.papers.feature_averaging.embedded import GROUPS, TEN, TWO, short_source, source_of
-from featureprism.records import Row
+from featureprism.probes.image_attacks import ImageAttack, decided, group_loss, label_loss, wilson
+from featureprism.probes.image_radii import BATCH, broken_at, half_radius, robust_curve
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
 from featureprism.zoo import family_mark, is_cifar, load

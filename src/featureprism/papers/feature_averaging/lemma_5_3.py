@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, part
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import (
@@ -20,7 +22,6 @@ from featureprism.papers.feature_averaging.setting import (
     problem,
     two_class_start,
 )
-from featureprism.records import Dataset, Row
 from featureprism.training import first_layer_descent
 
 

@@ -15,7 +15,7 @@ from featureprism.papers.feature_purification.measures import LEARNED, PURE, ben
 from featureprism.papers.feature_purification.setting import FAMILY, Battery, clean_run, scales, start
 from featureprism.probes import lottery
 from featureprism.probes import purification as probes
-from featureprism.records import Trajectory
+from featureprism.training.trajectory import Trajectory
 
 ALL = 0.95  # the theorems say all of them
 # the theorems have steps of 1/poly(d): with longer ones the noise of the batches is as large as the start

@@ -6,7 +6,6 @@ from typing import Any
 
 from torch import nn
 
-from featureprism.attacks.images import pgd_adversary
 from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.lab import Experiment, Row, Rows
@@ -31,6 +30,7 @@ from featureprism.papers.feature_purification.image_setting import (
     train_kept,
     trained,
 )
+from featureprism.probes.image_attacks import pgd_adversary
 
 START, AGAIN, STILL = "start", "clean again", "adversarial again"
 SHORT: Row = {"train_images": 2500, "finetune_epochs": 3, "train_steps": 1, "test_images": 100}

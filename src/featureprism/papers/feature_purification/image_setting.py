@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from featureprism.attacks.images import (
+from featureprism.context import Context
+from featureprism.data.images import ImageSet, draw_images, load_images
+from featureprism.lab import Row
+from featureprism.lab.images import picture
+from featureprism.networks.deep import image_network
+from featureprism.probes.image_attacks import (
     ImageAttack,
     decided,
     label_loss,
@@ -20,12 +25,7 @@ from featureprism.attacks.images import (
     vanishing_share,
     wilson,
 )
-from featureprism.context import Context
-from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.lab import Row
-from featureprism.networks.deep import image_network
 from featureprism.probes.images import principal_directions
-from featureprism.records import picture
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
 from featureprism.zoo import MEMBERS, Member, family_mark, fresh, is_cifar, load

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featureprism.attacks.peers import auto_attack_survivors, has_auto_attack
 from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
 from featureprism.papers.feature_purification.gallery import NAMES
@@ -27,6 +26,7 @@ from featureprism.papers.feature_purification.image_setting import (
     shipped,
     trained,
 )
+from featureprism.probes.auto_attack import auto_attack_survivors, has_auto_attack
 
 TRAININGS = (CLEAN, RANDOM, FROM_CLEAN, CONTROL, NOISE)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.attacks.images import decided
 from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least
 from featureprism.papers.feature_purification.gallery import NAMES
@@ -27,6 +26,7 @@ from featureprism.papers.feature_purification.image_setting import (
     four,
     images_of,
 )
+from featureprism.probes.image_attacks import decided
 
 LEAST = {"alexnet": 0.70, "wrn-10-1": 0.75}  # accuracy below which a network says little
 FAR = 0.15  # what adversarial training must add to robust accuracy

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from featureprism.context import Context, part
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Rows
+from featureprism.lab.rows import Row
 from featureprism.networks import (
     PolynomialClassifier,
     PolynomialReLU,
@@ -30,7 +32,6 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import alignment, alive, nondegeneracy_gap, quartiles, sphere_distance
-from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent
 

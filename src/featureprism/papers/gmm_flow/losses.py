@@ -9,6 +9,7 @@ from torch import Tensor
 
 from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow import theory_phases as phases
@@ -22,7 +23,6 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import cluster_masses, sphere_distance
-from featureprism.records import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

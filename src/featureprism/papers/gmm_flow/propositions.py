@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from featureprism.attacks import minimal_radius, self_test, structured_starts
+from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
-from featureprism.lab.rows import number
+from featureprism.lab.rows import Row, number
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
@@ -30,8 +30,7 @@ from featureprism.papers.gmm_flow.setting import (
     mixture,
     nondegenerate_start,
 )
-from featureprism.probes import sphere_distance
-from featureprism.records import Row
+from featureprism.probes import self_test, sphere_distance
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, robust_radius
 

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from featureprism.attacks import self_test, structured_starts
+from featureprism.attacks import structured_starts
 from featureprism.context import Context, Progress, part
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.lab import Rows, Values
+from featureprism.lab.rows import Row
 from featureprism.networks import (
     Activation,
     BayesClassifier,
@@ -28,9 +29,10 @@ from featureprism.networks import (
 )
 from featureprism.papers.gmm_flow.setting import Mixture, SampledGMM, mixture
 from featureprism.papers.gmm_flow.theory import LARGEST_RADIUS, shared_radius
-from featureprism.records import Ended, Row
+from featureprism.probes import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, stochastic_descent
+from featureprism.training.trajectory import Ended
 from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from featureprism.lab import (
     rate,
     requires,
 )
+from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.alignment import bend
@@ -38,8 +39,8 @@ from featureprism.papers.gmm_flow.setting import (
 )
 from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
 from featureprism.probes import VOID, alignment, cluster_masses, sphere_distance
-from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
+from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:

@@ -13,12 +13,13 @@ from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
 from featureprism.attacks import Towards, minimal_radius
+from featureprism.brackets import RadiusBracket
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
-from featureprism.heads.nearest import nearest_neighbour_radius
+from featureprism.lab.heads.nearest import nearest_neighbour_radius
 from featureprism.networks.activations import relu_power
-from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.verify import robust_radius
 
@@ -115,7 +116,7 @@ class LinearHead:
         """The labels of fit."""
         return self.machine.predict(X)
 
-    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
+    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
         """|f(x)|/‖w‖; of more classes the least of (f_y - f_c)/‖w_y - w_c‖."""
         return robust_radius(self.machine, X, y, progress=progress)
 
@@ -166,7 +167,7 @@ class KernelHead:
         return self.machine.predict(X)
 
     @one_thread()
-    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
+    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
         """The attack starts towards the nearest support vectors of the other class."""
         machine: Any = self.machine
         points = torch.as_tensor(machine.support_vectors_).double()
@@ -209,7 +210,7 @@ class NeighbourHead:
         """The label of the nearest training point."""
         return self.machine.predict(X)
 
-    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = silent) -> RadiusBracket:
+    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
         """The distance to the nearest point that has a stranger as its neighbour."""
         low, delta = torch.zeros(len(X)).double(), torch.zeros(len(X), self.X.shape[1]).double()
         high = torch.full_like(low, torch.inf)

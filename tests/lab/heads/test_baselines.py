@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.preprocessing import normalize
 
-from featureprism.heads.baselines import (
+from featureprism.lab.heads.baselines import (
     AdversarialHead,
     KernelHead,
     LinearHead,
@@ -15,7 +15,7 @@ from featureprism.heads.baselines import (
     noisy,
     perturbed,
 )
-from featureprism.heads.nearest import nearest_neighbour_radius
+from featureprism.lab.heads.nearest import nearest_neighbour_radius
 
 
 def plane():

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks.images import ImageAttack, ImageLoss, decided, perturb
+from featureprism.probes.image_attacks import ImageAttack, ImageLoss, decided, perturb
 from featureprism.progress import Progress, no_progress
 
 BATCH = 250  # images attacked at a time

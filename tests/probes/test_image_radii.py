@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from featureprism.attacks.image_radii import broken_at, half_radius, robust_curve
-from featureprism.attacks.images import ImageAttack, label_loss
+from featureprism.probes.image_attacks import ImageAttack, label_loss
+from featureprism.probes.image_radii import broken_at, half_radius, robust_curve
 from featureprism.seeds import generator_for
 
 

@@ -1,5 +1,6 @@
 """Points as people have them: arrays, tensors, lists, tables, sparse matrices."""
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -9,7 +10,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from featureprism.checker.arrays import real_numbers
-from featureprism.records import check_points
+
+LARGEST = 1e100  # of a coordinate or a weight: squares and products of larger ones leave float64
 
 
 def as_points(X: Any) -> Float64[Tensor, "n d"]:
@@ -73,3 +75,35 @@ def _objects(array: np.ndarray) -> np.ndarray:
         raise ValueError(
             "X must hold real numbers, got missing values or Python objects; convert them first."
         ) from error
+
+
+def check_points(x: Tensor, y: Tensor | None = None, *, at_least: int = 0) -> None:
+    """Refuse points that are not finite rows of real numbers, fewer than so many, and labels that are not one -1 or +1 per row."""
+    if x.ndim != 2:
+        raise ValueError(f"Points must be rows of shape (n, d), got shape {tuple(x.shape)}.")
+    if len(x) < at_least:
+        raise ValueError(f"Need at least {at_least} point, got {len(x)}: there is nothing to measure.")
+    if x.is_complex():
+        raise ValueError(f"Points must be real numbers, got {x.dtype}; take their real part first.")
+    largest = max(map(abs, _range(x.detach())))
+    if not largest < math.inf:
+        raise ValueError("Points contain NaN or infinite values; drop or impute those rows first.")
+    if largest > LARGEST:
+        raise ValueError(
+            f"Points have coordinates up to {largest:.3g}, which overflow when squared; scale them to below {LARGEST:g}."
+        )
+    if y is None:
+        return
+    if y.shape != x.shape[:1]:
+        raise ValueError(f"Need one label per point: {x.shape[0]} points, labels {tuple(y.shape)}.")
+    if y.is_complex():
+        raise ValueError(f"Labels must be -1 or +1, got {y.dtype}; take their real part first.")
+    if not bool(((y == 1) | (y == -1)).all()):
+        found = sorted({float(v) for v in y.flatten().tolist()})[:5]
+        raise ValueError(f"Labels must be -1 or +1, got {found}. Use data.to_signs(y) for 0/1 labels.")
+
+
+def _range(x: Tensor) -> tuple[float, float]:
+    """The least and the largest entry, NaN if any is; (0, 0) where there is none."""
+    low, high = torch.aminmax(x) if x.numel() else (x.new_zeros(()), x.new_zeros(()))
+    return float(low), float(high)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from featureprism.attacks.images import (
+from featureprism.probes.image_attacks import (
     SHORT,
     ImageAttack,
     decided,

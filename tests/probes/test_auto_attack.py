@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from featureprism.attacks.peers import auto_attack_survivors, has_auto_attack
+from featureprism.probes.auto_attack import auto_attack_survivors, has_auto_attack
 
 
 class Halves(nn.Module):

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from featureprism.heads.gaussian import GaussianHead
-from featureprism.records import Row
+from featureprism.lab.rows import Row
 
 DRAWN = 400  # points of the mixture whose radii are compared with those of the data
 FAILURE = 0.05  # probability that chance alone makes a gap as large as what is taken off

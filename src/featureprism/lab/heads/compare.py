@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from featureprism.brackets import lower_median
-from featureprism.progress import part
-from featureprism.records import Progress, RadiusBracket, Row, silent
+from featureprism.brackets import RadiusBracket, lower_median
+from featureprism.lab.rows import Row
+from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget
 
@@ -98,7 +98,7 @@ def trained_alike(epochs: int, num_points: int, seed: int) -> dict[str, Any]:
 def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
     """ReLU, pReLU, given and found sub-classes, linear models, neighbours; for two classes also adversarial training and an RBF SVM."""
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead  # scikit-learn takes a second
-    from featureprism.heads import baselines as rivals
+    from featureprism.lab.heads import baselines as rivals
 
     width, common = plan.width, trained_alike(plan.epochs, len(task.x), seed)
     yield Candidate("ReLU", "ReLU", partial(chosen_relu, plan, task, seed))
@@ -140,7 +140,7 @@ def made(kind: Callable[..., Any], *options: Any, **more: Any) -> Callable[[Prog
 DECAYS = (1e-5, 1e-4, 1e-3)  # the ReLU head that the others are compared with has the best of these
 
 
-def chosen_relu(plan: Plan, task: Task, seed: int, progress: Progress = silent) -> "PReLUHead":
+def chosen_relu(plan: Plan, task: Task, seed: int, progress: Progress = no_progress) -> "PReLUHead":
     """The ReLU head, unfitted, with the weight decay that is most accurate on validation points."""
     from featureprism.heads import PReLUHead
 
@@ -154,7 +154,7 @@ def chosen_relu(plan: Plan, task: Task, seed: int, progress: Progress = silent) 
     return PReLUHead(1.0, plan.width, **{**common, "weight_decay": best})
 
 
-def fitted(candidate: Candidate, task: Task, progress: Progress = silent) -> tuple[Any, float]:
+def fitted(candidate: Candidate, task: Task, progress: Progress = no_progress) -> tuple[Any, float]:
     """The trained head, and the CPU seconds that training took (not choosing)."""
     choosing, rows = 0.75 if candidate.family == "ReLU" else 0.0, slice(candidate.most)
     head = candidate.make(part(progress, 0.0, choosing))
@@ -174,7 +174,7 @@ def is_ours(head: Any) -> bool:
 
 
 def measured(
-    candidate: Candidate, task: Task, plan: Plan, seed: int, progress: Progress = silent
+    candidate: Candidate, task: Task, plan: Plan, seed: int, progress: Progress = no_progress
 ) -> Measured:
     """Train one head and measure it on test points; `held_*` are from validation points, to choose with."""
     head, seconds = fitted(candidate, task, part(progress, 0.0, 0.5))
@@ -209,7 +209,7 @@ def named(candidate: Any, head: Any, task: Task, seconds: float) -> Row:
 
 
 def bracketed(
-    head: Any, x: np.ndarray, y: np.ndarray, max_branches: int, progress: Progress = silent
+    head: Any, x: np.ndarray, y: np.ndarray, max_branches: int, progress: Progress = no_progress
 ) -> RadiusBracket:
     """The bracket of a head; baselines have one effort."""
     more = {"budget": Budget(branches=max_branches)} if is_ours(head) else {}
