@@ -42,32 +42,6 @@ def median_before(C0: float) -> float:
     return _quantile(1 - tail / 2)
 
 
-def leaning_share(C0: float) -> float:
-    """Expected |J_μ|·4/m: twice the chance of a normal variable to pass 1/(3C₀)."""
-    return math.erfc(1 / (3 * C0) / math.sqrt(2))
-
-
-def leaning_chance(width: int, C0: float, share: float) -> float:
-    """Chance that every J_μ has at least share·m/4 neurons: of m/2 neurons of one sign each leans to μ, to -μ or to neither."""
-    from scipy.stats import binom  # takes a second to import
-
-    half, p, least = width // 2, leaning_share(C0) / 2, math.ceil(share * width / 4 - 1e-9)
-    sizes = list(range(least, half + 1))
-    others = [half - size for size in sizes]
-    return float((binom.pmf(sizes, half, p) * binom.sf(least - 1, others, p / (1 - p))).sum()) ** 2
-
-
-def edges(
-    cosine: Float[Tensor, " p"], sigma: float, own: Float[Tensor, " p"], opposite: Float[Tensor, " p"]
-) -> tuple[Float[Tensor, " p"], Float[Tensor, " p"]]:
-    """Mean and standard deviation of Lemma 4.4's edge: N₊Φ - N₋(1-Φ) and √((N₊+N₋)Φ(1-Φ)), Φ = Φ(cos/σ); N± clean points of ±μ.
-
-    Exact for Gaussian clusters; for others as near as the projection on a random direction is to normal.
-    """
-    share = torch.special.ndtr(cosine / sigma)
-    return own * share - opposite * (1 - share), ((own + opposite) * share * (1 - share)).sqrt()
-
-
 @dataclass(frozen=True)
 class Positions:
     """Where neurons are along μ, in units of α/(2n√m): by their start z, whose weights sum to 1; for and against the label of μ."""
@@ -112,13 +86,6 @@ def even_positions(s: Sizes) -> Positions:
 def margins(s: Sizes, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """y f(μ) after all steps: m/2 neurons vote for the label and m/2 against it, each with 1/√m."""
     return positions(s, own, opposite).output * unit(s) * math.sqrt(s.width) / 2
-
-
-def weight_norm(s: Sizes) -> float:
-    """‖W‖_F after all steps: along each direction half of the neurons are right and half wrong; the rest is the start's."""
-    at = even_positions(s)
-    moved = float(((at.right**2 + at.wrong**2) * at.weights).sum()) * unit(s) ** 2
-    return math.sqrt(s.width * (moved + s.start**2 * (s.dim - 2)))
 
 
 def feature_change(s: Sizes) -> float:

@@ -1,7 +1,7 @@
 """Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", as data.
 
-The proof's constants (C₀ near 6·10¹⁰) admit no experiment; every statement stands here with the printed constant and with one that
-can be met, and the assumptions say for which C, if any, a setting satisfies them all.
+Premises and bounds from the setting alone. The proof's own constants (C₀ near 6·10¹⁰) admit no experiment: bounds are given for any
+C₀, experiments take C₀ = 10, and `large_enough` says how far a setting is from what the proofs of the lemmas ask for.
 """
 
 import math
@@ -15,8 +15,7 @@ from torch import Tensor
 from featureprism.data.dataset import Dataset
 from featureprism.lab.premise import Premise
 
-PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
-USABLE_C0 = 10.0  # the sets J_μ of an experiment
+C0 = 10.0  # of the sets J_μ in experiments; Definition 4.5 has 4⁵·1024²·e⁴ = 5.9·10¹⁰
 NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
 
 S = TypeVar("S", bound="Sizes")
@@ -94,6 +93,28 @@ def stopping_time(s: Sizes) -> Premise:
     return Premise("theorem-3-1.steps", "|steps - (1 + 1/(4α))|", away, "<=", 0.0, "Theorem 3.1")
 
 
+def large_enough(s: Sizes, C0: float) -> list[Premise]:
+    """What the proofs of the lemmas ask for when they say "for C sufficiently large", as far as it has explicit constants; C₁ = 2."""
+    edge, e2 = 1 / edge_bound(1, C0), math.exp(-2)
+    rows = [
+        ("lemma-4-4", "η", s.noise_rate, 4 / edge, "(12)"),
+        ("lemma-4-9", "α", s.step_size, e2 * leaning_share(C0) / 6144, "(20)"),
+        ("lemma-4-10", "η", s.noise_rate, 1 / (4 * edge), "(31)"),
+        ("lemma-4-11", "σ√d", s.sigma * math.sqrt(s.dim), e2 / 1024, "after (38)"),
+    ]
+    return [
+        Premise(
+            f"large-enough.{id}", f"{name} in the proof of this lemma, C₀ = {C0:g}", value, "<=", bound, place
+        )
+        for id, name, value, bound, place in rows
+    ]
+
+
+def width_of_lemma_4_2(C0: float, delta: float) -> float:
+    """m ≥ 16C₀² ln(32/δ), which the proof of Lemma 4.2 takes from (A2); on the edge of (A2) this is C = 3451 at C₀ = 10, δ = 0.05."""
+    return 16 * C0**2 * math.log(32 / delta)
+
+
 def set_sizes(share: float, C0: float) -> Premise:
     """Every J_μ has (1-1/C₀)² m/4 neurons; `share` is the least |J_μ|·4/m of a start. Lemma 4.2."""
     name = f"least |J_μ|·4/m, C₀ = {C0:g}"
@@ -140,27 +161,27 @@ def start_events(
         ((W @ centres[[0, 2]].T.to(W.dtype)).abs() >= s.start / (2 * C0)).double().mean(dim=0).min()
     )
     least = 1 - 1 / (2 * C0) - math.sqrt(2 * math.log(4 / s.delta) / s.width)
-    told = f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}"
+    name = f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}"
     return [
         Premise("lemma-4-1.least-norm", "‖w_j(0)‖/(ω√d), least", float(norms.min()), ">=", 0.5, "Lemma 4.1"),
         Premise("lemma-4-1.most-norm", "‖w_j(0)‖/(ω√d), largest", float(norms.max()), "<=", 1.5, "Lemma 4.1"),
-        Premise("lemma-4-1.share", told, share, ">=", least, "Lemma 4.1"),
+        Premise("lemma-4-1.share", name, share, ">=", least, "Lemma 4.1"),
     ]
 
 
 def sample_constants(s: Sizes, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
     """The least C₁ that makes each part of Lemma 4.3 true on a sample, beside the largest that its other half allows."""
-    own = data.centres[data.cluster]
+    centres = data.centres[data.cluster]
     noise = s.sigma * math.sqrt(s.dim)
     across = data.centres[(data.cluster + 2) % 4]
     root = math.sqrt(math.log(1 / s.delta) / s.points)
     sizes = torch.bincount(data.cluster, minlength=4) / s.points
-    along = float((1 - (data.x * own).sum(dim=1)).max()) / noise
+    along = float((1 - (data.x * centres).sum(dim=1)).max()) / noise
     aside = float((data.x * across).sum(dim=1).abs().max()) / noise
     rows = [
         ("a-along", "(a) ⟨x, μ⟩ ≥ 1 - C₁σ√d", along),
         ("a-aside", "(a) |⟨x, μ⊥⟩| ≤ C₁σ√d", aside),
-        ("b", "(b) ‖x - μ‖² ≤ C₁σ²d", float(((data.x - own) ** 2).sum(dim=1).max()) / noise**2),
+        ("b", "(b) ‖x - μ‖² ≤ C₁σ²d", float(((data.x - centres) ** 2).sum(dim=1).max()) / noise**2),
         ("c", "(c) |N|/n ≤ η + C₁√(ln(1/δ)/n)", (float(flipped.double().mean()) - s.noise_rate) / root),
         ("d", "(d) ||I_μ|/n - 1/4| ≤ C₁√(ln(1/δ)/n)", float((sizes - 0.25).abs().max()) / root),
     ]
@@ -173,7 +194,6 @@ def sample_constants(s: Sizes, data: Dataset, flipped: Bool[Tensor, " n"]) -> li
 def largest_c1(s: Sizes) -> float:
     """C₁σ√d ≤ 1/C₁ and C₁√(ln(1/δ)/n) ≤ 1/C₁ in Lemma 4.3 (a), (c): C₁ ≤ √C on the edge of (A3), 4 for C = 16; it asks for C₁ ≥ 2."""
     return max(s.sigma * math.sqrt(s.dim), math.sqrt(math.log(1 / s.delta) / s.points)) ** -0.5
-
 
 
 def margin_bound(C0: float) -> float:
