@@ -11,9 +11,9 @@ from featureprism.audit.read import Embeddings
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
+from featureprism.models.reading import Classifier
+from featureprism.models.reading.ours import input_dim
 from featureprism.networks import ScoreNet, TwoLayerNet
-from featureprism.networks.reading import Classifier
-from featureprism.networks.reading.ours import input_dim
 from featureprism.progress import Progress, no_progress
 from featureprism.verify import Budget, Query, bracket_classifier, opened
 

@@ -12,7 +12,7 @@ from featureprism.attacks import flip_rate, structured_starts, universal_directi
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import unit_rows
 from featureprism.lab.rows import Row
-from featureprism.networks.reading import Classifier
+from featureprism.models.reading import Classifier
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape

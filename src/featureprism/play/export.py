@@ -11,7 +11,7 @@ import torch
 
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab.rows import Row
-from featureprism.networks.reading import as_points, read_model
+from featureprism.models.reading import as_points, read_model
 from featureprism.play.answers import brackets, nearest_of
 from featureprism.play.film import film
 from featureprism.play.frames import WINDOW, frames

@@ -11,7 +11,7 @@ from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
 from featureprism.brackets import RadiusBracket
 from featureprism.lab.rows import Row
-from featureprism.networks.reading import Classifier, as_points, input_dim
+from featureprism.models.reading import Classifier, as_points, input_dim
 from featureprism.points import read_points
 from featureprism.verify import Budget, Query, bracket_classifier, opened
 

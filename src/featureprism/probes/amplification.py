@@ -6,7 +6,7 @@ from torch import Tensor
 
 from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 
 OPPOSITE = (1, 0, 3, 2)  # of +μ1, -μ1, +μ2, -μ2
 

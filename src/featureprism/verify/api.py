@@ -19,8 +19,8 @@ from featureprism.checker.models import model_sha256, points_sha256
 from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
+from featureprism.models.reading import Classifier, as_points
 from featureprism.networks import BinaryReadout, load_net
-from featureprism.networks.reading import Classifier, as_points
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
@@ -171,7 +171,7 @@ def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = Non
         if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
             names = arrays.get("classes") if classes is None else _named(classes)
             return Classifier(load_net(Path(model)), names)
-    from featureprism.networks.reading import read_model  # brings scipy along
+    from featureprism.models.reading import read_model  # brings scipy along
 
     return read_model(model, classes, probe=probe)
 

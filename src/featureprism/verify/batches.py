@@ -14,7 +14,7 @@ from featureprism import __version__
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.models import model_sha256
 from featureprism.files import prepare_folder, write_whole
-from featureprism.networks.reading import Classifier, save_model
+from featureprism.models.reading import Classifier, save_model
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.api import bracket_classifier, statement_of
 from featureprism.verify.driver import INTERRUPTED

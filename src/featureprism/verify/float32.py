@@ -19,9 +19,9 @@ from featureprism.checker.float32 import float32_layers, float32_margin
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Scores, demanding
+from featureprism.models.reading import Classifier
 from featureprism.networks import LayeredScores, ReLU, ScoreNet
 from featureprism.networks import LinearScores as LinearNet
-from featureprism.networks.reading import Classifier
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.attack import default_reach
 from featureprism.verify.driver import MISCLASSIFIED, bracket_points

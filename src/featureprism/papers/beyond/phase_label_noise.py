@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, above, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import crossing, ends, largest_gap
 from featureprism.papers.feature_amplification import laws

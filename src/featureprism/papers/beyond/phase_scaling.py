@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.papers.feature_amplification import setting as amplification

@@ -39,6 +39,7 @@ const Main = (() => {
   function start() {
     State.read();
     byId("recorded").hidden = !Source.isRecorded;
+    Tour.start();
     document.querySelectorAll("[role=tab]").forEach(tab => tab.addEventListener("click", () => show(tab.dataset.tab)));
     document.addEventListener("keydown", keys);
     byId("theme").addEventListener("click", () => { const name = isDark() ? "light" : "dark"; State.set({ theme: name }); theme(name); });
@@ -51,6 +52,6 @@ const Main = (() => {
     theme(State.get("theme"));
     show(State.get("tab"));
   }
-  return { start, error };
+  return { start, error, show };
 })();
 Main.start();
