@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from featureprism.context import Context
+from featureprism.lab.context import Context
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 
 TINY = {

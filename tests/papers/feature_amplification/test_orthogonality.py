@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.context import Context
 from featureprism.geometry import unit_rows
 from featureprism.lab import Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_amplification.critical_c import on_every_edge
 from featureprism.papers.feature_amplification.lemmas import captured
 from featureprism.papers.feature_amplification.orthogonality import CLAIMS, ORTHOGONALITY, drawn_in_span

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.context import Context
+from featureprism.lab.context import Context
 from featureprism.papers.feature_amplification.proposition_b_1 import PROPOSITION_B_1, Signs, largest_sums
 
 TINY = {PROPOSITION_B_1.id: [replace(s, draws=3) for s in PROPOSITION_B_1.settings("quick")]}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.context import Context
+from featureprism.lab.context import Context
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.lemmas import (

@@ -4,6 +4,8 @@ Figure 1 is the paper's only experiment; it has its printed sizes at every scale
 premises count, the paper scale stays inside (A1)-(A7) for C = 16, with more points and dimensions than the standard one.
 """
 
+from pathlib import Path
+
 from featureprism.lab import Paper
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 from featureprism.papers.feature_amplification.baselines import BASELINES
@@ -35,4 +37,5 @@ PAPER = Paper(
         MEMORISATION,
         ROBUSTNESS,
     ),
+    story=Path(__file__).with_name("story.md"),
 )

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, between, rate, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification import laws, theory
 from featureprism.papers.feature_amplification.setting import (

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.lazy import lazy_outputs

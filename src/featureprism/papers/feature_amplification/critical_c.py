@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import LabelNoise, NoisySample, with_flips
 from featureprism.data.label_noise import flips
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, below, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification import laws, theory
 from featureprism.papers.feature_amplification.lazy import lazy_outputs

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.data import best_classifier
 from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification import theory

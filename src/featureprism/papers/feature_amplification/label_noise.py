@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.data import NOISES
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification import laws
 from featureprism.papers.feature_amplification.setting import (

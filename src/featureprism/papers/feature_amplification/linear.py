@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.data import LAWS, XorClusters
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import C, NoisyXor, problem
 from featureprism.seeds import generator_for

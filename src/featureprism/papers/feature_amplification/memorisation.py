@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import (
     C,
@@ -19,6 +19,7 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
+from featureprism.progress import part
 
 NOISE = 0.1  # share of flipped labels
 

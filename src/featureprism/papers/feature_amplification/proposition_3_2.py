@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, between, rate, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification import laws, theory
 from featureprism.papers.feature_amplification.setting import (

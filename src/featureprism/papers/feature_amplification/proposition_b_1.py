@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Rows, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification import laws, theory
 from featureprism.papers.feature_amplification.setting import C, NoisyXor, problem

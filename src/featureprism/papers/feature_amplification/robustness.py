@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, at_least
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import C, NoisyXor, clean_error, problem, trained
 from featureprism.probes import self_test
+from featureprism.progress import part
 from featureprism.verify import Budget, robust_radius
 
 BEST = 1 / sqrt(2)  # the distance of a centre from the boundary of f*
