@@ -164,7 +164,7 @@ def draw(rows: Rows) -> Any:
     plain_ticks(left, (0.06, 1, 2, 4, 6))
     left.legend()
     band(right, *over_seeds(rows.of("step"), "time", "correlation"), COLOURS[2], None)
-    right.set(xlabel="steps", ylabel="three layers: cosine to the nearest centre", ylim=(0, 1))
+    right.set(xlabel="steps", ylabel="three layers: cosine with a centre", ylim=(0, 1))
     return figure
 
 
