@@ -140,6 +140,15 @@ def test_the_tour_explains_averaging_and_ends(browser, address):
     no_complaints(browser)
 
 
+def test_the_scenes_of_two_more_papers(browser, address):
+    visit(browser, f"{address}#tab=papers&clusters=4")
+    until(browser, "document.body.dataset.papers === 'done'")
+    assert "One step of descent" in browser.find_element(By.ID, "papers-verdict").text
+    assert "One perturbation is enough" in browser.find_element(By.ID, "edge-verdict").text
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#fig-trained .trail")) == 48
+    no_complaints(browser)
+
+
 def test_the_view_as_python_runs(browser, address, capsys):
     visit(browser, f"{address}#{SMALL}")
     browser.find_element(By.ID, "as-python").click()
