@@ -106,6 +106,17 @@ def _experiments(add: Add) -> None:
         metavar="FOLDER",
         help="also keep the results there, as one JSON file for each scale and small figures; seeds must be fresh",
     )
+    page.add_argument(
+        "--against",
+        type=Path,
+        metavar="OTHER",
+        help="write no page, but compare the claims with those of another folder, bit for bit; exit code 3 if one differs",
+    )
+    page.add_argument(
+        "--tolerant",
+        action="store_true",
+        help="with --against: the same verdicts and values within a thousandth are enough, as between processors",
+    )
 
 
 def _add_name(command: argparse.ArgumentParser, text: str) -> None:
@@ -487,7 +498,7 @@ def add_context(command: argparse.ArgumentParser) -> None:
 
 
 def add_executor(command: argparse.ArgumentParser) -> None:
-    """--executor, --workers and --scheduler."""
+    """--executor, --workers, --scheduler, --wait and --tolerant."""
     command.add_argument(
         "--executor", choices=("local", "dask"), default="local", help="where units run (default: local)"
     )
@@ -499,4 +510,16 @@ def add_executor(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786"
+    )
+    command.add_argument(
+        "--wait",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="how long to wait for a Dask scheduler that is gone (default: 600)",
+    )
+    command.add_argument(
+        "--tolerant",
+        action="store_true",
+        help="take units measured with other versions or kinds of processors as finished: last digits may differ",
     )
