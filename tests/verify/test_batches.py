@@ -31,8 +31,8 @@ def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeyp
         calls.append(len(args[1]))
         return real(*args, **options)
 
-    real = batches.bracket_classifier
-    monkeypatch.setattr(batches, "bracket_classifier", some)
+    real = batches.bracket_points
+    monkeypatch.setattr(batches, "bracket_points", some)
     with pytest.raises(KeyboardInterrupt):
         bracket_in_batches(net, x, y, Query(), BUDGET, tmp_path / "stopped")
     calls[:] = [-1, -1]  # lets the rest pass
@@ -64,7 +64,7 @@ def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, 
     net, x, y = problem
     first = bracket_in_batches(net, x[:3], y[:3], Query(), BUDGET, tmp_path)
     bracket_in_batches(net, x[:2], y[:2], Query(), BUDGET, tmp_path)
-    monkeypatch.setattr(batches, "bracket_classifier", None)  # nothing is left to do
+    monkeypatch.setattr(batches, "bracket_points", None)  # nothing is left to do
     again = bracket_in_batches(net, x[:3], y[:3], Query(), BUDGET, tmp_path)
     assert again.attacked.tolist() == first.attacked.tolist()
     assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4

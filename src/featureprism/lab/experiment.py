@@ -72,13 +72,8 @@ class Experiment:
     slow: bool = False
     shared_weights: Callable[[Rows], bool] | None = None
     draw: Callable[[Rows], Any] | None = None
-    long: bool = False  # old name of `slow`
-    is_one_draw: Callable[[Rows], bool] | None = None  # old name of `shared_weights`
-    foretell: Any = None  # no longer used
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "slow", self.slow or self.long)
-        object.__setattr__(self, "shared_weights", self.shared_weights or self.is_one_draw)
         if self.id.count("/") != 1:
             raise ValueError(f"An experiment is called PAPER/ITEM, got '{self.id}'.")
         if unknown := set(self.scales) - set(SCALES):

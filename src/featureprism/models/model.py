@@ -5,7 +5,7 @@ Readers end in a `Model`, and attacks, proofs and files take it from there: noth
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from io import BytesIO
 from pathlib import Path
@@ -108,8 +108,7 @@ class Model:
 
     def scores(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
         """The score of every class; of one output f the two scores 0 and f."""
-        value = self.net(x)
-        return torch.stack([torch.zeros_like(value), value], dim=1) if self.has_one_output else value
+        return TwoScores(self.net)(x) if self.has_one_output else self.net(x)
 
     @cached_property
     def one_layer(self) -> PowerForm | None:
@@ -132,6 +131,17 @@ class Model:
             return NeuronMargins(W, b, V.T[label] - V.T[target], self.net.activation)
         return PairMargins(self.net, label, target)
 
+    def with_scores(self) -> "Model":
+        """The same classifier with a score for each class: of one output f the two scores 0 and f."""
+        if not self.has_one_output:
+            return self
+        if isinstance(self.net, TwoLayerNet):
+            same = as_model(ScoreNet.of(self.net))
+            assert same is not None
+        else:
+            same = Model(TwoScores(self.net)) if self.weights is None else of_weights(self.weights)
+        return replace(same, classes=self.classes, reason=self.reason, origin=self.origin)
+
     def save(self, path: Path) -> bool:
         """Write an .npz file that `read_model` and the checker read; returns whether the model has weights to write."""
         if self.weights is None:
@@ -148,6 +158,21 @@ class Model:
         np.savez(content, **every)  # pyright: ignore[reportArgumentType]
         write_whole(path, content.getvalue())
         return True
+
+
+class TwoScores(nn.Module):
+    """The scores 0 and f of a network with one output."""
+
+    num_classes = 2
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
+        """Both scores."""
+        value = self.net(x)
+        return torch.stack([torch.zeros_like(value), value], dim=1)
 
 
 def of_weights(weights: Weights, **about: Any) -> Model:

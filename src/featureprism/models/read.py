@@ -10,11 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from featureprism.checker.arrays import read_arrays, real_numbers
-from featureprism.checker.models import model_of
 from featureprism.checker.proofs import Source
 from featureprism.inputs import as_points, point_shape
-from featureprism.models.model import Model, as_model, of_weights
+from featureprism.models.archives import read_archive, stated_origin
+from featureprism.models.model import Model, as_model
 from featureprism.models.protocols import HasOneOutput
 
 KNOWN = (
@@ -80,9 +79,10 @@ def _read(model: Any, probe: Probe) -> Model:
 
 def _file(path: Path, probe: Probe) -> Model:
     if path.suffix.lower() == ".npz":
-        found = _archive(path)
+        found = read_archive(path)
         probe.rows(found.dim)
-        return found
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return replace(found, origin=replace(_origin(path.name, digest), **stated_origin(path)))
     if path.suffix.lower() != ".onnx":
         raise ValueError(
             f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
@@ -119,41 +119,6 @@ def _version() -> str:
         return version("featureprism")
     except PackageNotFoundError:
         return "(not installed)"
-
-
-def _archive(path: Path) -> Model:
-    """An .npz file (docs/proof_format.md, "Models"), with what it says of its own origin."""
-    found = read_arrays(path)
-    kind = str(found.get("activation"))
-    if {"a", "V"} <= found.keys():
-        raise ValueError(f"{path} has both a and V: votes for one output, or for every class?")
-    if kind == "linear" and (extra := [name for name in ("W", "a", "b", "p") if name in found]):
-        raise ValueError(f"{path}: a linear model has V (k, d) and c (k,) only, got {', '.join(extra)} too.")
-    if {"owner", "classes"} <= found.keys() and not np.isin(
-        found["owner"], np.arange(found["classes"].size)
-    ).all():
-        raise ValueError(f"{path}: owner must name a class of every neuron, counted from 0.")
-    if kind == "prelu" and "V" in found:
-        found = _as_powers(found)
-    weights, classes = model_of(found, str(path))
-    words = {name: str(found[name]) for name in ("source", "source_sha256", "reader") if name in found}
-    origin = replace(_origin(path.name, hashlib.sha256(path.read_bytes()).hexdigest()), **words)
-    return of_weights(weights, classes=classes, origin=origin)
-
-
-def _as_powers(found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """pReLU scores as powers of unit neurons: ‖w‖[⟨w/‖w‖, x⟩ + b/‖w‖]₊^p; a zero neuron gives 0."""
-    W, V = (np.atleast_2d(real_numbers(found[name], name)) for name in "WV")
-    norms = np.linalg.norm(W, axis=1)
-    unit = np.where(norms > 0, norms, 1.0)
-    b = np.where(norms > 0, real_numbers(found["b"], "b") / unit, 0.0) if "b" in found else np.zeros(len(W))
-    powers = {
-        "W": W / unit[:, None],
-        "V": V * norms[: len(V), None],
-        "b": b,
-        "activation": np.array("polynomial"),
-    }
-    return found | powers
 
 
 def _state_sha256(module: nn.Module) -> str:

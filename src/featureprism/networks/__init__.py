@@ -7,6 +7,7 @@ from featureprism.models.activations import (
     ReLU,
     Tanh,
 )
+from featureprism.models.archives import load_net, load_points, save_net, save_points
 from featureprism.models.scores import LayeredScores, LinearScores, QuadraticMargin, QuadraticScores, ScoreNet
 from featureprism.models.two_layer import TwoLayerNet, stack
 from featureprism.networks.adapter import TwoLogits
@@ -17,7 +18,6 @@ from featureprism.networks.constructions import (
     robust_margin_classifier,
     shared_features_net,
 )
-from featureprism.networks.files import load_net, load_points, save_net, save_points
 from featureprism.networks.gates import smoothed_relu, smoothed_step
 from featureprism.networks.grouped import BinaryReadout, GroupedNet, summed_readout
 from featureprism.networks.initial import (

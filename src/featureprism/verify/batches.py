@@ -73,7 +73,11 @@ def _bracketed(
 
 def _key(model: Model, x: Tensor, label: Tensor, query: Query, budget: Budget) -> str:
     """A hash of all that decides a batch; a network that can only be called counts with its file or all of its tensors."""
-    digest = hashlib.sha256(repr((__version__, model.sha256 or _identity(model), query, budget)).encode())
+    plain = replace(query, bounds=None, weights=None)
+    arrays = [*(query.bounds or ()), *([] if query.weights is None else [query.weights])]
+    digest = hashlib.sha256(repr((__version__, model.sha256 or _identity(model), plain, budget)).encode())
+    for array in arrays:
+        digest.update(repr(np.asarray(array, dtype=np.float64).tolist()).encode())
     for tensor in (x, label):
         digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
     return digest.hexdigest()[:16]

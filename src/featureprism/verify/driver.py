@@ -30,6 +30,7 @@ from featureprism.verify.method import Method
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Budget, Limits, Query
+from featureprism.verify.weights import Weighted
 
 METHODS: tuple[Method, ...] = (  # in the order of their cost
     LinearScoresRadius(),
@@ -68,6 +69,12 @@ def bracket_points(
     """
     began = time.perf_counter()
     x = x.double()
+    if query.weights is not None:
+        units = Weighted.of(model, x, query)
+        found = bracket_points(
+            units.model, units.x, label, units.query, budget, starts=starts, progress=progress
+        )
+        return units.back(found, model, x)
     if query.bounds is not None:
         check_domain(x, query.bounds)
     right, second = _ahead(model, x, label)

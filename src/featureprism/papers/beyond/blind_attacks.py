@@ -9,15 +9,16 @@ import torch
 
 from featureprism.attacks import pgd, structured_starts
 from featureprism.brackets import RadiusBracket, lower_median
-from featureprism.context import Context, part
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.models import read_model
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
 from featureprism.probes import self_test
+from featureprism.progress import part
 from featureprism.verify import Budget, robust_radius
 from featureprism.verify.bounds.linear_relaxation import crown_radius
 

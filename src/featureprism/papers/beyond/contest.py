@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featureprism.context import Context, part
 from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
 from featureprism.lab import Claim, Experiment, Rows, above
+from featureprism.lab.context import Context
 from featureprism.lab.heads.compare import (
     NOISE,
     Plan,
@@ -25,7 +25,7 @@ from featureprism.lab.heads.compare import (
     trained_alike,
 )
 from featureprism.lab.rows import Row
-from featureprism.progress import Progress, no_progress
+from featureprism.progress import Progress, no_progress, part
 
 SOURCE = "beyond the papers"
 CIFAR = "cifar10 embeddings"
@@ -262,5 +262,5 @@ CONTEST = Experiment(
         " step size, shrinkage); the stronger one plays unless it costs more than a point of validation accuracy. Training time is"
         " CPU time of the one that plays."
     ),
-    long=True,
+    slow=True,
 )

@@ -6,8 +6,8 @@ from math import nan
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import largest_gap
 from featureprism.papers.feature_averaging import setting as averaging

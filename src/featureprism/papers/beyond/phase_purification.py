@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, below
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import LinearClassifier
 from featureprism.papers.beyond.curves import ends, largest_gap

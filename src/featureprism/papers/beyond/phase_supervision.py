@@ -7,8 +7,8 @@ from math import sqrt
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout, grouped_start
 from featureprism.papers.feature_averaging import setting as averaging

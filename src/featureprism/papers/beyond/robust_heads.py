@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.data.real import Split, real_data, unit_norm
 from featureprism.lab import Bound, Claim, Experiment, Rows, above, at_least, fields_of
+from featureprism.lab.context import Context
 from featureprism.lab.heads.compare import (
     NOISY,
     OURS,
@@ -211,7 +211,7 @@ ROBUST_HEADS = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
-    long=True,
+    slow=True,
     about=(
         "Two-layer heads on frozen embeddings (CIFAR-10, classes 0-4 against 5-9; EfficientNet-Lite0 features, reduced by PCA and"
         " so centred), on"

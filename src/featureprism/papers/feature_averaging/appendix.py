@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data.dataset import Dataset
 from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
