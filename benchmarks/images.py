@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.timing import line, medians
 from featureprism import generator_for
-from featureprism.attacks.images import ImageAttack, pgd_adversary
 from featureprism.networks.deep import image_network
+from featureprism.probes.image_attacks import ImageAttack, pgd_adversary
 from featureprism.training.images import Recipe, train_images
 
 

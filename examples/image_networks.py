@@ -10,9 +10,9 @@ Run: python examples/image_networks.py. Another data set: load_images("mnist") a
 import matplotlib.pyplot as plt
 
 from featureprism import generator_for
-from featureprism.attacks.images import ImageAttack, pgd_adversary, survivors
 from featureprism.data.images import load_images
 from featureprism.networks.deep import image_network
+from featureprism.probes.image_attacks import ImageAttack, pgd_adversary, survivors
 from featureprism.training.images import Recipe, train_images
 
 digits = load_images("digits")

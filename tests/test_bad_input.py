@@ -21,11 +21,11 @@ from featureprism.data.images import fetch_images, load_images
 from featureprism.heads import load_head
 from featureprism.heads.files import save_arrays
 from featureprism.heads.network import HeadNet
+from featureprism.inputs import check_points
+from featureprism.lab import Store
+from featureprism.models.reading import Classifier
 from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net, load_points
-from featureprism.networks.reading import Classifier
 from featureprism.probes import kkt_audit
-from featureprism.records import check_points
-from featureprism.sweep import Store
 from featureprism.verify import Budget, Query, robust_radius
 from featureprism.verify.batches import bracket_in_batches
 

@@ -5,7 +5,7 @@ import numpy as np
 import featureprism as fp
 from featureprism.heads import files
 from featureprism.lab import below, judge
-from featureprism.records import Ended
+from featureprism.training.trajectory import Ended
 
 CLAIM = fp.Claim("error", "Theorem 1", "a < b", lambda rows: rows.per_seed("error"), below(0.1))
 

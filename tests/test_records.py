@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from featureprism.brackets import RadiusBracket
 from featureprism.data import to_signs
-from featureprism.records import Dataset, Premise, RadiusBracket
+from featureprism.data.dataset import Dataset
+from featureprism.lab.premise import Premise
 
 
 def dataset(x, y):

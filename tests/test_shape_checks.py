@@ -6,9 +6,9 @@ import torch
 from jaxtyping import TypeCheckError
 
 import shape_checks
+from featureprism.brackets import RadiusBracket
 from featureprism.geometry import unit_rows
 from featureprism.networks import LinearClassifier
-from featureprism.records import RadiusBracket
 
 
 def test_a_wrong_shape_is_refused():

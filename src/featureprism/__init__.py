@@ -12,6 +12,7 @@ __version__ = "0.14.0"  # the only place: pyproject.toml and the command line re
 if TYPE_CHECKING:
     from featureprism.attacks import minimal_radius, pgd, structured_starts, universal_direction
     from featureprism.audit import explain
+    from featureprism.brackets import RadiusBracket
     from featureprism.data import (
         GaussianClusters,
         SparseCoding,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         to_signs,
         xor_clusters,
     )
+    from featureprism.data.dataset import Dataset
     from featureprism.geometry import LpBall
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, load_head
     from featureprism.lab import Claim, Experiment, Paper, Premise, Rows
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
         save_net,
     )
     from featureprism.probes import kkt_audit
-    from featureprism.records import Dataset, RadiusBracket, Trajectory
     from featureprism.seeds import generator_for
     from featureprism.training import (
         Loss,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
         gradient_flow,
         max_margin_network,
     )
+    from featureprism.training.trajectory import Trajectory
     from featureprism.verify import Budget, check, robust_radius
 
 _SUBMODULES = {
@@ -54,6 +56,7 @@ _SUBMODULES = {
     "audit": ("explain",),
     "verify": ("Budget", "check", "robust_radius"),
     "data": (
+        "Dataset",
         "GaussianClusters",
         "SparseCoding",
         "orthogonal_clusters",
@@ -79,9 +82,16 @@ _SUBMODULES = {
         "save_net",
     ),
     "probes": ("kkt_audit",),
-    "records": ("Dataset", "RadiusBracket", "Trajectory"),
+    "brackets": ("RadiusBracket",),
     "seeds": ("generator_for",),
-    "training": ("Loss", "balanced_flow", "gradient_descent", "gradient_flow", "max_margin_network"),
+    "training": (
+        "Loss",
+        "Trajectory",
+        "balanced_flow",
+        "gradient_descent",
+        "gradient_flow",
+        "max_margin_network",
+    ),
 }
 _MODULE_OF = {name: module for module, names in _SUBMODULES.items() for name in names}
 

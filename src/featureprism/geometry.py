@@ -73,8 +73,19 @@ def check_domain(x: Float[Tensor, "n d"], domain: tuple[float, float]) -> None:
 
 @dataclass(frozen=True)
 class LpBall:
-    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞, of a box if there is one; eps is one radius or one per row (n,).
+    """Perturbations δ with ‖δ‖_p ≤ eps.
 
+    Parameters
+    ----------
+    p : float
+        2 or ∞.
+    eps : float or tensor (n,)
+        One radius, or one for each row.
+    box : Box, optional
+        Bounds that x + δ must keep.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> fp.LpBall(p=2, eps=1.0).project(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))

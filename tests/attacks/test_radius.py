@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from featureprism.attacks import minimal_radius, self_test, structured_starts
+from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
@@ -10,6 +10,7 @@ from featureprism.networks import (
     PolynomialReLU,
     TwoLayerNet,
 )
+from featureprism.probes import self_test
 
 
 def attack(net, clusters, points, upper=1.2):

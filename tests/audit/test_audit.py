@@ -16,7 +16,7 @@ from featureprism.audit.read import read_embeddings
 from featureprism.audit.stages import averaging_index, density
 from featureprism.audit.watch import Watch, noted
 from featureprism.heads import load_head
-from featureprism.heads.compare import candidates
+from featureprism.lab.heads.compare import candidates
 from featureprism.networks import ReLU, TwoLayerNet, save_net
 
 RNG = np.random.default_rng(0)
@@ -32,8 +32,8 @@ def some_candidates(plan, task, seed):
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 400)
-    monkeypatch.setattr("featureprism.heads.compare.CHOSEN_ON", 2)
+    monkeypatch.setattr("featureprism.lab.heads.compare.LEAST_STEPS", 400)
+    monkeypatch.setattr("featureprism.lab.heads.compare.CHOSEN_ON", 2)
     monkeypatch.setattr("featureprism.audit.stages.HALVINGS", 1)
     monkeypatch.setattr(run, "candidates", some_candidates)
     monkeypatch.setattr(run, "WIDTH", 3)

@@ -89,7 +89,7 @@ def write_proofs(
 ) -> tuple[int, set[tuple[str, str]]]:
     """A folder with proofs, model and points for every model and setting; how many points are proven, and the kinds of proof."""
     import featureprism as fp
-    from featureprism.networks.reading import save_model
+    from featureprism.models.reading import save_model
     from featureprism.verify import opened
 
     proven, kinds = 0, set()

@@ -12,8 +12,8 @@ import numpy as np
 from small_models import Question, question
 
 import featureprism as fp
+from featureprism.models.reading import read_model, save_model
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
-from featureprism.networks.reading import read_model, save_model
 
 Arrays = dict[str, np.ndarray]
 LINKS = (

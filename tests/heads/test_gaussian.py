@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import featureprism as fp
 from featureprism.heads import GaussianHead, load_head
 from featureprism.heads.covariance import ledoit_wolf
-from featureprism.heads.mixture import kolmogorov, mixture_distance
+from featureprism.lab.heads.mixture import kolmogorov, mixture_distance
 
 KINDS = [GaussianHead(c, s) for c in ("shared", "per_class") for s in ("full", "diagonal")]
 

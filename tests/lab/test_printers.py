@@ -62,7 +62,7 @@ def test_what_is_out_of_reach_counts_neither_as_held_nor_as_failed(table):
     assert counts(table)["fails"] == 2
     assert counts(table)["out of reach"] == 1
     assert tally(table) == (
-        "claims of the paper: 1 holds, 1 fails, 1 undecided, 1 out of reach, 1 not measured; claims of featureprism: 1 fails"
+        "The paper's claims: 1 holds, 1 fails, 1 undecided, 1 out of reach, 1 not measured; our own: 1 fails"
     )
 
 
@@ -119,7 +119,7 @@ class _Tags(HTMLParser):
         self.open, self.rows = [], 0
 
     def handle_starttag(self, tag, attributes):
-        self.rows += tag == "tr" and dict(attributes).get("id") is not None
+        self.rows += tag == "article" and dict(attributes).get("id") is not None
         if tag != "br":
             self.open.append(tag)
 

@@ -7,7 +7,7 @@ from importlib import import_module, invalidate_caches
 import pytest
 
 from featureprism.lab import sources
-from featureprism.lab.sources import value_hash
+from featureprism.lab.sources import paper_hash, source_hash, value_hash
 
 CODE = """
 from functools import partial
@@ -78,3 +78,65 @@ def test_what_gives_the_value_counts(old, new, changed, hashed):
 
 def test_equal_functions_have_equal_hashes():
     assert value_hash(partial(max, 1)) == value_hash(partial(max, 1))
+
+
+PAPER = {
+    "item.py": """
+from featureprism.attacks import pgd
+from paper_of_a_test.setting import START
+
+
+def measure(setting, seed, context):
+    return [{"a": START, "b": pgd(setting)}]
+""",
+    "setting.py": "START = 1",
+    "other.py": "UNUSED = 1",
+    "__init__.py": "",
+}
+
+
+@pytest.fixture
+def hashed_paper(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def forget():
+        for name in [name for name in sys.modules if name.startswith("paper_of_a_test")]:
+            sys.modules.pop(name)
+        for remembered in vars(sources).values():
+            if hasattr(remembered, "cache_clear"):
+                remembered.cache_clear()
+
+    def hashes(**changes):
+        (tmp_path / "paper_of_a_test").mkdir(exist_ok=True)
+        for name, code in {**PAPER, **{f"{k}.py": v for k, v in changes.items()}}.items():
+            (tmp_path / "paper_of_a_test" / name).write_text(code)
+        invalidate_caches()
+        forget()
+        measure = import_module("paper_of_a_test.item").measure
+        return paper_hash(measure), source_hash(measure)
+
+    yield hashes
+    forget()
+
+
+def test_the_hash_of_a_paper_follows_its_definitions_and_those_alone(hashed_paper):
+    plain = hashed_paper()
+    assert hashed_paper(setting="START = 2")[0] != plain[0]
+    assert hashed_paper(other="UNUSED = 2") == plain
+    assert hashed_paper(setting="# a comment\nSTART = 1\nMORE = 3") == plain
+    moved = PAPER["item.py"].replace("from paper_of_a_test.setting import START", "START = 1")
+    assert hashed_paper(item=moved)[0] == plain[0]
+
+
+def test_a_library_function_counts_by_name_for_a_paper_and_by_body_for_the_store(hashed_paper, monkeypatch):
+    plain = hashed_paper()
+    true_body = sources._body
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            sources, "_body", lambda module, name: true_body(module, name) + "edited" * (name == "pgd")
+        )
+        assert hashed_paper()[0] == plain[0]
+        assert hashed_paper()[1] != plain[1]
+    renamed = PAPER["item.py"].replace("pgd", "minimal_radius")
+    assert hashed_paper(item=renamed)[0] != plain[0]

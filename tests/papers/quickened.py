@@ -39,5 +39,5 @@ def quicken(monkeypatch) -> None:
         "double_edged.initialisation",
     ):
         monkeypatch.setattr(f"featureprism.papers.{module}.robust_radius", quick_bracket)
-    monkeypatch.setattr("featureprism.heads.compare.LEAST_STEPS", 20)
+    monkeypatch.setattr("featureprism.lab.heads.compare.LEAST_STEPS", 20)
     monkeypatch.setattr("featureprism.heads.scored.robust_radius", free_bracket)

@@ -49,9 +49,9 @@ from featureprism.papers.feature_amplification.setting import (
 )
 from featureprism.papers.feature_amplification.theorem import THEOREM_3_1
 from featureprism.probes.amplification import count_by_noise, first_step
-from featureprism.records import Ended, Trajectory
 from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
+from featureprism.training.trajectory import Ended, Trajectory
 
 C3 = 4096 * math.exp(2) / 0.9**2  # Lemma 4.9 with C₀ = 10
 

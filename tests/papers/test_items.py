@@ -18,12 +18,10 @@ import tiny_feature_amplification
 from quickened import quicken
 from stated_premises import left_out
 
-from featureprism.context import Context
-from featureprism.lab import Outcome, Rows, fields_of
-from featureprism.papers import all_papers
+from featureprism.lab import Outcome, Rows, Serial, all_papers, fields_of, reproduce
+from featureprism.lab.context import Context
+from featureprism.lab.sources import dependencies
 from featureprism.report.figures import DRAWINGS, draw
-from featureprism.sweep import Serial, reproduce
-from featureprism.sweep.sources import dependencies
 
 
 def _loaded(path):

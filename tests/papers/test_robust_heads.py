@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from featureprism.context import Context
-from featureprism.heads.compare import best_within
 from featureprism.lab import Rows, fields_of
+from featureprism.lab.context import Context
+from featureprism.lab.heads.compare import best_within
 from featureprism.papers.beyond.robust_heads import ROBUST_HEADS, gains, measure
 from featureprism.report.beyond import DRAWINGS
 

@@ -8,9 +8,9 @@ from featureprism.geometry import row_norms
 from featureprism.networks import PolynomialReLU, balanced, gaussian_shape, nudge_to_own_class, random_signs
 from featureprism.papers.gmm_flow.theory import nominal_alignment_field, nominal_mass
 from featureprism.probes import alignment, cluster_masses, voronoi_region
-from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow, gradient_flow
+from featureprism.training.trajectory import Ended
 
 LOSS = Loss("square", "per-cluster", 5)
 

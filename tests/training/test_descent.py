@@ -11,9 +11,9 @@ from featureprism.networks import (
     stack,
     voting_start,
 )
-from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent, stochastic_descent
+from featureprism.training.trajectory import Ended
 
 LOSS = Loss("square", "mean")
 

@@ -13,9 +13,9 @@ from featureprism.networks import (
     stack,
     voting_start,
 )
-from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, first_layer_descent, gradient_descent, growing_lumps
+from featureprism.training.trajectory import Ended
 
 
 @pytest.fixture

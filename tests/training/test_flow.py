@@ -14,10 +14,10 @@ from featureprism.networks import (
     random_signs,
 )
 from featureprism.probes import balancedness
-from featureprism.records import Ended
 from featureprism.training import Loss, gradient_descent, gradient_flow
 from featureprism.training.integrators import StepLimitError, adaptive_segments, fixed_segments
 from featureprism.training.span import span_coordinates
+from featureprism.training.trajectory import Ended
 
 LOSS = Loss("square", "per-cluster", 5)
 

@@ -6,7 +6,6 @@ import torch
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.networks import ReLU, TwoLayerNet, biased_start
 from featureprism.probes import direction_cosines, kkt_audit
-from featureprism.records import Ended
 from featureprism.training import (
     Loss,
     gradient_flow,
@@ -16,6 +15,7 @@ from featureprism.training import (
     max_margin_network,
     point_weights,
 )
+from featureprism.training.trajectory import Ended
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic"])

@@ -10,11 +10,11 @@ from featureprism.data import SparseCoding, dictionary, label_weights, sample_sp
 from featureprism.geometry import LpBall
 from featureprism.networks import LinearClassifier, SymmetricNet, smoothed_relu, symmetric_start
 from featureprism.networks.gates import openings
-from featureprism.records import Ended
 from featureprism.seeds import generator_for
 from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
 from featureprism.training.adversarial import Moments, adam_step
 from featureprism.training.resting import QUIET, Watch
+from featureprism.training.trajectory import Ended
 
 
 def objective(W: torch.Tensor, x, y, bias, smoothing, penalty) -> torch.Tensor:

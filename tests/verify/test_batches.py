@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from featureprism.models.reading import Classifier
 from featureprism.networks import ReLU, gaussian_start
-from featureprism.networks.reading import Classifier
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, Query, batches
 from featureprism.verify.batches import bracket_in_batches

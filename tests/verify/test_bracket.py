@@ -8,6 +8,7 @@ import pytest
 import torch
 from asking import asked
 
+from featureprism.brackets import RadiusBracket
 from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
 from featureprism.networks import (
@@ -24,7 +25,6 @@ from featureprism.networks import (
     gaussian_start,
     grouped_start,
 )
-from featureprism.records import RadiusBracket
 from featureprism.seeds import generator_for
 from featureprism.verify import check_point as check
 from featureprism.verify.one_layer.form import power_form

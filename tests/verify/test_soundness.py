@@ -11,7 +11,7 @@ import torch
 from asking import asked
 from small_models import Question, long_witnesses, question, worst_margins
 
-from featureprism.records import RadiusBracket
+from featureprism.brackets import RadiusBracket
 
 REACH = 4.0
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 20))]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.attacks.images import ImageAttack, noise_adversary, perturb
 from featureprism.cli import main
 from featureprism.data.images import ImageSet
 from featureprism.lab import Context
 from featureprism.networks.deep import conv_layers
+from featureprism.probes.image_attacks import ImageAttack, noise_adversary, perturb
 from featureprism.zoo import KEPT, MEMBERS, family_mark, fresh, grow, load, read_card, save
 from featureprism.zoo.evaluation import judged, standing
 from featureprism.zoo.members import ALEXNET, LABELLED, MORE_CLEAN, NOISE, WIDE

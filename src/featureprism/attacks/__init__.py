@@ -3,7 +3,6 @@
 from featureprism.attacks.adversaries import FastGradient, ProjectedGradient, SmoothAdversary
 from featureprism.attacks.gradient import Attack, AttackOutcome, fgm, pgd, strongest_of
 from featureprism.attacks.radius import AttackedRadius, minimal_radius
-from featureprism.attacks.self_test import SelfTest, self_test
 from featureprism.attacks.starts import Along, AtRandom, Start, Towards, structured_starts
 from featureprism.attacks.universal import (
     accuracy_curve,
@@ -23,7 +22,6 @@ __all__ = [
     "AttackedRadius",
     "FastGradient",
     "ProjectedGradient",
-    "SelfTest",
     "SmoothAdversary",
     "Start",
     "Towards",
@@ -34,7 +32,6 @@ __all__ = [
     "flipping_norm",
     "minimal_radius",
     "pgd",
-    "self_test",
     "strongest_of",
     "structured_starts",
     "transfer",

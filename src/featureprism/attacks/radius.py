@@ -15,8 +15,8 @@ from featureprism.attacks.minimum_norm import SignScores, minimum_norm
 from featureprism.attacks.starts import FAN, Start, far_in_rivals
 from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall
+from featureprism.inputs import check_points
 from featureprism.networks.grouped import BinaryReadout
-from featureprism.records import check_points
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
 RAY_HALVINGS = 14  # of the interval between two of these radii

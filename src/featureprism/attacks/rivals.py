@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from featureprism.attacks.batches import in_batches, products
 from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.models.activations import Activation
 from featureprism.networks import ScoreNet
-from featureprism.networks.activations import Activation
 
 STRONGEST = 8  # neurons of each pair that are starts of their own
 

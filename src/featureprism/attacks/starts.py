@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.networks.grouped import BinaryReadout
-from featureprism.networks.two_layer import TwoLayerNet
 
 FAN = {2: 360, 3: 1000}  # directions in two and three dimensions
 FAR = 1e3  # times the longest point, or the length at which a logit is 1

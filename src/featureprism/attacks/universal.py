@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
 from featureprism.attacks.rivals import PairMargins
 from featureprism.geometry import LpBall
-from featureprism.records import check_points
+from featureprism.inputs import check_points
 
 UNIVERSAL_STEPS = 60
 

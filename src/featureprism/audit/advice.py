@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from featureprism.heads.compare import OFFERED, chance
-from featureprism.records import Row
+from featureprism.lab.heads.compare import OFFERED, chance
+from featureprism.lab.rows import Row
 
 YOURS = "your head"
 ALLOWED = 0.01  # loss of accuracy that a recommended head may have

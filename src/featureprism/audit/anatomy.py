@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.geometry import row_norms
+from featureprism.models.activations import relu_power
+from featureprism.models.reading import Classifier, as_points
 from featureprism.networks import PolynomialReLU, ScoreNet, SymmetricNet, Tanh, TwoLayerNet
-from featureprism.networks.activations import relu_power
-from featureprism.networks.reading import Classifier, as_points
 from featureprism.probes import cosines
 from featureprism.verify import opened
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from featureprism.audit.anatomy import Neurons, Subject, subject
 from featureprism.geometry import unit_rows
+from featureprism.lab.rows import Row
 from featureprism.probes import cosines
-from featureprism.records import Row
 
 EXCITING = 5  # points shown on a card
 ALIKE = 0.95  # cosine of input weights from which neurons with the same vote share a card

@@ -17,16 +17,18 @@ from featureprism.audit.anatomy import Neurons, Subject, subject
 from featureprism.audit.cards import NeuronCard, cards_of, linear_direction
 from featureprism.audit.pictures import NONE, Fit, Measures, measures, named, ranked
 from featureprism.audit.stages import premises
+from featureprism.brackets import RadiusBracket
 from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
+from featureprism.lab.premise import Premise
+from featureprism.lab.rows import Row
+from featureprism.models.activations import PowerReLU
+from featureprism.models.reading import Classifier
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
-from featureprism.networks.activations import PowerReLU
-from featureprism.networks.reading import Classifier
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.progress import part
-from featureprism.records import Premise, Progress, RadiusBracket, Row, silent
+from featureprism.progress import Progress, no_progress, part
 from featureprism.verify import bracket_classifier
 from featureprism.verify.query import Budget, Query
 
@@ -116,13 +118,40 @@ class Explanation:
 
 
 def explain(
-    model: Any, X: Any, y: Any, fine: Any = None, *, num_points: int = POINTS, progress: Progress = silent
+    model: Any,
+    X: Any,
+    y: Any,
+    fine: Any = None,
+    *,
+    num_points: int = POINTS,
+    progress: Progress = no_progress,
 ) -> Explanation:
-    """Which of the papers' pictures fits this model on these points, what its theorem predicts, and what is measured.
+    """What the neurons of a model learned, and which theorem describes it on these points.
 
-    `model`: whatever `robust_radius` takes. `fine`: labels finer than y, where they are known; otherwise clusters are looked for in
-    each class. Pictures are of networks with one hidden layer; of others only the radii are told.
+    Theorems are about networks with one hidden layer; of other models only the radii are reported.
 
+    Parameters
+    ----------
+    model : any model that `robust_radius` takes
+        The classifier.
+    X : array (n, d)
+        Points.
+    y : array (n,)
+        Their labels.
+    fine : array (n,), optional
+        Labels finer than y; otherwise clusters are looked for in each class.
+    num_points : int
+        Points whose radius is bracketed.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Explanation
+        With figures and a summary in words.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression

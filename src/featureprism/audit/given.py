@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.audit.read import Embeddings
+from featureprism.brackets import RadiusBracket
 from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
+from featureprism.models.reading import Classifier
+from featureprism.models.reading.ours import input_dim
 from featureprism.networks import ScoreNet, TwoLayerNet
-from featureprism.networks.reading import Classifier
-from featureprism.networks.reading.ours import input_dim
-from featureprism.records import Progress, RadiusBracket, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.verify import Budget, Query, bracket_classifier, opened
 
 
@@ -37,7 +38,7 @@ class GivenHead:
         return 2 * found - 1 if self.num_classes == 2 else found
 
     def robust_radius(
-        self, X: np.ndarray, y: np.ndarray, budget: Budget | None = None, progress: Progress = silent
+        self, X: np.ndarray, y: np.ndarray, budget: Budget | None = None, progress: Progress = no_progress
     ) -> RadiusBracket:
         """The bracket of every point."""
         own = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from featureprism.audit.anatomy import Neurons, Subject
 from featureprism.geometry import row_norms
+from featureprism.lab.rows import Row
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.probes import cosines, kkt_audit
-from featureprism.records import Row
 
 SAME_VOTES = 1e-3  # spread of the votes below which a second layer counts as never trained
 FITS = 0.5  # a picture that fits less is not named

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from featureprism.checker.arrays import read_arrays, real_numbers
-from featureprism.heads.compare import Task
-from featureprism.records import LARGEST
+from featureprism.inputs import LARGEST
+from featureprism.lab.heads.compare import Task
 
 HELD = 0.1  # share of the training points that heads are chosen on
 TESTED = 0.2  # share of the points that are kept for testing when the file has no split of its own

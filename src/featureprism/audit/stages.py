@@ -12,16 +12,18 @@ from torch import Tensor, nn
 
 from featureprism.attacks import flip_rate, universal_direction, universal_shift
 from featureprism.audit.given import GivenHead
-from featureprism.brackets import lower_median
-from featureprism.heads.compare import Task
+from featureprism.brackets import RadiusBracket, lower_median
+from featureprism.data.dataset import Dataset
 from featureprism.heads.estimators import Head
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
+from featureprism.lab.heads.compare import Task
+from featureprism.lab.premise import Premise
+from featureprism.lab.rows import Row
 from featureprism.networks import LinearClassifier, LinearScores
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.probes import alive, cosines
-from featureprism.records import Dataset, Premise, RadiusBracket, Row
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0

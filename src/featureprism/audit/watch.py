@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from featureprism.files import write_whole
-from featureprism.records import Progress
+from featureprism.progress import Progress
 
 EVERY = 0.5  # seconds between two notes of a stage
 Show = Callable[[float, str], None]  # the share of the work that is done, and what is being done

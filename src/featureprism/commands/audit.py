@@ -7,8 +7,8 @@ from rich.console import Console
 
 from featureprism.audit import audit
 from featureprism.audit.advice import YOURS
+from featureprism.lab.rows import Row
 from featureprism.lab.terminal import stage_progress
-from featureprism.records import Row
 from featureprism.report.audit import heads_table, premises_table, save_pareto
 
 

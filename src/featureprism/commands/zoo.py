@@ -9,7 +9,7 @@ from rich.table import Table
 
 from featureprism.commands.common import context_from
 from featureprism.files import as_json
-from featureprism.records import Row
+from featureprism.lab.rows import Row
 from featureprism.report import duration, progress_bar
 from featureprism.zoo.evaluation import JUDGES
 from featureprism.zoo.files import KEPT, read_card

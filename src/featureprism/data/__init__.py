@@ -16,6 +16,7 @@ from featureprism.data.clusters import (
     sphere_centres,
     to_signs,
 )
+from featureprism.data.dataset import Dataset
 from featureprism.data.label_noise import NOISES, LabelNoise
 from featureprism.data.noise import NOISE_LAWS, Noise
 from featureprism.data.sparse_coding import (
@@ -48,6 +49,7 @@ __all__ = [
     "LAWS",
     "NOISES",
     "NOISE_LAWS",
+    "Dataset",
     "GaussianClusters",
     "HiddenVector",
     "LabelNoise",

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.clusters import GaussianClusters
-from featureprism.records import Dataset
+from featureprism.data.dataset import Dataset
 
 
 class SpanSample(NamedTuple):

@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.heads.pace import Pace, num_steps, steps_between_looks
-from featureprism.networks.activations import relu_power
-from featureprism.records import Progress, silent
+from featureprism.models.activations import relu_power
+from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 
 WATCHED = 2048  # points whose loss is watched, at most
@@ -158,7 +158,7 @@ def train(
     generator: torch.Generator,
     held: Learned | None = None,
     perturb: Perturb | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trained:
     """Neurons of the scores Σ_j ‖w_j‖ [⟨w_j, x⟩/‖w_j‖]₊^p after Adam with a step size that falls linearly to 0.
 

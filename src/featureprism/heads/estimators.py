@@ -19,7 +19,7 @@ from featureprism.heads.scaling import SCALINGS, fitted_scaling
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, classes_alone, discovered_subclasses, given_subclasses
 from featureprism.heads.targets import Targets, split, targets
-from featureprism.records import Progress, silent
+from featureprism.progress import Progress, no_progress
 
 LARGEST_SEED = 2**31 - 1
 
@@ -190,7 +190,9 @@ class PReLUHead(Head):
         shape = len(neurons.subclass), found.centre.shape[1]
         return self.init_scale * torch.randn(shape, generator=generator) / shape[1] ** 0.5
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, progress: Progress = silent) -> "PReLUHead":
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, progress: Progress = no_progress
+    ) -> "PReLUHead":
         """Train the head on points X (n, d), dense or sparse, and labels y (n,)."""
         self._fit(X, y, None, sample_weight, progress)
         return self
@@ -285,7 +287,7 @@ class DecoupledHead(Head):
         fine_labels: Any = None,
         sample_weight: Any = None,
         *,
-        progress: Progress = silent,
+        progress: Progress = no_progress,
     ) -> "DecoupledHead":
         """Train the head on points X (n, d), labels y (n,) and, with labels="given", finer labels (n,)."""
         self._fit(X, y, fine_labels, sample_weight, progress)
@@ -293,8 +295,25 @@ class DecoupledHead(Head):
 
 
 def load_head(path: Path | str) -> "PReLUHead | DecoupledHead | GaussianHead":
-    """A fitted head from a file that `save` wrote.
+    """Read a fitted head that `save` wrote.
 
+    Parameters
+    ----------
+    path : path
+        An .npz file.
+
+    Returns
+    -------
+    PReLUHead, DecoupledHead or GaussianHead
+        With its labels, column names and parameters.
+
+    Raises
+    ------
+    ValueError
+        If the file does not hold a head.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from sklearn.datasets import load_iris

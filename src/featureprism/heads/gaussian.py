@@ -16,7 +16,7 @@ from featureprism.heads.scaling import SCALINGS, Scaling, fitted_scaling
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.targets import Targets, targets
 from featureprism.networks import LinearScores, QuadraticScores
-from featureprism.records import Progress, silent
+from featureprism.progress import Progress, no_progress
 
 COVARIANCES = ("shared", "per_class")
 STRUCTURES = ("full", "diagonal")
@@ -70,7 +70,7 @@ class GaussianHead(ScoredHead):
             raise ValueError(f"shrinkage must be 'auto' or a number from 0 to 1, got {self.shrinkage!r}.")
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, progress: Progress = silent
+        self, X: Any, y: Any, sample_weight: Any = None, *, progress: Progress = no_progress
     ) -> "GaussianHead":
         """Means, covariances and shares of the classes of points X (n, d) with labels y (n,)."""
         self._check()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from featureprism.lab.claim import Claim, check_names
@@ -71,13 +72,8 @@ class Experiment:
     slow: bool = False
     shared_weights: Callable[[Rows], bool] | None = None
     draw: Callable[[Rows], Any] | None = None
-    long: bool = False  # old name of `slow`
-    is_one_draw: Callable[[Rows], bool] | None = None  # old name of `shared_weights`
-    foretell: Any = None  # no longer used
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "slow", self.slow or self.long)
-        object.__setattr__(self, "shared_weights", self.shared_weights or self.is_one_draw)
         if self.id.count("/") != 1:
             raise ValueError(f"An experiment is called PAPER/ITEM, got '{self.id}'.")
         if unknown := set(self.scales) - set(SCALES):
@@ -149,6 +145,8 @@ class Paper:
         In reading order.
     drawings : mapping
         Functions of the rows that give a matplotlib figure, by item; an experiment may also bring one as `draw`.
+    story : path, optional
+        A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`).
 
     Examples
     --------
@@ -162,6 +160,12 @@ class Paper:
     citation: str
     experiments: tuple[Experiment, ...]
     drawings: Mapping[str, Callable[[Rows], Any]] = field(default_factory=dict)
+    story: Path | None = None
+
+    @property
+    def reference(self) -> str:
+        """The first paragraph of the citation, on one line."""
+        return " ".join(self.citation.strip().partition("\n\n")[0].split())
 
     def __post_init__(self) -> None:
         for experiment in self.experiments:

@@ -1,8 +1,10 @@
 """Results as a project keeps them: one compact JSON file for each scale, one small figure for each item; the atlas is made of them.
 
 Sizes and bounds are chosen on seeds below 1000, and results are published on seeds at which nobody has looked: blocks of five from 2000
-on. ledger.json notes for each item and scale which seeds were used under which hashes of settings, measure and claims, but not of
-their words. An item in which one of these changed takes the next block; seeds that it has used under other hashes are refused.
+on. ledger.json notes for each item and scale which seeds were used under which hashes of settings, measure and claims (values,
+aggregates, bounds), but not of their words. An item in which one of these changed takes the next block; seeds that it has used under
+other hashes are refused. The hashes follow definitions of the item's own paper; library functions count by name (see `lab.sources`), so
+that a new release of the library leaves verdicts as they are.
 """
 
 import json
@@ -64,7 +66,7 @@ def publish(items: list[tuple[Row, list[Row]]], runs: Path, folder: Path) -> lis
     for about, _ in items:
         ledger.check(about)
     prepare_folder(folder / "figures")
-    known = read_published(folder)
+    known = _stored(folder)
     for about, claims in items:
         kept = {key: about[key] for key in ITEM} | {"sizes": sizes_of(about.get("settings", []))}
         kept["claims"] = [_kept(claim) for claim in claims]
@@ -136,8 +138,10 @@ class Ledger:
             self.entries.append(entry)
 
     def write(self) -> None:
-        """Keep the ledger, a line for each entry."""
-        lines = ",\n".join(as_json(entry) for entry in self.entries)
+        """Keep the ledger, a line for each entry, sorted so that publications of two papers can be merged."""
+        fresh = [entry for entry in self.entries if max(entry["seeds"]) >= FIRST]
+        order = sorted(fresh, key=lambda entry: (entry["item"], SCALES.index(entry["scale"])))
+        lines = ",\n".join(as_json(entry) for entry in order)
         write_whole(self.path, f"[\n{lines}\n]\n")
 
 
@@ -154,17 +158,29 @@ def fresh_seeds(experiments: Sequence[Experiment], scale: str, folder: Path) -> 
 
 
 def read_published(folder: Path) -> Published:
-    """What was published at each scale, without claims that have changed since; scales that were not are left out."""
-    paths = {scale: folder / f"{scale}.json" for scale in SCALES}
-    stored = {scale: json.loads(path.read_text("utf-8")) for scale, path in paths.items() if path.is_file()}
+    """What was published at each scale, without claims that have changed since; scales that were not are left out.
+
+    `is_current` says of an item whether everything that it measures and claims now is as it was then.
+    """
     known = {e.id: e for paper in all_papers().values() for e in paper.experiments}
+    ledger = Ledger(folder)
     return {
-        scale: {item["id"]: _still_claimed(item, known.get(item["id"])) for item in items}
-        for scale, items in stored.items()
+        scale: {item["id"]: _as_it_is_now(item, known.get(item["id"]), ledger) for item in items.values()}
+        for scale, items in _stored(folder).items()
     }
 
 
-def _still_claimed(item: Row, experiment: Experiment | None) -> Row:
+def _stored(folder: Path) -> Published:
+    """The files of a folder."""
+    paths = {scale: folder / f"{scale}.json" for scale in SCALES}
+    return {
+        scale: {item["id"]: item for item in json.loads(path.read_text("utf-8"))}
+        for scale, path in paths.items()
+        if path.is_file()
+    }
+
+
+def _as_it_is_now(item: Row, experiment: Experiment | None, ledger: Ledger) -> Row:
     """An item with those of its claims that are still made with the same bound and aggregate; of unknown items all of them."""
     if experiment is None:
         return item
@@ -175,7 +191,12 @@ def _still_claimed(item: Row, experiment: Experiment | None) -> Row:
         if row["id"] in made
         and all(as_json(row[key]) == as_json(made[row["id"]][key]) for key in SAME if key in row)
     ]
-    return item | {"claims": kept}
+    scale = item["scale"]
+    is_current = (
+        scale in experiment.scales
+        and ledger.published(item["id"], scale, hashes(experiment, scale)) is not None
+    )
+    return item | {"claims": kept, "is_current": is_current}
 
 
 def figure_path(folder: Path, item: str, scale: str) -> Path:

@@ -15,7 +15,7 @@ from featureprism.lab.executors import Executor
 from featureprism.lab.experiment import Experiment, fields_of
 from featureprism.lab.looks import Looks
 from featureprism.lab.rows import Row, Rows
-from featureprism.lab.sources import source_hash, value_hash
+from featureprism.lab.sources import paper_hash, paper_packages, value_hash
 from featureprism.lab.store import Store
 from featureprism.lab.unit import Unit, units_of, versions
 from featureprism.lab.verdict import Outcome, Verdict
@@ -251,14 +251,15 @@ def _write(result: Result, store: Store, units: Sequence[Unit], changes: Mapping
 def hashes(experiment: Experiment, scale: str) -> Row:
     """What a verdict depends on besides the seeds: settings and sources of the measure, and for each claim value, aggregate and bound.
 
-    The words of a claim do not count: a verdict survives rewording.
+    The words of a claim do not count: a verdict survives rewording. Nor do the bodies of library functions (see `lab.sources`).
     """
+    packages = paper_packages(experiment.measure)
     settings = [fields_of(setting) for setting in experiment.settings(scale)]
     claims = {
         experiment.claim_id(claim): content_hash(
             [
-                value_hash(claim.value),
-                value_hash(claim.ceiling) if claim.ceiling else "",
+                value_hash(claim.value, packages),
+                value_hash(claim.ceiling, packages) if claim.ceiling else "",
                 claim.aggregate,
                 claim.bound.relation,
                 claim.bound.value,
@@ -266,7 +267,7 @@ def hashes(experiment: Experiment, scale: str) -> Row:
         )[:16]
         for claim in experiment.claims
     }
-    return {"measure": content_hash([settings, source_hash(experiment.measure)])[:16], "claims": claims}
+    return {"measure": content_hash([settings, paper_hash(experiment.measure)])[:16], "claims": claims}
 
 
 def premises(rows: Rows) -> list[Row]:

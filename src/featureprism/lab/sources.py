@@ -4,6 +4,11 @@ Followed statically, from name to name: a function or class brings what its body
 as they belong to featureprism or to the package of the function. Definitions are compared without comments and docstrings. A
 module that is used as a whole (handed to a function, say) counts as a whole, and statements at the top of a module that define no name
 count for everything in it.
+
+There are two hashes, for two questions. `source_hash`: may these rows be used again? It follows every definition of the whole library,
+and the store of units is keyed by it. `paper_hash` and `value_hash`: is this still the item that was published? They follow definitions
+within the item's own paper alone. What is called of the library counts by the name under which the paper calls it, not by its body:
+a verdict survives a faster attack or a moved module, whose own tests answer for them, and does not survive another measure.
 """
 
 import ast
@@ -40,8 +45,17 @@ def source_hash(function: Callable) -> str:
     return digest.hexdigest()[:16]
 
 
-def value_hash(function: Callable) -> str:
-    """A hash of a small function (often a lambda) and everything that it may run, but not of the statement around it.
+def paper_hash(function: Callable) -> str:
+    """A hash of what `function` runs within its own paper, wherever in the paper it is defined."""
+    packages = paper_packages(function)
+    names = {_qualified(part) for part in _parts(function)}
+    texts = {_body(*definition) for definition in _reached(_starts(function), packages)}
+    typed_in = b"".join(_typed_in(part) for part in _parts(function))
+    return hashlib.sha256("\n".join(sorted(names | texts)).encode() + typed_in).hexdigest()[:16]
+
+
+def value_hash(function: Callable, packages: frozenset[str] | None = None) -> str:
+    """A hash of a small function (often a lambda) and what it runs within `packages`, but not of the statement around it.
 
     The words of a claim stand beside the lambda that gives its value: they do not count.
     """
@@ -49,13 +63,25 @@ def value_hash(function: Callable) -> str:
     if isinstance(function, partial):
         given = [*function.args, *sorted(function.keywords.items())]
         digest.update(" ".join(map(_shown, given)).encode())
+    packages = paper_packages(function) if packages is None else packages
     for part in _parts(function):
-        for text in _small_parts(part, set()):
+        for text in _small_parts(part, packages, set()):
             digest.update(text.encode())
     return digest.hexdigest()[:16]
 
 
-def _small_parts(function: Any, seen: set[int]) -> Iterator[str]:
+def paper_packages(function: Callable) -> frozenset[str]:
+    """The package of the paper that a function belongs to: featureprism.papers.NAME, or another distribution's package."""
+    modules = [part.__module__ for part in _parts(function)]
+    papers = [m for m in modules if not _is_in(m, frozenset({OURS})) or m.startswith(f"{OURS}.papers.")]
+    return frozenset(
+        package
+        for m in papers or modules
+        for package in ({".".join(m.split(".")[:3])} if _is_in(m, frozenset({OURS})) else _neighbours(m))
+    )
+
+
+def _small_parts(function: Any, packages: frozenset[str], seen: set[int]) -> Iterator[str]:
     """The function itself, the values it closes over, and the definitions that it names."""
     if id(function) in seen:
         return
@@ -65,17 +91,22 @@ def _small_parts(function: Any, seen: set[int]) -> Iterator[str]:
         yield code.co_code.hex() + repr(code.co_consts) if code else repr(function)
         return
     nodes = _nodes_at(function.__module__, code.co_firstlineno)
-    yield from map(ast.unparse, nodes)
+    is_within = _is_in(function.__module__, packages)
+    yield from map(ast.unparse, nodes) if is_within else [_qualified(function)]
     values = [cell.cell_contents for cell in function.__closure__ or () if cell != _EMPTY]
     for value in (*values, *(function.__defaults__ or ())):
         if inspect.isfunction(value):
-            yield from _small_parts(value, seen)
+            yield from _small_parts(value, packages, seen)
         else:
             yield _shown(value)
-    packages = _packages(function)
-    targets = [target for node in nodes for target in _targets(node, function.__module__, packages)]
-    for definition in sorted(_reached(targets, packages)):
-        yield _text(*definition)
+    if is_within:
+        targets = [target for node in nodes for target in _targets(node, function.__module__, packages)]
+        yield from sorted({_body(*definition) for definition in _reached(targets, packages)})
+
+
+def _qualified(function: Any) -> str:
+    """The name of a function; a lambda has none."""
+    return function.__qualname__.replace("<lambda>", "")
 
 
 def _shown(value: Any) -> str:
@@ -97,11 +128,16 @@ def _nodes_at(module: str, line: int) -> tuple[ast.AST, ...]:
     return tuple(n for n in ast.walk(tree) if isinstance(n, kinds) and n.lineno == line)
 
 
-@cache
 def _text(module: str, name: str) -> str:
+    """A definition with its place."""
+    return f"{module}:{name}\n{_body(module, name)}"
+
+
+@cache
+def _body(module: str, name: str) -> str:
     """A definition without comments, docstrings and places."""
     statements = _read(module).definitions.get(name, []) if name else _read(module).nameless
-    return "\n".join([f"{module}:{name}", *map(ast.unparse, statements)])
+    return "\n".join(map(ast.unparse, statements))
 
 
 def _typed_in(function: Any) -> bytes:
@@ -116,11 +152,16 @@ def _typed_in(function: Any) -> bytes:
 
 def dependencies(function: Callable) -> set[Definition]:
     """Every definition that is reached from a function, as (module, name); ("module", "") stands for its nameless statements."""
-    packages = _packages(function)
-    waiting: list[Definition] = [
-        (part.__module__, part.__qualname__.partition(".")[0]) for part in _parts(function)
-    ]
-    return _reached(waiting, packages)
+    return _reached(_starts(function), _packages(function))
+
+
+def _starts(function: Callable) -> list[Definition]:
+    """The definitions in which the parts of a function stand."""
+    return [(part.__module__, part.__qualname__.partition(".")[0]) for part in _parts(function)]
+
+
+def _is_in(module: str, packages: frozenset[str]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
 def _packages(function: Callable) -> frozenset[str]:
@@ -133,7 +174,7 @@ def _reached(waiting: list[Definition], packages: frozenset[str]) -> set[Definit
     reached: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
-        if definition not in reached and _is_readable(definition[0]):
+        if definition not in reached and _is_in(definition[0], packages) and _is_readable(definition[0]):
             reached.add(definition)
             waiting += _named_by(*definition, packages)
     return reached
@@ -200,7 +241,7 @@ def _targets(statement: ast.AST, module: str, packages: frozenset[str]) -> Itera
             target = _module_of(*top.imports[node.value.id])
             if target is not None:
                 through.add(node.value)
-                if target.partition(".")[0] in packages:
+                if _is_in(target, packages):
                     yield target, node.attr
     for node in nodes:
         if isinstance(node, ast.Name) and node not in through:
@@ -212,7 +253,7 @@ def _targets(statement: ast.AST, module: str, packages: frozenset[str]) -> Itera
 
 def _imported(module: str, name: str | None, packages: frozenset[str]) -> Iterator[Definition]:
     """The definition behind an imported name; all of a module that is imported as such."""
-    if module.partition(".")[0] not in packages:
+    if not _is_in(module, packages):
         return
     whole = _module_of(module, name)
     if whole is None:

@@ -1,12 +1,16 @@
 """Functions x ↦ f(x) with visible neurons, and reference classifiers."""
 
-from featureprism.networks.activations import (
+from featureprism.models.activations import (
     Activation,
     PolynomialReLU,
     PowerReLU,
     ReLU,
     Tanh,
 )
+from featureprism.models.files import load_net, load_points, save_net, save_points
+from featureprism.models.quadratic import QuadraticMargin, QuadraticScores
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet, scores_of
+from featureprism.models.two_layer import TwoLayerNet, stack
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import BalancedWeights, balanced
 from featureprism.networks.constructions import (
@@ -15,7 +19,6 @@ from featureprism.networks.constructions import (
     robust_margin_classifier,
     shared_features_net,
 )
-from featureprism.networks.files import load_net, load_points, save_net, save_points
 from featureprism.networks.gates import smoothed_relu, smoothed_step
 from featureprism.networks.grouped import BinaryReadout, GroupedNet, summed_readout
 from featureprism.networks.initial import (
@@ -32,11 +35,8 @@ from featureprism.networks.initial import (
 )
 from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, PolynomialKernel, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
-from featureprism.networks.quadratic import QuadraticMargin, QuadraticScores
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
-from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 from featureprism.networks.symmetric import SymmetricNet, pure_net, symmetric_start
-from featureprism.networks.two_layer import TwoLayerNet, stack
 
 __all__ = [
     "MLP",

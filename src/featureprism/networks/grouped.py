@@ -4,8 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.activations import ReLU, relu_power
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import ReLU, relu_power
+from featureprism.models.scores import ScoreNet, as_scores
+from featureprism.models.two_layer import TwoLayerNet
 
 
 class GroupedNet(nn.Module):
@@ -108,3 +109,12 @@ def summed_readout(net: GroupedNet, labels: Float[Tensor, " k"]) -> TwoLayerNet:
     k, h, d = net.W.shape
     votes = labels.to(net.W.dtype).repeat_interleave(h) / h
     return TwoLayerNet(net.W.detach().reshape(k * h, d), votes, activation=ReLU())
+
+
+@as_scores.register
+def _(module: GroupedNet) -> nn.Module:
+    if module.W.ndim > 3:
+        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
+    k, h, _ = module.W.shape
+    votes = torch.eye(k, dtype=module.W.dtype).repeat_interleave(h, dim=0) / h
+    return ScoreNet(module.W.detach().flatten(0, 1), votes, activation=ReLU())

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.networks.activations import relu_power
-from featureprism.records import check_points
+from featureprism.inputs import check_points
+from featureprism.models.activations import ReLU, relu_power
+from featureprism.models.scores import as_scores, scores_of
 
 
 class LinearClassifier(nn.Module):
@@ -65,3 +66,13 @@ class MLP(nn.Module):
     def input_directions(self) -> Float[Tensor, "h d"]:
         """The rows whose span holds everything the network can see."""
         return self.weights[0].detach()
+
+
+@as_scores.register
+def _(module: LinearClassifier) -> nn.Module:
+    return scores_of([module.w[None]], [torch.tensor([module.bias], dtype=torch.float64)], ReLU())
+
+
+@as_scores.register
+def _(module: MLP) -> nn.Module:
+    return scores_of(list(module.weights), [torch.zeros(len(W)) for W in module.weights], ReLU())

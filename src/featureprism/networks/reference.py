@@ -8,9 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.brackets import RadiusBracket
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.activations import relu_power
-from featureprism.records import RadiusBracket, check_points
+from featureprism.inputs import check_points
+from featureprism.models.activations import relu_power
 
 ORTHOGONALITY_TOLERANCE = (
     1e-6  # largest cosine between two centres still called orthogonal (float32 QR: 2e-7)

@@ -7,9 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.geometry import LpBall
-from featureprism.networks.activations import ReLU
+from featureprism.models.activations import ReLU
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.networks.gates import Bias, gates, least, openings, smoothed_relu, smoothed_step
-from featureprism.networks.two_layer import TwoLayerNet
 
 UPWARDS = 1 + 1e-6  # of norms in single precision
 CLOSED = 9.0  # σ_ρ below the bias: Φ(-9) = 10⁻¹⁹

@@ -9,12 +9,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, structured_starts, universal_direction
+from featureprism.brackets import RadiusBracket
 from featureprism.geometry import unit_rows
-from featureprism.networks.reading import Classifier
+from featureprism.lab.rows import Row
+from featureprism.models.reading import Classifier
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape
-from featureprism.records import RadiusBracket, Row
 from featureprism.verify import Budget, Query, bracket_classifier
 
 REACH = 2.0  # how far an attack looks; centres have norm 1

@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import row_norms
+from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout
 from featureprism.play.film import Moment, Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.probes import cosines
-from featureprism.records import Row
 
 GRID = 44  # points along each side of the drawn plane
 WINDOW = (-0.6, 1.6, -1.1, 1.1)  # left, right, bottom, top

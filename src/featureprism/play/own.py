@@ -9,9 +9,10 @@ from torch import Tensor
 
 from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
-from featureprism.networks.reading import Classifier, as_points, input_dim
+from featureprism.brackets import RadiusBracket
+from featureprism.lab.rows import Row
+from featureprism.models.reading import Classifier, as_points, input_dim
 from featureprism.points import read_points
-from featureprism.records import RadiusBracket, Row
 from featureprism.verify import Budget, Query, bracket_classifier, opened
 
 MOST_POINTS = 200  # that are bracketed

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from featureprism.data import GaussianClusters, sample, sample_balanced
 from featureprism.data.clusters import orthogonal_centres
+from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
 from featureprism.networks import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
-from featureprism.records import Dataset
 from featureprism.seeds import generator_for
 
 DIM = 40  # of the points

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from featureprism.data import SparseCoding
+from featureprism.lab.rows import Row
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import setting as paper
 from featureprism.probes import purification as probes
-from featureprism.records import Row
 from featureprism.training import train_symmetric
 
 DIM, SIDE = 64, 8  # features, drawn as a square

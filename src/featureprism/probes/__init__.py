@@ -14,6 +14,7 @@ from featureprism.probes.distance import SphereDistance, sphere_distance
 from featureprism.probes.forgetting import Forgotten, forget
 from featureprism.probes.kkt import KKTAudit, cluster_sums, direction_cosines, kkt_audit, summed_neurons
 from featureprism.probes.kkt_points import KKTPoint, kkt_points
+from featureprism.probes.self_test import SelfTest, self_test
 from featureprism.probes.voronoi import (
     VOID,
     nondegeneracy_gap,
@@ -29,6 +30,7 @@ __all__ = [
     "KKTAudit",
     "KKTPoint",
     "Quartiles",
+    "SelfTest",
     "SphereDistance",
     "Witness",
     "alignment",
@@ -47,6 +49,7 @@ __all__ = [
     "nondegeneracy_margin",
     "other_data",
     "quartiles",
+    "self_test",
     "sphere_distance",
     "summed_neurons",
     "voronoi_region",

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
-from featureprism.networks.activations import relu_power
-from featureprism.records import Dataset
+from featureprism.models.activations import relu_power
 
 OPPOSITE = (1, 0, 3, 2)  # of +μ1, -μ1, +μ2, -μ2
 

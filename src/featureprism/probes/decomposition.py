@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.records import Dataset
+from featureprism.data.dataset import Dataset
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ arXiv 2510.14844, which trains the first layer; here all parameters move.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -14,7 +15,6 @@ from torch import Tensor
 
 from featureprism.networks import TwoLayerNet
 from featureprism.probes.kkt import KKTAudit, kkt_audit, neuron_activity
-from featureprism.records import Row
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Forgotten:
     before: KKTAudit
     after: KKTAudit | None
 
-    def as_row(self) -> Row:
+    def as_row(self) -> dict[str, Any]:
         """The numbers as a flat row; ε and δ of the old network are those of doing nothing."""
         epsilon, delta = approximation(self.before)
         found = (None, None) if self.after is None else approximation(self.after)

@@ -10,16 +10,16 @@ eqs. (3), (4), (6), (7), which leave out the condition for v_j.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featureprism.geometry import row_norms
+from featureprism.inputs import check_points
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.nonnegative import nonnegative_minimum
-from featureprism.records import Row, check_points
 from featureprism.threads import one_thread
 
 ROUNDS = 12  # of the search for derivatives on kinks
@@ -55,7 +55,7 @@ class KKTAudit:
     on_kink: int
     tolerance: float
 
-    def as_row(self) -> Row:
+    def as_row(self) -> dict[str, Any]:
         """The numbers as a flat row."""
         names = (
             "stationarity",
@@ -79,12 +79,41 @@ def kkt_audit(
     tolerance: float = 1e-3,
     multipliers: tuple[Tensor, Tensor] | None = None,
 ) -> KKTAudit:
-    """Measure every KKT condition of a ReLU network (biases or not) on a data set.
+    """Measure every KKT condition of a ReLU network on a data set.
 
-    Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
-    derivative of its own there. `multipliers` gives both instead, for the rescaled network: λ of each point, and the derivatives of the
-    neurons on their kinks, one for all neurons of a point or one for each.
+    The multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
+    derivative of its own there.
 
+    Parameters
+    ----------
+    net : TwoLayerNet
+        A ReLU network, with or without biases.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    tolerance : float
+        Points within this share of the smallest margin are on the margin.
+    multipliers : pair of tensors, optional
+        Multipliers λ of the points and derivatives of the neurons on their kinks, of the rescaled network,
+        instead of a fit.
+
+    Returns
+    -------
+    KKTAudit
+        Margins, multipliers, and the residual of stationarity.
+
+    Raises
+    ------
+    ValueError
+        If a point is misclassified: there is no margin then.
+
+    References
+    ----------
+    Lyu & Li, ICLR 2020; double-edged, Theorem 2.1.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))

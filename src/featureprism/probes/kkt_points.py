@@ -6,14 +6,15 @@ margins and different robustness; no list is ever known to be complete, but one 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.inputs import check_points
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.probes.kkt import KKTAudit, kkt_audit
-from featureprism.records import Row, check_points
 from featureprism.training import NotSeparableError, PatternPoint, flow_limit, margin_descent, pattern_point
 
 KINK = 1e-9  # |⟨w_j, x_i⟩ + b_j| up to this share of the norms counts as on the kink
@@ -39,7 +40,7 @@ class KKTPoint:
         """Number of neurons, those with equal patterns counted as one."""
         return len(self.net.a)
 
-    def as_row(self) -> Row:
+    def as_row(self) -> dict[str, Any]:
         """The numbers as a flat row."""
         return {
             "origin": self.origin,

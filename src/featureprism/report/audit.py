@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from featureprism.lab.rows import Row
 from featureprism.lab.style import COLOURS, SETTINGS, panels
 from featureprism.lab.table import show
-from featureprism.records import Row
 
 FAMILIES = (
     *("yours", "ReLU", "pReLU", "given", "discovered", "adversarial", "Gaussian", "other"),

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from featureprism.records import Dataset, Premise
+from featureprism.data.dataset import Dataset
+from featureprism.lab.premise import Premise
 
 PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
 USABLE_C0 = 10.0  # the sets J_μ of an experiment

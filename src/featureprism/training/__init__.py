@@ -11,14 +11,17 @@ from featureprism.training.margins import log_loss, margin_ascent, margin_descen
 from featureprism.training.max_margin import MaxMargin, NotSeparableError, max_margin_network
 from featureprism.training.span import start_in_span
 from featureprism.training.symmetric import Draw, Phase, fresh, from_pool, symmetric_step, train_symmetric
+from featureprism.training.trajectory import Ended, Trajectory
 
 __all__ = [
     "Draw",
+    "Ended",
     "Loss",
     "MaxMargin",
     "NotSeparableError",
     "PatternPoint",
     "Phase",
+    "Trajectory",
     "balanced_flow",
     "first_layer_descent",
     "flow_limit",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from featureprism.records import Ended, Trajectory
+from featureprism.training.trajectory import Ended, Trajectory
 
 Batch = tuple[Tensor, Tensor]
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8  # the usual constants of Adam

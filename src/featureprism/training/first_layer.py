@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism.models.activations import relu_power
 from featureprism.networks import GroupedNet, TwoLayerNet
-from featureprism.networks.activations import relu_power
 from featureprism.networks.grouped import group_means
-from featureprism.records import Ended, Progress, Trajectory, silent
+from featureprism.progress import Progress, no_progress
+from featureprism.training.trajectory import Ended, Trajectory
 
 
 class Layer(NamedTuple):
@@ -37,7 +38,7 @@ def first_layer_descent(
     representation: str = "auto",
     lumps: Sequence[int] | None = None,
     watch: Callable[[Tensor], Any] | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[Any]:
     """Descent on W and b; logistic loss and labels ±1 for a TwoLayerNet, cross-entropy and classes for a GroupedNet, both means.
 

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import cos, pi
@@ -21,7 +20,6 @@ from torch.nn.functional import cross_entropy, pad
 
 from featureprism.networks.deep import channels_last, home_of
 from featureprism.progress import Progress, no_log, no_progress
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step", "one-cycle")
@@ -95,9 +93,9 @@ def train_images(
     adversary: Adversary | None = None,
     checkpoint: Path | None = None,
     device: str = "cpu",
-    watch: Callable[[nn.Module], Row] | None = None,
-    history: list[Row] | None = None,
-    until: Callable[[Row], bool] | None = None,
+    watch: Callable[[nn.Module], dict[str, Any]] | None = None,
+    history: list[dict[str, Any]] | None = None,
+    until: Callable[[dict[str, Any]], bool] | None = None,
     progress: Progress = no_progress,
     announce: Callable[[str], None] = no_log,
 ) -> nn.Module:
@@ -177,20 +175,6 @@ def mixed_precision(device: torch.device, *, wanted: bool = False) -> AbstractCo
     return nullcontext()
 
 
-def seconds_per_image(
-    net: nn.Module, shape: tuple[int, int, int], num_classes: int, *, device: str = "cpu"
-) -> float:
-    """How long one image of a clean training step takes here: the second of two steps of a copy on random pictures."""
-    generator = generator_for("timing", 0)
-    x, y = torch.rand(TIMED, *shape, generator=generator), torch.arange(TIMED) % num_classes
-    net, taken = deepcopy(net), 0.0
-    for _ in range(2):
-        began = time.perf_counter()
-        train_images(net, x, y, Recipe(1, batch_size=TIMED), seed=0, device=device)
-        taken = time.perf_counter() - began
-    return taken / TIMED
-
-
 def checkpoint_for(folder: Path | None, **what: Any) -> Path | None:
     """The file in `folder` of a network known by everything its weights depend on; None without a folder: it is not kept.
 
@@ -209,7 +193,9 @@ def _hold_frozen(net: nn.Module) -> None:
             module.eval()
 
 
-def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None, history: list[Row]) -> int:
+def _resume(
+    net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None, history: list[dict[str, Any]]
+) -> int:
     """Load what a former run left; the epoch to go on with."""
     if checkpoint is None or not checkpoint.exists():
         return 0
@@ -226,7 +212,11 @@ def _resume(net: nn.Module, optimiser: torch.optim.SGD, checkpoint: Path | None,
 
 
 def _save(
-    net: nn.Module, optimiser: torch.optim.SGD, epoch: int, checkpoint: Path | None, history: list[Row]
+    net: nn.Module,
+    optimiser: torch.optim.SGD,
+    epoch: int,
+    checkpoint: Path | None,
+    history: list[dict[str, Any]],
 ) -> None:
     if checkpoint is None:
         return

@@ -14,12 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
-from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.inputs import check_points
+from featureprism.models.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.packing import Packing, packed
 from featureprism.training.span import span_coordinates
+from featureprism.training.trajectory import Ended, Trajectory
 
 LOSSES = ("exponential", "logistic")
 METHODS = ("flow", "normalised")
@@ -61,7 +63,7 @@ def margin_descent(
     steps: int,
     record: Sequence[int] = (),
     probes: Probes | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
     """Follow g = -∇ ln L on all parameters; the direction of gradient flow on L at every step, with its clock set free.
 
@@ -106,7 +108,7 @@ def margin_ascent(
     *,
     sharpness: Sequence[float] = (30.0, 100.0, 300.0, 1000.0, 3000.0),
     iterations: int = 200,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> TwoLayerNet:
     """Climb the smoothed normalised margin -(1/β) ln Σ_i e^(-β q_i/(γ‖θ‖²)) with L-BFGS, β rising; needs every margin positive.
 

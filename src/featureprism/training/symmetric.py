@@ -11,11 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.sparse_coding import SparseCoding, sample_points
+from featureprism.inputs import check_points
 from featureprism.networks.gates import Bias, Gates, gates, openings, smoothed_step
 from featureprism.networks.symmetric import SymmetricNet
-from featureprism.records import Ended, Progress, Trajectory, check_points, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.resting import Watch
+from featureprism.training.trajectory import Ended, Trajectory
 
 Batch = tuple[Tensor, Tensor]  # x (n, d), y (n,)
 Draw = Callable[[], Batch]
@@ -195,7 +197,7 @@ def train_symmetric(
     record: Sequence[int] = (),
     probes: Probes | None = None,
     watch: int = 0,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[SymmetricNet]:
     """Algorithm 1 (phases without `perturb`) and Algorithm 2 (with), one after another; the given net is left alone.
 

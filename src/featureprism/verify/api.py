@@ -19,9 +19,9 @@ from featureprism.checker.models import model_sha256, points_sha256
 from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
+from featureprism.models.reading import Classifier, as_points
 from featureprism.networks import BinaryReadout, load_net
-from featureprism.networks.reading import Classifier, as_points
-from featureprism.records import Progress, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
 from featureprism.verify.model import ONE_OUTPUT, Model
@@ -46,7 +46,7 @@ def robust_radius(
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
     arithmetic: str = "real",
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """Distance of every point to the next point that the model takes for another class: proven below, witnessed above.
 
@@ -148,7 +148,7 @@ def bracket_classifier(
     *,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """`robust_radius` for a model that was read, points as rows, and labels as positions among its classes."""
     budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
@@ -171,7 +171,7 @@ def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = Non
         if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
             names = arrays.get("classes") if classes is None else _named(classes)
             return Classifier(load_net(Path(model)), names)
-    from featureprism.networks.reading import read_model  # brings scipy along
+    from featureprism.models.reading import read_model  # brings scipy along
 
     return read_model(model, classes, probe=probe)
 

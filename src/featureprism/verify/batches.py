@@ -14,8 +14,8 @@ from featureprism import __version__
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.models import model_sha256
 from featureprism.files import prepare_folder, write_whole
-from featureprism.networks.reading import Classifier, save_model
-from featureprism.records import Progress, silent
+from featureprism.models.reading import Classifier, save_model
+from featureprism.progress import Progress, no_progress
 from featureprism.verify.api import bracket_classifier, statement_of
 from featureprism.verify.driver import INTERRUPTED
 from featureprism.verify.model import Model
@@ -33,7 +33,7 @@ def bracket_in_batches(
     budget: Budget,
     out: Path,
     *,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """Bracket every point and leave brackets.csv, witnesses.npz, proofs.npz and, where it has a plain form, model.npz in `out`.
 

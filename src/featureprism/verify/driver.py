@@ -18,7 +18,7 @@ from featureprism.attacks import Start
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain
-from featureprism.records import Progress, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds.closed_form import KnownRadius, LinearScoresRadius, QuadraticScoresRadius
@@ -61,7 +61,7 @@ def bracket_points(
     *,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """Brackets of min{‖δ‖ : another class scores at least as much as `label` at x + δ}; 0 where it does so already.
 

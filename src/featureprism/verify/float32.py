@@ -19,10 +19,10 @@ from featureprism.checker.float32 import float32_layers, float32_margin
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Scores, demanding
+from featureprism.models.reading import Classifier
 from featureprism.networks import LayeredScores, ReLU, ScoreNet
 from featureprism.networks import LinearScores as LinearNet
-from featureprism.networks.reading import Classifier
-from featureprism.records import Progress, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.verify.attack import default_reach
 from featureprism.verify.driver import MISCLASSIFIED, bracket_points
 from featureprism.verify.model import Model
@@ -114,7 +114,7 @@ def bracket_float32(
     label: Int[Tensor, " n"],
     query: Query,
     budget: Budget,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> RadiusBracket:
     """Brackets of the program: proven for all real points of a region, rounded to float32, and witnessed by points that it flips.
 

@@ -12,6 +12,7 @@ from featureprism.attacks.rivals import NeuronMargins, pair_margins
 from featureprism.checker import linear, quadratic
 from featureprism.checker import models as canonical
 from featureprism.checker.layers import Layers
+from featureprism.models.protocols import HasExactRadius
 from featureprism.networks import (
     MLP,
     BayesClassifier,
@@ -24,7 +25,6 @@ from featureprism.networks import (
     Tanh,
     TwoLayerNet,
 )
-from featureprism.networks.protocols import HasExactRadius
 from featureprism.networks.symmetric import SymmetricNet, unsmoothed
 from featureprism.verify.deep.layers import as_layers
 from featureprism.verify.one_layer.form import PowerForm, power_form, scores_form

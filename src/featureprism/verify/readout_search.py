@@ -25,7 +25,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.attacks.boundary import least_distance
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.threads import one_thread
 from featureprism.verify.query import Limits
 

@@ -6,7 +6,9 @@ from math import inf
 import torch
 from torch import Tensor, nn
 
-from featureprism.attacks.images import (
+from featureprism.data.images import ImageSet
+from featureprism.lab.rows import Row
+from featureprism.probes.image_attacks import (
     SHORT,
     ImageAttack,
     decided,
@@ -16,8 +18,7 @@ from featureprism.attacks.images import (
     vanishing_share,
     wilson,
 )
-from featureprism.data.images import ImageSet
-from featureprism.records import Progress, Row, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.seeds import generator_for
 from featureprism.zoo.members import CLASSES, Member
 
@@ -29,7 +30,7 @@ BATCH = 125
 
 
 def standing(
-    net: nn.Module, x: Tensor, y: Tensor, attack: ImageAttack, *, seed: int, progress: Progress = silent
+    net: nn.Module, x: Tensor, y: Tensor, attack: ImageAttack, *, seed: int, progress: Progress = no_progress
 ) -> Tensor:
     """Which images stay right under every restart of PGD on the cross-entropy and on the margin; those that fell are left in peace.
 
@@ -56,7 +57,7 @@ def judged(
     *,
     num_images: int = 1000,
     seed: int = 0,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Row:
     """Clean accuracy on all test images; robust accuracy on the first `num_images` of them under each of JUDGES.
 

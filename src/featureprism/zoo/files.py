@@ -16,8 +16,8 @@ from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import ImageSet
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab import Rows
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import channels_last
-from featureprism.records import Row
 from featureprism.zoo.members import MEMBERS, SHAPE, Member
 from featureprism.zoo.training import fresh
 

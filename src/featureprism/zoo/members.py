@@ -6,7 +6,7 @@ from math import inf
 
 from torch import Tensor
 
-from featureprism.attacks.images import ImageAttack
+from featureprism.probes.image_attacks import ImageAttack
 from featureprism.training.images import Recipe
 
 CLEAN, MORE_CLEAN, NOISE, ADVERSARIAL = "clean", "more clean epochs", "noise only", "adversarial from clean"

@@ -10,7 +10,7 @@ import torch
 from featureprism.data.images import ImageSet, load_images
 from featureprism.files import prepare_folder
 from featureprism.lab.context import Context
-from featureprism.records import Row
+from featureprism.lab.rows import Row
 from featureprism.training.images import train_images
 from featureprism.zoo.evaluation import judged
 from featureprism.zoo.files import KEPT, load, read_card, save

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from featureprism.attacks.images import decided, noise_adversary, pgd_adversary
 from featureprism.data.images import ImageSet
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import image_network
-from featureprism.records import Row
+from featureprism.probes.image_attacks import decided, noise_adversary, pgd_adversary
 from featureprism.seeds import generator_for
 from featureprism.training.images import Adversary, checkpoint_for, train_images
 from featureprism.zoo.members import ATTACKS, MEMBERS, NOISE, SHAPE, Member

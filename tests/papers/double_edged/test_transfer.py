@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import torch
 
+from featureprism.data.dataset import Dataset
 from featureprism.papers.double_edged.setting import TrainingSetting
 from featureprism.papers.double_edged.transfer import NearestNeighbour
-from featureprism.records import Dataset
 
 TINY = {
     "double-edged/transfer": [

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from featureprism.data.dataset import Dataset
 from featureprism.papers.feature_averaging.lemma_5_3 import LEMMA_5_3, later_margins
 from featureprism.papers.feature_averaging.margins import balance, spread_of
 from featureprism.papers.feature_averaging.setting import problem, two_class_start
 from featureprism.papers.feature_averaging.theorem_4_6 import size
-from featureprism.records import Dataset
 from featureprism.training import first_layer_descent
 
 TINY = {

@@ -7,15 +7,17 @@ from math import inf, nan
 import numpy as np
 import torch
 
-from featureprism.attacks import pgd, self_test, structured_starts
-from featureprism.brackets import lower_median
-from featureprism.context import Context, part
+from featureprism.attacks import pgd, structured_starts
+from featureprism.brackets import RadiusBracket, lower_median
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, Question, answers
-from featureprism.records import RadiusBracket, Row
+from featureprism.probes import self_test
+from featureprism.progress import part
 from featureprism.verify import Budget, robust_radius
 from featureprism.verify.bounds.linear_relaxation import crown_radius
 from featureprism.verify.one_layer.form import power_form

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featureprism.context import Context, part
 from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
-from featureprism.heads.compare import (
+from featureprism.lab import Claim, Experiment, Rows, above
+from featureprism.lab.context import Context
+from featureprism.lab.heads.compare import (
     NOISE,
     Plan,
     Task,
@@ -23,8 +24,8 @@ from featureprism.heads.compare import (
     told,
     trained_alike,
 )
-from featureprism.lab import Claim, Experiment, Rows, above
-from featureprism.records import Progress, Row, silent
+from featureprism.lab.rows import Row
+from featureprism.progress import Progress, no_progress, part
 
 SOURCE = "beyond the papers"
 CIFAR = "cifar10 embeddings"
@@ -96,7 +97,7 @@ class Contestant(NamedTuple):
 def contestants(s: Setting, task: Task, seed: int) -> Iterator[Contestant]:
     """Every head in two strengths (a neighbour has none): as many steps, batches and neurons for all that are trained."""
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead  # scikit-learn takes a second
-    from featureprism.heads import baselines as rivals
+    from featureprism.lab.heads import baselines as rivals
 
     common = trained_alike(s.epochs, len(task.x), seed)
     brief = {"epochs": common["epochs"], "width": s.width, "random_state": seed}
@@ -120,7 +121,7 @@ def contestants(s: Setting, task: Task, seed: int) -> Iterator[Contestant]:
         yield Contestant(f"GaussianHead, {words}", "Gaussian", shrunk)
 
 
-def tuned(one: Contestant, task: Task, progress: Progress = silent) -> tuple[Any, float]:
+def tuned(one: Contestant, task: Task, progress: Progress = no_progress) -> tuple[Any, float]:
     """The fitted head, and its CPU seconds of training: the stronger setting unless validation points are against it.
 
     The same rule for all: the last setting that loses at most CLOSE of validation accuracy to the best.
@@ -261,5 +262,5 @@ CONTEST = Experiment(
         " step size, shrinkage); the stronger one plays unless it costs more than a point of validation accuracy. Training time is"
         " CPU time of the one that plays."
     ),
-    long=True,
+    slow=True,
 )

@@ -11,8 +11,8 @@ from featureprism.data import (
     sample,
     sample_balanced,
 )
+from featureprism.data.dataset import Dataset
 from featureprism.networks import Activation, ReLU, TwoLayerNet, gaussian_start, voting_start
-from featureprism.records import Dataset
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent, stochastic_descent
 

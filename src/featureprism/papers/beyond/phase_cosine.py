@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.context import Context, part
 from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample, sample_balanced
+from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import (
     BalancedWeights,
     PolynomialReLU,
@@ -24,9 +26,10 @@ from featureprism.papers.beyond.curves import crossing
 from featureprism.papers.gmm_flow import theory_phases as theory
 from featureprism.papers.gmm_flow.setting import NUDGE, SampledGMM
 from featureprism.probes import cluster_masses, voronoi_region
-from featureprism.records import Dataset, Row, Trajectory
+from featureprism.progress import part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow
+from featureprism.training.trajectory import Trajectory
 
 LOG_EPSILON = -12.0  # of the start
 AFTER = 40.0  # how long the flow is followed after its start has grown

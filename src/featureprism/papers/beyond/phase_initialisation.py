@@ -8,14 +8,16 @@ from math import exp, inf, log, nan, sqrt
 import numpy as np
 import torch
 
-from featureprism.attacks import minimal_radius, self_test, structured_starts
-from featureprism.context import Context, part
+from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, below, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import PolynomialReLU, gaussian_start
 from featureprism.papers.beyond.curves import crossing
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import SampledGMM, mixture
-from featureprism.records import Row
+from featureprism.probes import self_test
+from featureprism.progress import part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent
 

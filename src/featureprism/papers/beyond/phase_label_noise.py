@@ -5,11 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, above, at_most
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import crossing, ends, largest_gap
 from featureprism.papers.feature_amplification.setting import C, Setting, clean_error, problem, trained
-from featureprism.records import Row
 from featureprism.theory import amplification_laws
 
 LEARNED = 0.05  # a clean error of at most this counts as learned

@@ -6,13 +6,13 @@ from math import nan
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import largest_gap
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.setting import Baseline
-from featureprism.records import Row
 
 AVERAGES = 0.9  # cosines of at least this share of the law count as averaging
 SOURCE = "beyond feature-averaging, Figures 6 and 7"

@@ -5,11 +5,11 @@ from math import ceil
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, between, log_slope, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.gmm_flow import theorem_1
 from featureprism.papers.gmm_flow.setting import THEOREM_1_PREMISES
-from featureprism.records import Row
 
 COLUMNS = ("distance", "predicted_distance", "over_predicted", "mass_error", "ended")
 LINE = "N = α⁻²"  # the series on the boundary of the two laws

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, below
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import LinearClassifier
 from featureprism.papers.beyond.curves import ends, largest_gap
 from featureprism.papers.feature_purification import setting as purification
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.setting import Battery
-from featureprism.records import Row
 
 SOURCE = "beyond feature-purification, Theorems 5.1 and 5.3"
 # a bias that grows half as fast as a winner, and few steps: a cell of the map costs as little as it can

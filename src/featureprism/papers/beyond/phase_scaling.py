@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.papers.feature_amplification import setting as amplification
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.gmm_flow import theorem_1
 from featureprism.probes.amplification import correlations, leaning_neurons
-from featureprism.records import Row
 from featureprism.theory.feature_amplification import USABLE_C0
 
 SOURCE = "beyond the papers"

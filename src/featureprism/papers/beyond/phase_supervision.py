@@ -7,12 +7,12 @@ from math import sqrt
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout, grouped_start
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.feature_averaging import theory
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 
 SOURCE = "beyond feature-averaging, Section 4"

@@ -5,11 +5,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.data.real import Split, real_data, unit_norm
-from featureprism.heads.compare import NOISY, OURS, Measured, Plan, Task, best_within, candidates, measured
 from featureprism.lab import Bound, Claim, Experiment, Rows, above, at_least, fields_of
-from featureprism.records import Row
+from featureprism.lab.context import Context
+from featureprism.lab.heads.compare import (
+    NOISY,
+    OURS,
+    Measured,
+    Plan,
+    Task,
+    best_within,
+    candidates,
+    measured,
+)
+from featureprism.lab.rows import Row
 
 ALLOWED = {"free": 0.01, "discovered": 0.03, "pReLU": 0.01}  # the loss of clean accuracy each claim allows
 FAMILIES = {"free": OURS, "discovered": ("discovered",), "pReLU": ("pReLU",)}
@@ -202,7 +211,7 @@ ROBUST_HEADS = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
-    long=True,
+    slow=True,
     about=(
         "Two-layer heads on frozen embeddings (CIFAR-10, classes 0-4 against 5-9; EfficientNet-Lite0 features, reduced by PCA and"
         " so centred), on"

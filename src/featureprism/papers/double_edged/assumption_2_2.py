@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.explored import ExploredSetting, breaking_row, points_of
@@ -24,7 +25,6 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.papers.double_edged.theorem_4_1 import robust_bracket
 from featureprism.probes import KKTAudit, cluster_sums
 from featureprism.probes.kkt import neuron_activity
-from featureprism.records import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -19,7 +20,6 @@ from featureprism.papers.double_edged.setting import (
     separation,
 )
 from featureprism.probes import KKTPoint, kkt_points
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, robust_radius
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet, robust_margin_classifier
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -19,7 +20,6 @@ from featureprism.papers.double_edged.setting import (
     problem,
     separation,
 )
-from featureprism.records import Row
 from featureprism.training import flow_limit, log_loss, margin_descent
 from featureprism.verify import Budget, robust_radius
 

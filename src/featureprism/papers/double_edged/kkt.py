@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context, part
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, log_slope, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -20,8 +22,9 @@ from featureprism.papers.double_edged.setting import (
     problem,
     start_of,
 )
-from featureprism.records import Dataset, Row, Trajectory
+from featureprism.progress import part
 from featureprism.training import flow_limit, log_loss, margin_ascent, margin_descent
+from featureprism.training.trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, rate, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,
     TrainingSetting,
@@ -15,7 +16,6 @@ from featureprism.papers.double_edged.setting import (
     problem,
     trained,
 )
-from featureprism.records import Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

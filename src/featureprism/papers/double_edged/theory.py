@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.records import Dataset, Premise
+from featureprism.data.dataset import Dataset
+from featureprism.lab.premise import Premise
 
 SHARP_ROBUST = (
     0.5  # of √d: where the network of Theorem 4.1 breaks on orthogonal means; the theorem promises 1/8

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
-from featureprism.context import Context, Progress, part
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, at_least
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,
@@ -23,7 +25,7 @@ from featureprism.papers.double_edged.setting import (
     problem,
     trained,
 )
-from featureprism.records import Dataset, Row
+from featureprism.progress import Progress, part
 from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import torch
 
 from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, above, between, requires
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import (
     DIMS,
     GOOD_RUN,
@@ -19,7 +20,6 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import correlations, leaning_neurons
-from featureprism.records import Row
 from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory
 

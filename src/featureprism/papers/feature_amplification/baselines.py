@@ -10,6 +10,7 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, between, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.setting import (
     DIMS,
@@ -21,7 +22,6 @@ from featureprism.papers.feature_amplification.setting import (
     start,
     trained,
 )
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_amplification as theory
 

@@ -10,9 +10,9 @@ from featureprism.context import Context
 from featureprism.data import LabelNoise, NoisySample, with_flips
 from featureprism.data.label_noise import flips
 from featureprism.lab import Bound, Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import OTHER_LAWS, Setting, margins, problem, trained
 from featureprism.probes.amplification import aligned, count_by_noise, feature_changes, leaning_neurons
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory

@@ -5,6 +5,7 @@ from math import sqrt
 
 from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import (
     DIMS,
     INSIDE,
@@ -17,7 +18,6 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import feature_changes
-from featureprism.records import Row
 from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory
 

@@ -8,6 +8,7 @@ import torch
 from featureprism.context import Context
 from featureprism.data import best_classifier
 from featureprism.lab import Bound, Claim, Experiment, Rows, Values, at_least, at_most, between, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.lemmas import HIGHLY, near_centre
 from featureprism.papers.feature_amplification.planar import planar_descent
@@ -20,7 +21,6 @@ from featureprism.papers.feature_amplification.setting import (
     test_error,
 )
 from featureprism.probes.amplification import count_by_noise
-from featureprism.records import Row
 from featureprism.theory import feature_amplification as theory
 
 POINTS, WIDTH, STEPS, ALPHA, NOISE = 5000, 500, 3000, 0.05, 0.15  # caption of Figure 1

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from featureprism.data import NoisySample
 from featureprism.geometry import unit_rows
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification.setting import Setting
 from featureprism.probes.amplification import (
@@ -19,9 +20,9 @@ from featureprism.probes.amplification import (
     largest_crossing,
     leaning_neurons,
 )
-from featureprism.records import Row, Trajectory
 from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory
+from featureprism.training.trajectory import Trajectory
 
 C0 = theory.USABLE_C0
 HIGHLY = 0.9  # the cosine from which a neuron counts as highly correlated at the end

@@ -7,8 +7,8 @@ import torch
 from featureprism.context import Context
 from featureprism.data import LAWS, XorClusters
 from featureprism.lab import Claim, Experiment, at_least, between
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import C, Setting, problem
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 
 AXES = 4  # along which directions are tried that a skewed law gives away

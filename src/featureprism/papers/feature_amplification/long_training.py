@@ -6,7 +6,6 @@ from math import sqrt
 
 import numpy as np
 
-from featureprism.attacks import self_test
 from featureprism.context import Context, part
 from featureprism.lab import (
     Bound,
@@ -20,6 +19,7 @@ from featureprism.lab import (
     below,
     between,
 )
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.figure import times_of
 from featureprism.papers.feature_amplification.setting import (
     C,
@@ -29,8 +29,8 @@ from featureprism.papers.feature_amplification.setting import (
     problem,
     trained,
 )
+from featureprism.probes import self_test
 from featureprism.probes.amplification import count_by_noise
-from featureprism.records import Row
 from featureprism.verify import Budget, robust_radius
 
 BEST = 1 / sqrt(2)  # the distance of a centre from the boundary of f*

@@ -10,6 +10,7 @@ import torch
 from featureprism.context import Context
 from featureprism.data import NOISES
 from featureprism.lab import Bound, Claim, Experiment, Rows, at_least, between
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import (
     ADVERSARY,
     C,
@@ -22,7 +23,6 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
-from featureprism.records import Row
 from featureprism.theory import amplification_laws as laws
 
 KINDS = (*NOISES, ADVERSARY)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.networks import TwoLayerNet
-from featureprism.records import Ended, Trajectory
+from featureprism.training.trajectory import Ended, Trajectory
 
 
 def planar_descent(

@@ -10,8 +10,8 @@ from torch import Tensor
 from featureprism.context import Context
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Rows, between
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_amplification.setting import OTHER_LAWS, C, Setting, problem
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory

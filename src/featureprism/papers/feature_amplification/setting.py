@@ -8,12 +8,14 @@ import torch
 
 from featureprism.data import LAWS, LabelNoise, NoisySample, XorClusters, sample_xor, with_flips, xor_clusters
 from featureprism.data.label_noise import budget
+from featureprism.lab.rows import Row
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
 from featureprism.papers.feature_amplification.adversary import label_influence, worst_flips
-from featureprism.records import Progress, Row, Trajectory, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.seeds import generator_for
 from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
+from featureprism.training.trajectory import Trajectory
 
 C = 16.0  # the constant of the assumptions in these experiments; the proof's own would be 10¹⁰
 # sizes inside (A1)-(A7) for C = 16, where d must be at least 16 ln²(20n); of such a width that Lemma 4.2 is true as well
@@ -80,7 +82,7 @@ def trained(
     data: NoisySample,
     seed: int,
     record: tuple[int, ...] = (),
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
     """Full-batch descent on the first layer, logistic loss."""
     return first_layer_descent(

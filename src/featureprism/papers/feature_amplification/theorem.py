@@ -19,6 +19,7 @@ from featureprism.lab import (
     between,
     requires,
 )
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification import lemmas
 from featureprism.papers.feature_amplification.setting import (
@@ -39,7 +40,6 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import count_by_noise, leaning_neurons
-from featureprism.records import Row
 from featureprism.theory import amplification_laws as laws
 from featureprism.theory import feature_amplification as theory
 

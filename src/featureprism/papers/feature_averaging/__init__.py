@@ -5,6 +5,8 @@ Figure 5 up to 50 000 points at the paper scale), so that scales differ in test 
 print no sizes.
 """
 
+from pathlib import Path
+
 from featureprism.lab import Paper
 from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.decomposition import DECOMPOSITION
@@ -60,4 +62,5 @@ PAPER = Paper(
         DYNAMICS,
         SCALING,
     ),
+    story=Path(__file__).with_name("story.md"),
 )

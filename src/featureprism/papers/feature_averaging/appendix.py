@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
+from featureprism.data.dataset import Dataset
 from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import premise_ratios
@@ -21,7 +23,6 @@ from featureprism.papers.feature_averaging.setting import (
     two_class_start,
 )
 from featureprism.probes import Decomposition, from_updates
-from featureprism.records import Dataset, Row
 from featureprism.training import first_layer_descent
 
 

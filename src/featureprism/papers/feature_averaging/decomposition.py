@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import table_of
 from featureprism.papers.feature_averaging.features import class_shares
@@ -19,7 +20,6 @@ from featureprism.papers.feature_averaging.setting import (
     two_class_start,
 )
 from featureprism.probes import from_updates
-from featureprism.records import Row
 from featureprism.training import first_layer_descent
 
 

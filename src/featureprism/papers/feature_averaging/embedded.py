@@ -11,7 +11,7 @@ from torch import Tensor
 from featureprism.data.images import DIGITS
 from featureprism.data.real import Split, real_data, unit_norm
 from featureprism.lab import Rows, requires
-from featureprism.records import Premise
+from featureprism.lab.premise import Premise
 
 NUM_CLASSES = 10
 GROUPS = (torch.arange(NUM_CLASSES) >= 5).long()  # the first five classes against the last five, Section 6.1

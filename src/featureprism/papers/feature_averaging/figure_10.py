@@ -8,11 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data.images import EMBEDDINGS
 from featureprism.data.real import Split
 from featureprism.geometry import unit_rows
 from featureprism.lab import SCALES, Claim, Experiment, Rows, above, at_most
+from featureprism.lab.context import Context
+from featureprism.lab.images import as_image, picture
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.embedded import (
     GROUPS,
     NUM_CLASSES,
@@ -25,7 +27,6 @@ from featureprism.papers.feature_averaging.embedded import (
     gaps,
     source_of,
 )
-from featureprism.records import Row, as_image, picture
 
 SIGNIFICANT = 0.1  # the least gap of mean cosines that we call significant
 NEARLY_ORTHOGONAL = 0.09  # the largest cosine of two centres that the paper still calls so, Figure 9

@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, above, below, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import cosine_matrix, mean_of
 from featureprism.papers.feature_averaging.setting import (
@@ -19,7 +20,6 @@ from featureprism.papers.feature_averaging.setting import (
     train_two_class,
 )
 from featureprism.probes import cosines
-from featureprism.records import Row
 
 
 def measure(s: Baseline, seed: int, context: Context) -> list[Row]:

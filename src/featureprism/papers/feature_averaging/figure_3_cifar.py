@@ -1,12 +1,12 @@
 """Figure 3 on CIFAR-10: robust accuracy against the ℓ2 radius with two labels and with ten."""
 
 from featureprism.lab import Claim, Experiment, above
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.images import (
     ABOUT,
     SHIPPED,
     ImageTraining,
     draw,
-    foretell,
     gain,
     gain_note,
     lead_half_way,
@@ -15,7 +15,6 @@ from featureprism.papers.feature_averaging.images import (
     radius_grid,
     scaled_down,
 )
-from featureprism.records import Row
 from featureprism.zoo import share_weights
 
 PUBLISHED = ImageTraining(
@@ -69,9 +68,8 @@ FIGURE_3_CIFAR = Experiment(
     measure=measure,
     claims=CLAIMS,
     draw=draw,
-    long=True,
-    is_one_draw=share_weights,
-    foretell=foretell,
+    slow=True,
+    shared_weights=share_weights,
     about=ABOUT
     + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale."
     + (ABOUT_ZOO if SHIPPED else ""),

@@ -10,16 +10,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks.image_radii import BATCH, broken_at, half_radius, robust_curve
-from featureprism.attacks.images import ImageAttack, decided, group_loss, label_loss, wilson
-from featureprism.context import Context, Progress, part
 from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.lab import Rows, Values
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import image_network
 from featureprism.papers.feature_averaging.embedded import GROUPS, TEN, TWO, short_source, source_of
-from featureprism.records import Row
+from featureprism.probes.image_attacks import ImageAttack, decided, group_loss, label_loss, wilson
+from featureprism.probes.image_radii import BATCH, broken_at, half_radius, robust_curve
+from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
-from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
+from featureprism.training.images import Recipe, checkpoint_for, train_images
 from featureprism.zoo import family_mark, is_cifar, load
 
 RESAMPLES = 2000  # of the test images, for the interval of a gain
@@ -87,13 +88,6 @@ def trained(labels: str, sample: ImageSet, s: ImageTraining, seed: int, context:
         progress=context.progress,
         announce=context.announce,
     )
-
-
-def foretell(s: ImageTraining, context: Context) -> float:
-    """Seconds that both trainings take here, from a step that is timed."""
-    shape = SHAPES[s.data]
-    net = image_network(s.network, shape, 10, factor=s.factor, generator=generator_for("timing", 0))
-    return 2 * s.epochs * s.train_images * seconds_per_image(net, shape, 10, device=context.device)
 
 
 def gain_interval(

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context, part
+from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import (
@@ -20,7 +22,7 @@ from featureprism.papers.feature_averaging.setting import (
     problem,
     two_class_start,
 )
-from featureprism.records import Dataset, Row
+from featureprism.progress import part
 from featureprism.training import first_layer_descent
 
 

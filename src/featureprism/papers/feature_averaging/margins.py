@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from featureprism.records import Dataset, Row
+from featureprism.data.dataset import Dataset
+from featureprism.lab.rows import Row
 
 
 def cluster_means(values: Tensor, data: Dataset) -> tuple[Tensor, Tensor]:

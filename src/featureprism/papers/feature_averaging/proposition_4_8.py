@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import (
     BinaryReadout,
     averaging_classifier,
@@ -24,7 +25,6 @@ from featureprism.papers.feature_averaging.setting import (
     summary,
     tested_on,
 )
-from featureprism.records import Row
 
 WITHIN = 2.0  # of √(d/k), where shared features must be broken: below √(d/2), where nothing is robust, from k = 9 on
 

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import class_labels, sample_in_span
+from featureprism.data.dataset import Dataset
 from featureprism.lab import (
     Claim,
     Experiment,
@@ -27,13 +27,14 @@ from featureprism.lab import (
     rate,
     requires,
 )
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import ReLU, TwoLayerNet, stack
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, feature_fit, sphere_gap
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import APPENDIX_A, ASSUMPTIONS, Baseline
 from featureprism.probes import from_updates
-from featureprism.records import Dataset, Row
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent, growing_lumps, start_in_span
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rate, Rows, Values, at_most, between, rate, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import NETWORKS
@@ -19,7 +20,6 @@ from featureprism.papers.feature_averaging.setting import (
     train_k_class,
     train_two_class,
 )
-from featureprism.records import Row
 
 RATE = 7.5e-3  # 7.5 times the baseline: the margins of many clusters grow slowly, and averaging does not mind (Figure 6)
 SQUARE_ROOT, CONSTANT = between(-0.54, -0.46), between(-0.05, 0.05)  # exponents of √(d/k) and √d in k

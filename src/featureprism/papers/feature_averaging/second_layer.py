@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import sphere_gap
@@ -19,7 +20,6 @@ from featureprism.papers.feature_averaging.setting import (
     train_two_class,
     two_class_start,
 )
-from featureprism.records import Row
 from featureprism.training import Loss, gradient_descent
 
 

@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from featureprism.attacks import self_test
+from featureprism.brackets import RadiusBracket
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
+from featureprism.data.dataset import Dataset
 from featureprism.lab import SCALES, Rows, Values, below, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
 from featureprism.papers.feature_averaging.theory import Sizes
-from featureprism.probes import cosines
-from featureprism.records import Dataset, RadiusBracket, Row, Trajectory
+from featureprism.probes import cosines, self_test
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
+from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius
 
 LITTLE_O = below(1.0)

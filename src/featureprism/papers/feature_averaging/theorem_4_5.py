@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import mean_of
 from featureprism.papers.feature_averaging.features import feature_fit
@@ -24,7 +25,6 @@ from featureprism.papers.feature_averaging.setting import (
     train_two_class,
     two_class_start,
 )
-from featureprism.records import Row
 
 BELOW, ABOVE = 0.8, 1.2  # of √(d/k): where points must still hold, and be broken; radii spread by 1 around it
 

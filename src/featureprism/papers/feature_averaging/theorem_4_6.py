@@ -8,8 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below, between, rate
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, sphere_gap
 from featureprism.papers.feature_averaging.setting import (
@@ -20,7 +21,6 @@ from featureprism.papers.feature_averaging.setting import (
     two_class_start,
 )
 from featureprism.probes import from_updates
-from featureprism.records import Row
 
 RATE = 0.03  # growth of a margin in one step, C of the growth law: the first step is 1 % of 200
 STEPS = 200

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import feature_fit
@@ -24,7 +25,6 @@ from featureprism.papers.feature_averaging.setting import (
     tested_on,
     train_k_class,
 )
-from featureprism.records import Row
 
 
 def measure(s: Baseline, seed: int, context: Context) -> list[Row]:

@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.records import Dataset, Premise
+from featureprism.data.dataset import Dataset
+from featureprism.lab.premise import Premise
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,7 @@
 """Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", FOCS 2021."""
 
+from pathlib import Path
+
 from featureprism.lab import Paper
 from featureprism.papers.feature_purification.attackers import ATTACKERS
 from featureprism.papers.feature_purification.bias_schedule import BIAS_SCHEDULE
@@ -79,4 +81,5 @@ PAPER = Paper(
         FIGURE_12_RESNET,
         FIGURE_13,
     ),
+    story=Path(__file__).with_name("story.md"),
 )

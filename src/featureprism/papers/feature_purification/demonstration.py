@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet, pure_net
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification import population_dynamics as population

@@ -6,16 +6,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import SparseCoding
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, PURE, bench, premise_rows
 from featureprism.papers.feature_purification.setting import FAMILY, Battery, clean_run, scales, start
 from featureprism.probes import lottery
 from featureprism.probes import purification as probes
-from featureprism.records import Trajectory
+from featureprism.training.trajectory import Trajectory
 
 ALL = 0.95  # the theorems say all of them
 # the theorems have steps of 1/poly(d): with longer ones the noise of the batches is as large as the start

@@ -6,23 +6,20 @@ from typing import Any
 
 from torch import nn
 
-from featureprism.attacks.images import pgd_adversary
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.filters import longest_filters, smoothness
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,
     ALEXNET_QUICK,
     CLEAN,
-    CONTROL,
     FROM_CLEAN,
     MAIN,
     SHIPPED_ABOUT,
     WITHOUT_NOISE,
     ImageSetting,
     accuracies,
-    foretell,
     images_of,
     pictures,
     scales,
@@ -31,6 +28,7 @@ from featureprism.papers.feature_purification.image_setting import (
     train_kept,
     trained,
 )
+from featureprism.probes.image_attacks import pgd_adversary
 
 START, AGAIN, STILL = "start", "clean again", "adversarial again"
 SHORT: Row = {"train_images": 2500, "finetune_epochs": 3, "train_steps": 1, "test_images": 100}
@@ -87,8 +85,7 @@ FIGURE_9_ALEXNET = Experiment(
     scales=scales(ImageSetting, every=ALEXNET, quick=ALEXNET_QUICK | SHORT),
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(CLEAN, FROM_CLEAN, CONTROL, FROM_CLEAN),
+    slow=True,
     draw=draw,
     about=(
         "From the robust weights (pure features) clean training goes on, and beside it, for as many epochs, adversarial training."

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from featureprism.lab import Row, Rows
-from featureprism.records import as_image
+from featureprism.lab.images import as_image
 
 GAP = 1  # pixels between pictures
 NAMES = {"adversarial": "adversarially trained", "clean": "cleanly trained", "start": "at the start"}

@@ -9,7 +9,7 @@ from featureprism.attacks import along
 from featureprism.data import SparseCoding, SparseSample
 from featureprism.geometry import LpBall
 from featureprism.lab import Rows, Values
-from featureprism.lab.rows import number
+from featureprism.lab.rows import Row, number
 from featureprism.networks import SymmetricNet, pure_net
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.setting import (
@@ -21,7 +21,6 @@ from featureprism.papers.feature_purification.setting import (
     unseen,
 )
 from featureprism.probes import purification as probes
-from featureprism.records import Row
 
 PROBE_POINTS = 2000  # enough to see every neuron fire that ever does: the rarest signal comes once in 300
 PURE = 0.7  # a neuron with more of its norm on one feature counts as that feature

@@ -23,12 +23,13 @@ from featureprism.data import (
 )
 from featureprism.geometry import LpBall
 from featureprism.lab import fields_of
+from featureprism.lab.rows import Row
 from featureprism.networks import SymmetricNet, TwoLayerNet, pure_net, symmetric_start
 from featureprism.networks.symmetric import reachable
 from featureprism.papers.feature_purification import theory
-from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
 from featureprism.training import Draw, Phase, fresh, train_symmetric
+from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius
 
 FAMILY = "feature-purification"  # experiments that share trained networks run in one process

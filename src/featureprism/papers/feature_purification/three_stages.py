@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from featureprism.attacks.images import decided, margin_loss, noise_adversary, pgd_adversary, survivors
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.lab import Row
+from featureprism.lab.context import Context
 from featureprism.networks.deep import restart_from
 from featureprism.papers.feature_purification.exciting_images import LayerSetting
 from featureprism.papers.feature_purification.image_setting import (
@@ -32,6 +31,7 @@ from featureprism.papers.feature_purification.image_setting import (
     train_kept,
     trained,
 )
+from featureprism.probes.image_attacks import decided, margin_loss, noise_adversary, pgd_adversary, survivors
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.attacks.images import decided
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.gallery import NAMES
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,
@@ -27,6 +26,7 @@ from featureprism.papers.feature_purification.image_setting import (
     four,
     images_of,
 )
+from featureprism.probes.image_attacks import decided
 
 LEAST = {"alexnet": 0.70, "wrn-10-1": 0.75}  # accuracy below which a network says little
 FAR = 0.15  # what adversarial training must add to robust accuracy
@@ -143,7 +143,7 @@ ZOO = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
-    long=True,
+    slow=True,
     draw=draw,
     about=(
         "Accuracy on a thousand test images for each seed; robust accuracy on a hundred of them, by PGD on the cross-entropy and on the"

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import unit_rows
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, gaussian_shape
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow import theory_phases as phases
@@ -27,8 +28,8 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import VOID, cosines, nondegeneracy_gap, nondegeneracy_margin, voronoi_region
-from featureprism.records import Row, Trajectory
 from featureprism.seeds import generator_for
+from featureprism.training.trajectory import Trajectory
 
 PLAIN, SECOND = 0.6, 0.3  # cosines of plain neurons with their centre and with the next of their class
 LEANING, OTHER = 0.4, 0.7  # of leaning ones with their centre and with one of the other class

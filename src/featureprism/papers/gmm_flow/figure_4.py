@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
+from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import gaussian_shape, nudge_to_own_class, random_signs
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import ALPHA, SampledGMM, follow_flow, mixture, start_from
 from featureprism.probes import cluster_masses, cosines
-from featureprism.records import Row
 from featureprism.seeds import generator_for
 
 if TYPE_CHECKING:

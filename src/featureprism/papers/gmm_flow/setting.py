@@ -7,13 +7,16 @@ from typing import NamedTuple
 from torch import Tensor
 
 from featureprism.data import GaussianClusters, orthonormal_clusters, sample, sample_balanced
+from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
+from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, balanced, gaussian_shape, nudge_to_own_class
 from featureprism.papers.gmm_flow import theory
 from featureprism.probes import nondegeneracy_margin, voronoi_region
-from featureprism.records import Dataset, Progress, Row, Trajectory, silent
+from featureprism.progress import Progress, no_progress
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow
+from featureprism.training.trajectory import Trajectory
 
 ALPHA = 0.1  # Appendix B.1; Figure 2 does not state it
 NUDGE = 0.5  # of a unit-norm shape: cosines near 0.7, a margin of order 1 as Assumption 2 asks
@@ -83,7 +86,7 @@ def follow_flow(
     record: Sequence[float] = (),
     loss: str = "square",
     rtol: float | None = None,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> Trajectory[BalancedWeights]:
     """Gradient flow on the per-cluster loss of Appendix E, the clock of every rate in the theory."""
     return balanced_flow(

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism.data.dataset import Dataset
 from featureprism.geometry import row_norms
 from featureprism.lab import Premise
-from featureprism.records import Dataset
 
 LARGEST_RADIUS = math.sqrt(2) / 2  # Propositions 1 and 2
 EULER = 0.5772156649015329  # H_q = digamma(q + 1) + EULER

@@ -37,15 +37,17 @@ const OwnTab = (() => {
     if (row.kind === "brackets") rows.push(...row.rows);
     draw();
   }
+  // The least radius within which half of the points break.
+  const halfOf = rows => rows.map(r => r.attacked ?? Infinity).sort((a, b) => a - b)[Math.ceil(rows.length / 2) - 1];
   function draw() {
     Figures.brackets(svg.brackets, rows, opening?.bracketed ?? 10);
     Figures.ownCurve(svg.curve, rows);
     const worst = [...rows].sort((a, b) => (a.attacked ?? Infinity) - (b.attacked ?? Infinity)).slice(0, 8);
     byId("worst").tBodies[0].innerHTML = worst.map(r => `<tr><td>${r.point}</td><td>${escape(r.label)}</td><td>${escape(r.predicted)}</td><td>${escape(r.rival)}</td><td>${number(r.certified)}</td><td>${number(r.attacked)}</td><td>${escape(r.method)}</td></tr>`).join("");
     if (!opening) return;
-    const closed = rows.filter(r => r.attacked !== null && r.certified >= 0.98 * r.attacked).length, median = rows.map(r => r.attacked ?? Infinity).sort((a, b) => a - b)[Math.floor(rows.length / 2)];
+    const closed = rows.filter(r => r.attacked !== null && r.certified >= 0.98 * r.attacked).length, half = halfOf(rows);
     const part = opening.bracketed < opening.points ? ` (the first ${opening.bracketed} of ${opening.points})` : "";
-    byId("own-verdict").innerHTML = `${rows.length} of ${opening.bracketed} points${part}, ${opening.dim} dimensions, ${opening.classes.length} classes: ` + (rows.length ? `half of them break within <b>${number(median)}</b>; ${closed} brackets closed to 2 %.` : "proving…") + (opening.reason ? ` Only attacks: ${escape(opening.reason)}.` : "");
+    byId("own-verdict").innerHTML = `${rows.length} of ${opening.bracketed} points${part}, ${opening.dim} dimensions, ${opening.classes.length} classes: ` + (rows.length ? `half of them break within <b>${number(half)}</b>; ${closed} brackets closed to 2 %.` : "proving…") + (opening.reason ? ` Only attacks: ${escape(opening.reason)}.` : "");
   }
-  return { start, redraw: () => {} };
+  return { start, halfOf, redraw: () => {} };
 })();

@@ -16,8 +16,8 @@ from featureprism.checker import linear, quadratic
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.geometry import unit_rows
+from featureprism.models.protocols import HasExactRadius
 from featureprism.networks import BayesClassifier
-from featureprism.networks.protocols import HasExactRadius
 from featureprism.verify.method import Method
 from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs

@@ -1,0 +1,1 @@
+"""Classifiers as data, and how they are read."""
