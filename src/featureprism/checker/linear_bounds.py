@@ -11,7 +11,7 @@ coefficient pays its share in the end.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -27,7 +27,9 @@ class BoundedLayer:
 
     low: np.ndarray  # (B, h)
     high: np.ndarray
-    sizes: np.ndarray  # (B, h): above |W| max h + |b| + max |z|, what a relative error of a coefficient of z can cost
+    sizes: (
+        np.ndarray
+    )  # (B, h): above |W| max h + |b| + max |z|, what a relative error of a coefficient of z can cost
 
     @cached_property
     def largest(self) -> np.ndarray:
@@ -72,6 +74,7 @@ class Multipliers:
     cuts: np.ndarray
 
 
+@runtime_checkable
 class Inputs(Protocol):
     """The inputs in question."""
 
@@ -117,8 +120,8 @@ def least_values(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(B, m) Floats below ⟨c, h⟩ + value on every region, h the last layer that is known; and the coefficients (B, m, d) of the inputs.
 
-    c (B, m, h); `size` (B, m): what the rounding errors of c and value so far are relative to. Without multipliers the lines below have the
-    slope that leaves less.
+    c (B, m, h); `size` (B, m): what the rounding errors of c and value so far are relative to. Without multipliers the lines below have
+    the slope that leaves less.
     """
     width = max(W.shape[1] for W in model.weights)
     with np.errstate(all="ignore"):  # what is not finite proves nothing
@@ -137,7 +140,8 @@ def least_values(
                 size = size + times(np.abs(cuts), layer.sizes)
                 g -= cuts
             value = value + lifted + g @ model.biases[k]
-            c = (g.reshape(-1, g.shape[-1]) @ model.weights[k]).reshape(*g.shape[:2], -1)
+            W = model.weights[k]
+            c = (g.reshape(-1, len(W)) @ W).reshape(*g.shape[:2], W.shape[1])
         least, its_size = inputs.least(c)
         value, size = value + least, size + its_size
         lost = outward(gamma(width + ROUNDINGS * len(model.weights)) * size, width) + TINY * (1 + size)
@@ -148,7 +152,7 @@ def least_values(
 def bounded_layers(model: Layers, inputs: Inputs) -> list[BoundedLayer]:
     """Bounds of all hidden layers on every region."""
     known: list[BoundedLayer] = []
-    for k in range(len(model.weights) - 1):
+    for _ in model.widths:
         known.append(sized(model, known, inputs, *ruled_bounds(model, known, inputs)))
     return known
 
@@ -186,7 +190,7 @@ def least_outputs(
     inputs: Inputs,
     multipliers: list[Multipliers] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(B, m) Floats below Σ_j weights_j (⟨A_j, y⟩ - b_j) of the outputs y, weights (B, m, rows of A); and the coefficients of the inputs."""
+    """(B, m) Floats below Σ_j weights_j (⟨A_j, y⟩ - b_j), y the outputs, weights (B, m, j); and the coefficients of the inputs."""
     g = weights @ A
     sizes = outward(linear_sizes(model, known, inputs), model.weights[-1].shape[1])
     size = times(np.abs(weights) @ np.abs(A), sizes) + np.abs(weights) @ np.abs(b)

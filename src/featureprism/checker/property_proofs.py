@@ -1,8 +1,9 @@
 """Proofs that a property of the outputs holds on boxes of inputs (docs/proof_format.md, "Properties").
 
-Every case of the property (see vnnlib.py) has a tree. Cuts at inputs halve a box; its leaves are proven by linear bounds that the checker
-computes alone. Cuts at neurons say z ≥ 0 or z ≤ 0; their leaves store slopes and multipliers, on top of bounds of all neurons that
-a *domain* stores and proves. A leaf is proven if some combination of the rows A y - b with weights that are not negative is positive.
+Every case of the property (see vnnlib.py) has a tree. Cuts at inputs halve a box; its leaves are proven by linear bounds that the
+checker computes alone. Cuts at neurons say z ≥ 0 or z ≤ 0; their leaves store slopes and multipliers, on top of bounds of all neurons
+that a *domain* stores and proves. A leaf is proven if some combination of the rows A y - b with weights that are not negative is
+positive.
 """
 
 import json
@@ -25,7 +26,7 @@ from featureprism.checker.linear_bounds import (
     ruled_bounds,
     sized,
 )
-from featureprism.checker.models import model_sha256
+from featureprism.checker.models import Model, Scores, model_sha256
 from featureprism.checker.proofs import Source
 from featureprism.checker.vnnlib import Case, Property
 
@@ -68,7 +69,12 @@ class PropertyProof:
 def property_proof_bytes(model: Source, property_sha256: str, columns: dict[str, Any]) -> bytes:
     """The content of a file."""
     of_model = {name: getattr(model, name) for name in ("sha256", "source", "source_sha256", "reader")}
-    header = {"format": FORMAT, "version": VERSION, "model": of_model, "property": {"sha256": property_sha256}}
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": of_model,
+        "property": {"sha256": property_sha256},
+    }
     arrays = {name: np.asarray(columns[name], dtype=kind) for name, kind in COLUMNS.items()}
     content = BytesIO()
     np.savez_compressed(content, header=np.array(json.dumps(header, ensure_ascii=True)), **arrays)  # pyright: ignore[reportArgumentType]
@@ -119,7 +125,9 @@ def _read(arrays: dict[str, np.ndarray]) -> PropertyProof:
     words = model["sha256"], model["source"], model["reader"], of_property
     _refuse(not all(isinstance(word, str) for word in words), "its header is not as the format has it")
     return PropertyProof(
-        Source(model["sha256"], model["source"], model["source_sha256"], model["reader"]), of_property, columns
+        Source(model["sha256"], model["source"], model["source_sha256"], model["reader"]),
+        of_property,
+        columns,
     )
 
 
@@ -133,13 +141,24 @@ def _require(good: bool | np.bool_, why: str) -> None:
         raise InvalidProof(why)
 
 
+def relu_layers(model: Model) -> Layers:
+    """A model with one or more hidden layers of ReLU as layers; a ValueError for others."""
+    if isinstance(model, Scores) and model.p == 1:
+        return Layers((model.W, np.ascontiguousarray(model.V.T)), (model.b, model.c), "relu")
+    if isinstance(model, Layers) and model.activation == "relu":
+        return model
+    raise ValueError("proofs of properties are about layers of ReLU, and this model has none")
+
+
 def verify_property(proof: PropertyProof, model: Layers, prop: Property) -> int:
     """How many leaves there are, once all of them are proven; an InvalidProof where one is not, or where the file is about others."""
     _require(model.activation == "relu", "proofs of properties are about layers of ReLU")
     _require(proof.model.sha256 == model_sha256(model), "it is about another model")
     _require(proof.property_sha256 == prop.sha256, "it is about another property")
     sizes = prop.num_inputs, prop.num_outputs
-    _require(sizes == (model.weights[0].shape[1], model.num_classes), "model and property do not fit together")
+    _require(
+        sizes == (model.weights[0].shape[1], model.num_classes), "model and property do not fit together"
+    )
     return _Check(proof.columns, model, prop).run()
 
 
@@ -167,7 +186,11 @@ class _Check:
         for leaf in self.leaves():
             num_leaves += 1
             domain = int(self.columns["node_domain"][leaf.node])
-            waiting = boxes.setdefault(leaf.case, []) if domain == NONE else cells.setdefault((leaf.case, domain), [])
+            waiting = (
+                boxes.setdefault(leaf.case, [])
+                if domain == NONE
+                else cells.setdefault((leaf.case, domain), [])
+            )
             waiting.append(leaf)
             if domain == NONE and len(waiting) == AT_ONCE:
                 self.prove_boxes(self.prop.cases[leaf.case], boxes.pop(leaf.case))
@@ -269,7 +292,9 @@ class _Check:
         for i, leaf in enumerate(leaves):
             block = self.numbers("node", leaf.node)
             if left[i]:
-                _require(len(block) == m + len(unstable) + len(leaf.cuts), "a leaf has too few or too many numbers")
+                _require(
+                    len(block) == m + len(unstable) + len(leaf.cuts), "a leaf has too few or too many numbers"
+                )
                 weights[i, 0], slopes[i, unstable] = block[:m], block[m : m + len(unstable)]
                 at = [j for j, _ in leaf.cuts]
                 cuts[i, at] = block[m + len(unstable) :]
@@ -312,6 +337,8 @@ class _Domain:
         cuts: Cuts = tuple(pairs)
         _require(list(cuts) == sorted(dict(cuts).items()), "the cuts of a domain are not in order")
         _require(parent is None or set(parent.cuts) <= set(cuts), "a domain lies outside of its parent")
+        if parent is not None and parent.is_empty:
+            return cls(case, cuts, [], is_empty=True)
         lows, highs = (_split(reader.take(H), model) for _ in range(2))
         signs = np.zeros(H)
         for j, sign in cuts:
@@ -327,8 +354,13 @@ class _Domain:
             down, up = target[target % 2 == 0] // 2, target[target % 2 == 1] // 2
             np.maximum.at(low, down, least[target % 2 == 0])
             np.minimum.at(high, up, -least[target % 2 == 1])
-            low, high = np.where(sign > 0, np.maximum(low, 0), low), np.where(sign < 0, np.minimum(high, 0), high)
-            _require(bool((lows[k] <= low).all() and (high <= highs[k]).all()), "bounds of neurons do not hold")
+            low, high = (
+                np.where(sign > 0, np.maximum(low, 0), low),
+                np.where(sign < 0, np.minimum(high, 0), high),
+            )
+            _require(
+                bool((lows[k] <= low).all() and (high <= highs[k]).all()), "bounds of neurons do not hold"
+            )
             if (lows[k] > highs[k]).any():  # no input has these signs
                 return cls(case, cuts, known, is_empty=True)
             known.append(sized(model, known, inputs, lows[k][None], highs[k][None]))
@@ -348,9 +380,12 @@ def _rows(
     unstable = np.flatnonzero(np.concatenate([layer.is_unstable[0] for layer in known]))
     earlier = [(j, sign) for j, sign in cuts if j < sum(before)]
     slopes, multipliers = np.zeros((2, n, sum(before)))
-    slopes[:, unstable] = reader.take(n * len(unstable)).reshape(n, -1)
-    beta = reader.take(n * len(earlier)).reshape(n, -1)
-    _require(bool((slopes >= 0).all() and (slopes <= 1).all() and (beta >= 0).all()), "multipliers of bounds are none")
+    slopes[:, unstable] = reader.take(n * len(unstable)).reshape(n, len(unstable))
+    beta = reader.take(n * len(earlier)).reshape(n, len(earlier))
+    _require(
+        bool((slopes >= 0).all() and (slopes <= 1).all() and (beta >= 0).all()),
+        "multipliers of bounds are none",
+    )
     for column, (j, sign) in enumerate(earlier):
         multipliers[:, j] = sign * beta[:, column]
     parts = (np.split(v, np.cumsum(before)[:-1], axis=-1) for v in (slopes, multipliers))

@@ -232,7 +232,8 @@ def _linear(tree: Tree, counts: dict[str, int]) -> Linear:
             _refuse(int(found[2]) >= counts[found[1]], f"{tree} is not declared.")
             return {f"{found[1]}_{int(found[2])}": Fraction(1)}, Fraction(0)
         _refuse(
-            len(tree) > LONGEST_NUMBER or not NUMBER.match(tree), f"{tree[:30]!r} is no number and no variable."
+            len(tree) > LONGEST_NUMBER or not NUMBER.match(tree),
+            f"{tree[:30]!r} is no number and no variable.",
         )
         value = Fraction(tree)
         _refuse(abs(value) > LARGEST, f"the number {tree[:30]} is too large.")

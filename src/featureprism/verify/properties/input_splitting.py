@@ -1,5 +1,7 @@
 """Branch and bound on the inputs: boxes are halved until linear bounds prove each of them. For networks with few inputs."""
 
+from collections import deque
+
 import numpy as np
 
 from featureprism.checker.layers import Layers
@@ -15,7 +17,7 @@ def prove_by_inputs(case: Case, model: Layers, trees: Trees, limits: Limits) -> 
     """True once the tree of the case is complete, False where the limits ended it; or a point that violates the property."""
     root = trees.new()[0]
     trees.case_root.append(root)
-    waiting = [(np.array([root]), case.lower[None], case.upper[None])]
+    waiting = deque([(np.array([root]), case.lower[None], case.upper[None])])
     while waiting:
         nodes, lower, upper = _some(waiting)
         if not limits.allow(len(nodes)):
@@ -39,24 +41,24 @@ def prove_by_inputs(case: Case, model: Layers, trees: Trees, limits: Limits) -> 
             return False  # boxes of the size of a rounding
         less, more = upper.copy(), lower.copy()
         less[row, at] = more[row, at] = middle[row, at]
-        parts = [trees.split(int(n), int(i), float(v)) for n, i, v in zip(nodes[is_open], at, middle[row, at], strict=True)]
+        where = zip(nodes[is_open].tolist(), at.tolist(), middle[row, at].tolist(), strict=True)
+        parts = [trees.split(*cut) for cut in where]
         below, above = np.array(parts).T
         waiting += [(below, lower, less), (above, more, upper)]
     return True
 
 
-def _some(waiting: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The boxes that were made last, at most AT_ONCE of them."""
+def _some(waiting: "deque[tuple[np.ndarray, ...]]") -> tuple[np.ndarray, ...]:
+    """The largest boxes, at most AT_ONCE: a counterexample among them is found before its surface is followed in small steps."""
     parts, count = [], 0
     while waiting and count < AT_ONCE:
-        part = waiting.pop()
+        part = waiting.popleft()
         if (left := AT_ONCE - count) < len(part[0]):
-            waiting.append((part[0][left:], part[1][left:], part[2][left:]))
-            part = part[0][:left], part[1][:left], part[2][:left]
+            waiting.appendleft(tuple(v[left:] for v in part))
+            part = tuple(v[:left] for v in part)
         parts.append(part)
         count += len(part[0])
-    nodes, lower, upper = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    return nodes, lower, upper
+    return tuple(np.concatenate([part[i] for part in parts]) for i in range(3))
 
 
 def outputs(model: Layers, x: np.ndarray) -> np.ndarray:

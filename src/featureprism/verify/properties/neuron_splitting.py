@@ -1,8 +1,8 @@
 """Branch and bound on the signs of neurons, with relaxations that are optimised in every branch.
 
-A *domain* is a branch near the root in which the bounds of all neurons are optimised anew. Inside a domain branches are cheap: bounds of
-neurons stay, slopes and multipliers start from those of the parent, and many branches are bounded at once. A domain in which this does not
-end soon is divided itself, for all cases that are open in it.
+A *domain* is a branch near the root in which the bounds of all neurons are optimised anew. Inside a domain branches are cheap: bounds
+of neurons stay, slopes and multipliers start from those of the parent, and many branches are bounded at once. A domain in which this
+does not end soon is divided itself, for all cases that are open in it.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,9 @@ from featureprism.verify.query import Limits
 
 STEPS_OF_ROOT, STEPS_OF_DOMAIN, STEPS_OF_CASE, STEPS_OF_BRANCH = 50, 20, 40, 12
 AT_ONCE = 64  # branches that are bounded together
-CANDIDATES = 6  # neurons whose cut is tried before one is chosen (filtered smart branching, De Palma et al. 2021)
+CANDIDATES = (
+    6  # neurons whose cut is tried before one is chosen (filtered smart branching, De Palma et al. 2021)
+)
 TRIED_BRANCHES = 200  # of one case in a domain, before it is asked how many there will be
 BRANCHES_OF_DOMAIN = 3000  # where a case needs more, as far as can be told, its domain is divided
 EMPTINESS = 0.1  # weight of what would show that a domain is empty, when a neuron is chosen to divide it
@@ -84,7 +86,9 @@ class Prover:
         roots = self.trees.new(len(self.cases))
         open_cases = {number: (case, root) for (number, case), root in zip(self.cases, roots, strict=True)}
         self.roots = {number: root for (number, _), root in zip(self.cases, roots, strict=True)}
-        waiting: list[tuple[Domain | None, dict[int, int], dict[int, tuple[Case, int]]]] = [(None, {}, open_cases)]
+        waiting: list[tuple[Domain | None, dict[int, int], dict[int, tuple[Case, int]]]] = [
+            (None, {}, open_cases)
+        ]
         while waiting:
             if not self.limits.allow(1):
                 return False
@@ -101,7 +105,10 @@ class Prover:
             at = int(scores.argmax())
             if scores[at] <= 0:
                 return False
-            parts = {number: self.trees.split(root, self.model.weights[0].shape[1] + at) for number, (_, root) in left.items()}
+            parts = {
+                number: self.trees.split(root, self.model.weights[0].shape[1] + at)
+                for number, (_, root) in left.items()
+            }
             for side, sign in ((0, -1), (1, 1)):
                 below = {number: (case, parts[number][side]) for number, (case, _) in left.items()}
                 waiting.append((domain, cuts | {at: sign}, below))
@@ -129,16 +136,25 @@ class Prover:
             low, high = low - width, high + width
             if parent is not None:
                 low, high = np.maximum(low, parent.known[k].low[0]), np.minimum(high, parent.known[k].high[0])
-            low, high = np.where(sign > 0, np.maximum(low, 0), low), np.where(sign < 0, np.minimum(high, 0), high)
+            low, high = (
+                np.where(sign > 0, np.maximum(low, 0), low),
+                np.where(sign < 0, np.minimum(high, 0), high),
+            )
             if (low > high).any():  # no input has these signs
-                return self.stored_domain(parent, cuts, [*((v.low[0], v.high[0]) for v in known), (low, high)], blocks)
+                return self.stored_domain(
+                    parent, cuts, [*((v.low[0], v.high[0]) for v in known), (low, high)], blocks
+                )
             known.append(sized(self.model, known, self.box, low[None], high[None]))
             lines.append(Lines.of(*(torch.from_numpy(v[None]).float() for v in (low, high))))
         number = self.stored_domain(parent, cuts, [(v.low[0], v.high[0]) for v in known], blocks)
         return Domain(number, cuts, known, lines, warm)
 
     def stored_domain(
-        self, parent: Domain | None, cuts: dict[int, int], bounds: list[tuple[np.ndarray, np.ndarray]], blocks: list[np.ndarray]
+        self,
+        parent: Domain | None,
+        cuts: dict[int, int],
+        bounds: list[tuple[np.ndarray, np.ndarray]],
+        blocks: list[np.ndarray],
     ) -> int:
         """Put a domain into the proof; returns its number. An empty one knows the bounds of its first layers only."""
         head = [len(cuts), *(v for j in sorted(cuts) for v in (j, (cuts[j] + 1) // 2))]
@@ -182,7 +198,9 @@ class Prover:
         factor = 1.0 - 2.0 * (target % 2)
         W, b = self.net.weights[k][target // 2], self.net.biases[k][target // 2]
         steps = STEPS_OF_ROOT if parent is None else STEPS_OF_DOMAIN
-        _, slopes, beta = optimised(self.net, factor[:, None] * W, factor * b, lines, slopes, beta, sign, steps)
+        _, slopes, beta = optimised(
+            self.net, factor[:, None] * W, factor * b, lines, slopes, beta, sign, steps
+        )
         exact_slopes, exact_beta = stored(slopes, beta * (sign != 0))
         parts = (v.numpy()[None] for v in (exact_slopes, exact_beta * sign))
         split = [np.split(v, np.cumsum(before)[:-1], axis=-1) for v in parts]
@@ -191,10 +209,15 @@ class Prover:
         c = flip[:, None] * self.model.weights[k][target.numpy() // 2]
         value = (flip * self.model.biases[k][target.numpy() // 2])[None]
         with with_room():
-            bound = least_values(c[None], value, np.abs(value), known, self.model, self.box, multipliers)[0][0]
+            bound = least_values(c[None], value, np.abs(value), known, self.model, self.box, multipliers)[0][
+                0
+            ]
         n = len(neurons)
         useful = np.concatenate([bound[:n] > low[neurons], -bound[n:] < high[neurons]])
-        low[neurons], high[neurons] = np.maximum(low[neurons], bound[:n]), np.minimum(high[neurons], -bound[n:])
+        low[neurons], high[neurons] = (
+            np.maximum(low[neurons], bound[:n]),
+            np.minimum(high[neurons], -bound[n:]),
+        )
         numbers = [
             [useful.sum()],
             target.numpy()[useful],
@@ -228,12 +251,22 @@ class Prover:
         highs = [line.high.clone().requires_grad_() for line in domain.lines]
         with torch.enable_grad():
             lines = [Lines.of(a, b) for a, b in zip(lows, highs, strict=True)]
-            value = least(self.net, *branches.rows(1), lines, list(branches.root_slopes.split(self.widths, dim=1)))
+            value = least(
+                self.net, *branches.rows(1), lines, list(branches.root_slopes.split(self.widths, dim=1))
+            )
             value.sum().backward()
         kept: list[Tensor] = []
-        least(self.net, *branches.rows(1), domain.lines, list(branches.root_slopes.split(self.widths, dim=1)), kept=kept)
+        least(
+            self.net,
+            *branches.rows(1),
+            domain.lines,
+            list(branches.root_slopes.split(self.widths, dim=1)),
+            kept=kept,
+        )
         total = [_gaps(line, c)[0] for line, c in zip(domain.lines, reversed(kept), strict=True)]
-        against = [torch.zeros_like(gaps) for gaps in total]  # the cuts: a domain may be empty, and cuts show it
+        against = [
+            torch.zeros_like(gaps) for gaps in total
+        ]  # the cuts: a domain may be empty, and cuts show it
         sign = domain.sign.split(self.widths)
         for k in range(1, len(self.widths)):
             target, slopes, _ = domain.warm[k - 1]
@@ -241,7 +274,8 @@ class Prover:
                 continue
             neuron, is_upper = target // 2, target % 2 == 1
             low_grad, high_grad = lows[k].grad, highs[k].grad
-            assert low_grad is not None and high_grad is not None
+            assert low_grad is not None
+            assert high_grad is not None
             weight = torch.where(is_upper, -high_grad[0, neuron], low_grad[0, neuron]).clamp_min(0)
             factor = 1.0 - 2.0 * is_upper.float()
             rows: list[Tensor] = []
@@ -275,7 +309,15 @@ class _Branches:
         m = len(case.b)
         nothing = torch.zeros(m, steep.shape[1])
         bounds, slopes, beta = optimised(
-            self.net, self.C, self.offset, self.lines, steep.expand(m, -1), nothing, self.sign, STEPS_OF_CASE, self.margin
+            self.net,
+            self.C,
+            self.offset,
+            self.lines,
+            steep.expand(m, -1),
+            nothing,
+            self.sign,
+            STEPS_OF_CASE,
+            self.margin,
         )
         self.row = int(bounds.argmax())  # of several rows the one that is nearest to a proof
         self.first_bound = float(bounds[self.row])
@@ -301,7 +343,9 @@ class _Branches:
         trees, begun = self.prover.trees, len(self.prover.trees.cut)
         made, depth = 0, float((self.sign != 0).sum())
         while pool:
-            share = sum(2.0 ** (depth - float((branch[4] != 0).sum())) for branch in pool)  # of the tree that is open
+            share = sum(
+                2.0 ** (depth - float((branch[4] != 0).sum())) for branch in pool
+            )  # of the tree that is open
             is_slow = made > TRIED_BRANCHES and made > BRANCHES_OF_DOMAIN * (1 - share)
             if is_slow or not self.prover.limits.allow(2 * AT_ONCE):
                 for column in (trees.cut, trees.value, trees.sides, trees.domain, trees.block):
@@ -338,7 +382,11 @@ class _Branches:
         tried[torch.arange(len(tried)), at.repeat_interleave(2, dim=1).reshape(-1)] = both
         more = [v.repeat_interleave(each, dim=0) for v in (slopes, beta)]
         value = least(
-            self.net, *self.rows(len(tried)), self.cut_lines(tried), self.split(more[0]), self.split(more[1] * tried)
+            self.net,
+            *self.rows(len(tried)),
+            self.cut_lines(tried),
+            self.split(more[0]),
+            self.split(more[1] * tried),
         )
         value = torch.where(top > 0, 0.0, -torch.inf)[:, :, None] + value.reshape(n, count, 2).clamp_max(0)
         pick = (value.amin(dim=2) + 0.1 * value.amax(dim=2)).argmax(dim=1)
@@ -346,10 +394,21 @@ class _Branches:
         chosen = at[torch.arange(n), pick]
         sign, slopes, beta = tried[index], more[0][index], more[1][index]
         bound, slopes, beta = optimised(
-            self.net, *self.rows(2 * n), self.cut_lines(sign), slopes, beta, sign, STEPS_OF_BRANCH, self.margin
+            self.net,
+            *self.rows(2 * n),
+            self.cut_lines(sign),
+            slopes,
+            beta,
+            sign,
+            STEPS_OF_BRANCH,
+            self.margin,
         )
         dim = self.prover.model.weights[0].shape[1]
-        nodes = [side for branch, j in zip(batch, chosen.tolist(), strict=True) for side in self.prover.trees.split(branch[1], dim + j)]
+        nodes = [
+            side
+            for branch, j in zip(batch, chosen.tolist(), strict=True)
+            for side in self.prover.trees.split(branch[1], dim + j)
+        ]
         return [(float(bound[i]), nodes[i], slopes[i], beta[i], sign[i]) for i in range(2 * n)]
 
     def split(self, v: Tensor) -> list[Tensor]:
@@ -359,7 +418,8 @@ class _Branches:
         parts = zip(self.lines, self.split(sign), strict=True)
         return [
             Lines.of(
-                torch.where(s > 0, line.low.clamp_min(0), line.low), torch.where(s < 0, line.high.clamp_max(0), line.high)
+                torch.where(s > 0, line.low.clamp_min(0), line.low),
+                torch.where(s < 0, line.high.clamp_max(0), line.high),
             )
             for line, s in parts
         ]
@@ -375,7 +435,8 @@ class _Branches:
         cut = lambda v: np.split(v, np.cumsum(self.widths)[:-1], axis=-1)  # noqa: E731
         known = [layer.with_cuts(s) for layer, s in zip(self.domain.known, cut(signs), strict=True)]
         multipliers = [
-            Multipliers(s[:, None], m[:, None]) for s, m in zip(cut(exact_slopes), cut(exact_beta * signs), strict=True)
+            Multipliers(s[:, None], m[:, None])
+            for s, m in zip(cut(exact_slopes), cut(exact_beta * signs), strict=True)
         ]
         weights = np.zeros((n, 1, len(case.b)))
         weights[:, 0, self.row] = 1

@@ -1,4 +1,7 @@
-"""Linear relaxations whose slopes and split multipliers are optimised by batched gradients (α-CROWN, Xu et al. 2021; β-CROWN, Wang et al. 2021)."""
+"""Linear relaxations whose slopes and split multipliers are optimised by batched gradients.
+
+α-CROWN: Xu et al., ICLR 2021. β-CROWN: Wang et al., NeurIPS 2021.
+"""
 
 from dataclasses import dataclass
 
@@ -124,9 +127,16 @@ def optimised(
                 slopes.clamp_(0, 1)
                 beta.clamp_min_(0)
     assert best is not None
-    for factor in FACTORS if has_cuts else ():  # where no input has these signs, the bound grows with β without end
+    for factor in (
+        FACTORS if has_cuts else ()
+    ):  # where no input has these signs, the bound grows with β without end
         value = least(
-            net, c, offset, lines, list(best_slopes.split(widths, dim=-1)), list((factor * best_beta * sign).split(widths, dim=-1))
+            net,
+            c,
+            offset,
+            lines,
+            list(best_slopes.split(widths, dim=-1)),
+            list((factor * best_beta * sign).split(widths, dim=-1)),
         )
         better = value > best
         best, best_beta[better] = torch.where(better, value, best), factor * best_beta[better]
