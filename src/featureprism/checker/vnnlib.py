@@ -89,7 +89,31 @@ def read_property(path: Path) -> Property:
 
 
 def property_of(text: str) -> Property:
-    """The property that a VNN-LIB text describes."""
+    """The property that a VNN-LIB text describes.
+
+    Parameters
+    ----------
+    text : str
+        The content of a .vnnlib file, version 1.0.
+
+    Returns
+    -------
+    Property
+        Its cases: boxes of inputs and rows A y ≤ b of outputs, each a way to violate it.
+
+    Raises
+    ------
+    ValueError
+        For what is not understood, in one sentence.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> text = "(declare-const X_0 Real)(declare-const Y_0 Real)(declare-const Y_1 Real)"
+    >>> text += "(assert (>= X_0 0))(assert (<= X_0 1))(assert (or (>= Y_0 Y_1) (<= Y_1 -2)))"
+    >>> [(case.A.tolist(), case.b.tolist()) for case in fp.property_of(text).cases]
+    [([[-1.0, 1.0]], [0.0]), ([[0.0, 1.0]], [-2.0])]
+    """
     counts = {"X": 0, "Y": 0}
     asserted: list[Tree] = []
     for command in _commands(text):
