@@ -14,7 +14,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 import tiny_beyond
-import tiny_feature_amplification
 from quickened import quicken
 from stated_premises import left_out
 
@@ -32,7 +31,6 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_feature_amplification,
     tiny_beyond,
     *(
         _loaded(path)

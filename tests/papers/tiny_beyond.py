@@ -20,7 +20,7 @@ def smaller(item: str, **changes: Any) -> list[Any]:
 FEW: dict[type, dict[str, int]] = {
     ClosestApproach: {"positive": 1, "negative": 1, "per_cluster": 5, "num_times": 1},
     averaging.Baseline: {"points": 30, "steps": 10, "test_points": 1},
-    amplification.Setting: {"points": 30, "width": 50},
+    amplification.NoisyXor: {"points": 30, "width": 50},
 }
 SLOW = (
     *("beyond/blind-attacks", "beyond/robust-heads", "beyond/contest"),  # foolbox and ten heads take seconds

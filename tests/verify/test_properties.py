@@ -140,7 +140,7 @@ def test_forged_proofs_of_a_false_property_are_refused_by_both_checkers(by_input
             ]
             forged[name][at] = generator.choice(np.array(changes, dtype=float))
         content = property_proof_bytes(Source(model_sha256(model)), false.sha256, forged)
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"."):
             verify_property(read_property_proof(content), model, false)
         with pytest.raises(exact_properties.Refused):
             exact_properties.verify(content, model.weights, model.biases, false)

@@ -1,6 +1,7 @@
 """check: proofs verified from the weights and the points alone. Nothing but numpy is imported for a model in an .npz file."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from io import BytesIO
@@ -15,6 +16,7 @@ from featureprism.checker.proofs import read_proofs
 from featureprism.checker.property_proofs import read_property_proof, relu_layers, verify_property
 from featureprism.checker.stated import Stated, checked, file_content
 from featureprism.checker.vnnlib import Property, read_property
+from featureprism.commands.units import stated_units
 from featureprism.files import as_json
 from featureprism.labels import class_positions
 from featureprism.points import read_points
@@ -29,9 +31,10 @@ def check(args: argparse.Namespace) -> int:
     if args.data.suffix.lower() == ".vnnlib" or args.data.name.lower().endswith(".vnnlib.gz"):
         return _check_property(args)
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
-    stated = Stated(args.norm, args.eps, bounds, args.arithmetic)
-    model, classes, reader = _model(args.model)
     x, y = read_points(args.data)
+    _, _, weights = stated_units(args, x)
+    stated = Stated(2.0 if args.norm in ("2", "l2") else math.inf, args.eps, bounds, args.arithmetic, weights)
+    model, classes, reader = _model(args.model)
     try:
         content = file_content(args.proofs)
         file = read_proofs(content, str(args.proofs))

@@ -10,16 +10,10 @@ from featureprism.lab import Experiment, Rows
 from featureprism.lab.figures import draw as draw_by_itself
 from featureprism.lab.figures import save_figure as save
 from featureprism.lab.style import SETTINGS
-from featureprism.report import (
-    beyond,
-    feature_amplification,
-)
+from featureprism.report import beyond
 from featureprism.report.contest import contest_page
 
-DRAWINGS = {
-    **feature_amplification.DRAWINGS,
-    **beyond.DRAWINGS,
-}
+DRAWINGS = beyond.DRAWINGS
 
 
 def draw(experiment: Experiment, rows: Rows) -> Figure:

@@ -9,8 +9,8 @@ from featureprism.lab import Claim, Experiment, Rows, above, at_most
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import crossing, ends, largest_gap
-from featureprism.papers.feature_amplification.setting import C, Setting, clean_error, problem, trained
-from featureprism.theory import amplification_laws
+from featureprism.papers.feature_amplification import laws
+from featureprism.papers.feature_amplification.setting import C, NoisyXor, clean_error, problem, trained
 
 LEARNED = 0.05  # a clean error of at most this counts as learned
 SOURCE = "beyond feature-amplification, Theorem 3.1"
@@ -18,7 +18,7 @@ finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Samples(Setting):
+class Samples(NoisyXor):
     """How many independent samples a clean error is the mean of."""
 
     samples: int
@@ -32,7 +32,7 @@ def measure(s: Samples, seed: int, context: Context) -> list[Row]:
         data = problem(s, draw)
         errors.append(clean_error(trained(s, data.train, draw).last, data.test))
         context.progress(len(errors) / s.samples)
-    predicted = amplification_laws.lost_cluster_chance(s)
+    predicted = laws.lost_cluster_chance(s)
     kind = "cell" if s.constant == C else "other constant"
     return [{"kind": kind, "clean_error": sum(errors) / len(errors), "predicted_error": predicted}]
 

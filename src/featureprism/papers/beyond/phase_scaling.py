@@ -11,10 +11,10 @@ from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.beyond.curves import FAR, extrapolated
 from featureprism.papers.feature_amplification import setting as amplification
+from featureprism.papers.feature_amplification.theory import C0
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.gmm_flow import theorem_1
 from featureprism.probes.amplification import correlations, leaning_neurons
-from featureprism.theory.feature_amplification import USABLE_C0
 
 SOURCE = "beyond the papers"
 finding = partial(Claim, source=SOURCE, origin="featureprism")
@@ -44,13 +44,13 @@ def _radius(s: averaging.Baseline, seed: int, _context: Context) -> Result:
     return Result(radius, s.steps, s.points, len(net.W))
 
 
-def _gain(s: amplification.Setting, seed: int, _context: Context) -> Result:
+def _gain(s: amplification.NoisyXor, seed: int, _context: Context) -> Result:
     """Median cosine of leaning neurons with their direction after one step ÷ before."""
     data = amplification.problem(s, seed)
     run = amplification.trained(s, data.train, seed, record=(0, 1))
     before, after = (run.snapshots[run.times.index(t)] for t in (0, 1))
     centres = data.clusters.centres
-    leaning = leaning_neurons(before.W.detach(), before.a.detach(), centres, USABLE_C0)
+    leaning = leaning_neurons(before.W.detach(), before.a.detach(), centres, C0)
     first, then = (correlations(net.W.detach(), centres, leaning) for net in (before, after))
     return Result(float(then.median() / first.median()), s.steps, s.points, s.width)
 
@@ -67,7 +67,7 @@ class Effect(NamedTuple):
 EFFECTS = {
     "gmm-flow": Effect(theorem_1.ClosestApproach, _distance, "distance to F^(p) ÷ κ_p α/√N", 0.0),
     "feature-averaging": Effect(averaging.Baseline, _radius, "50 % radius of two labels", 0.5),
-    "feature-amplification": Effect(amplification.Setting, _gain, "gain in cosine by one step", 0.5),
+    "feature-amplification": Effect(amplification.NoisyXor, _gain, "gain in cosine by one step", 0.5),
 }
 
 
@@ -149,7 +149,7 @@ def _settings(dims: tuple[int, ...], per_cluster: int, averaged: int, amplified:
             for dim in dims
         ),
         *(
-            amplification.Setting.on_edge(amplification.C, dim=dim, points=amplified, width=200)
+            amplification.NoisyXor.on_edge(amplification.C, dim=dim, points=amplified, width=200)
             for dim in dims
         ),
     ]

@@ -4,10 +4,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.data import LabelNoise, sample_xor, xor_clusters
-from featureprism.theory import feature_amplification as theory
+from featureprism.data import LAWS, LabelNoise, sample_xor, xor_clusters
+from featureprism.data.xor import standard_noise
+from featureprism.papers.feature_amplification import theory
 
-FIGURE_1 = theory.Setting(
+PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
+FIGURE_1 = theory.Sizes(
     dim=2,
     points=5000,
     width=500,
@@ -40,28 +42,26 @@ def test_sets_are_as_large_as_the_lemma_says():
 
 @pytest.mark.parametrize("C", [4.0, 10.0, 16.0, 100.0])
 def test_a_regime_meets_the_assumptions_it_is_the_edge_of(C):
-    s = theory.Setting.on_edge(C, dim=10**7, points=10**6, width=10**4)
+    s = theory.Sizes.on_edge(C, dim=10**7, points=10**6, width=10**4)
     assert [p.name for p in theory.assumptions(s, C) if not p.holds] == []
     low, high = theory.feasible_constants(s)
     assert low <= C * (1 + 1e-9)
     assert high * (1 + 1e-9) >= C
     assert s.steps == s.theorem_steps == 1 + 1 / (4 * s.step_size)
-    assert theory.Setting.on_edge(C, dim=50, points=40, width=6, steps=7, start=0.5).steps == 7
+    assert theory.Sizes.on_edge(C, dim=50, points=40, width=6, steps=7, start=0.5).steps == 7
     assert any(not p.holds for p in theory.assumptions(s, 100 * C))
 
 
 def test_constants_of_the_proof():
-    assert pytest.approx(5.86e10, rel=1e-2) == theory.PROOF_C0
     assert pytest.approx(8.26e-6, rel=1e-2) == theory.NO_CHANGE
     assert theory.edge_bound(1000, 4.0) == pytest.approx(1000 / 198, rel=0.01)
     assert theory.generalisation_bound(FIGURE_1, 0.15) > 1000  # vacuous
     assert theory.feature_change_bound(FIGURE_1, 16.0) == pytest.approx(4 / 16)
     assert theory.crossing_bound(FIGURE_1) == pytest.approx(0.15 / math.sqrt(500))
-    assert theory.norm_bound(FIGURE_1, 3) == pytest.approx(0.3)
 
 
 def test_events_of_the_start_and_of_the_sample(generator):
-    s = theory.Setting.on_edge(16.0, dim=300, points=800, width=200)
+    s = theory.Sizes.on_edge(16.0, dim=300, points=800, width=200)
     clusters = xor_clusters(300, s.sigma, generator=generator)
     noisy = sample_xor(clusters, 800, LabelNoise("constant", s.noise_rate), generator=generator)
     W = s.start * torch.randn(200, 300, generator=generator).double()
@@ -83,6 +83,25 @@ def test_neurons_outside_a_set_add_no_more_than_their_share(generator):
     W, x = torch.randn(40, 6, generator=generator).double(), torch.randn(30, 6, generator=generator).double()
     a = torch.full((40,), 1 / math.sqrt(40)).double()
     added = (torch.relu(x @ W[:10].T) @ a[:10]).abs() / x.norm(dim=1)
-    bound = theory.subnetwork_bound(10, 40, float(torch.linalg.matrix_norm(W[:10])))
-    assert float(added.max()) <= bound
-    assert theory.margin_bound(theory.PROOF_C0) == pytest.approx(1 / 30266, rel=1e-3)
+    assert float(added.max()) <= math.sqrt(10 / 40) * float(torch.linalg.matrix_norm(W[:10]))  # Lemma 4.6
+    assert theory.margin_bound(PROOF_C0) == pytest.approx(1 / 30266, rel=1e-3)
+
+
+def test_the_margin_of_the_proof_is_half_of_that_of_its_subnetwork():
+    """(45): 1/(2C_f) = (1-1/C₀)² e⁻²/(8·1024) is at least the printed e⁻²/(16·1024), since (1-1/C₀)² ≥ 1/2."""
+    assert theory.margin_bound(PROOF_C0) / 2 >= theory.NO_CHANGE
+    assert theory.margin_bound(PROOF_C0) ** 2 / 16 >= 2 / PROOF_C0  # |J^c|/m, as Lemma 4.6 asks for it
+
+
+def test_how_large_c_must_be_for_the_proofs():
+    small, large = (theory.Sizes.on_edge(C, dim=10**6, points=10**4, width=100) for C in (16.0, 1e10))
+    assert not any(premise.holds for premise in theory.large_enough(small, 10.0))
+    assert all(premise.holds for premise in theory.large_enough(large, 10.0))
+
+
+def test_every_log_concave_law_gives_a_neuron_an_edge(generator):
+    """Repair of Lemma 4.4: P(|Z| ≤ c) ≥ 0.08 c for c ≤ 0.14, Z a coordinate of mean 0 and variance 1 with a log-concave density."""
+    for law in LAWS:
+        z = standard_noise(law, 200_000, 1 if law != "ball" else 3, generator=generator)[:, 0].abs()
+        for c in (0.02, 0.07, 0.14):
+            assert float((z <= c).double().mean()) >= 0.08 * c

@@ -15,18 +15,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.theory.feature_amplification import Setting
+from featureprism.papers.feature_amplification.theory import Sizes
 
 NORMALS, FARTHEST = 400, 5.0  # the grid of z on [-5, 5]; an even number leaves out 0, where no neuron starts
 SURPLUSES = 81  # the grid of each surplus, four standard deviations to either side
 
 
-def first_gain(s: Setting) -> float:
+def first_gain(s: Sizes) -> float:
     """α(1-2η)/(8√m): what one step adds along a direction, n/4 points of which η are flipped."""
     return s.step_size * (1 - 2 * s.noise_rate) / (8 * math.sqrt(s.width))
 
 
-def cosine_after_one_step(s: Setting, z: float = 0.0) -> float:
+def cosine_after_one_step(s: Sizes, z: float = 0.0) -> float:
     """(1+u)/√((1+u)²+1+q²), u = qz/√d, q = 8ω√(md)/(α(1-2η)) = 8/(C²α(1-2η)) on the edge of (A6); 1/√(2+q²) for large d.
 
     A gain along both directions, beside a start of norm ω√d, which has ωz of its own along μ.
@@ -40,32 +40,6 @@ def median_before(C0: float) -> float:
     """Median of √d cos(w_j, μ) over J_μ: of a normal variable beyond 1/(3C₀), Φ⁻¹(1 - Φ(-1/(3C₀))/2)."""
     tail = 0.5 * math.erfc(1 / (3 * C0) / math.sqrt(2))
     return _quantile(1 - tail / 2)
-
-
-def leaning_share(C0: float) -> float:
-    """Expected |J_μ|·4/m: twice the chance of a normal variable to pass 1/(3C₀)."""
-    return math.erfc(1 / (3 * C0) / math.sqrt(2))
-
-
-def leaning_chance(width: int, C0: float, share: float) -> float:
-    """Chance that every J_μ has at least share·m/4 neurons: of m/2 neurons of one sign each leans to μ, to -μ or to neither."""
-    from scipy.stats import binom  # takes a second to import
-
-    half, p, least = width // 2, leaning_share(C0) / 2, math.ceil(share * width / 4 - 1e-9)
-    sizes = list(range(least, half + 1))
-    others = [half - size for size in sizes]
-    return float((binom.pmf(sizes, half, p) * binom.sf(least - 1, others, p / (1 - p))).sum()) ** 2
-
-
-def edges(
-    cosine: Float[Tensor, " p"], sigma: float, own: Float[Tensor, " p"], opposite: Float[Tensor, " p"]
-) -> tuple[Float[Tensor, " p"], Float[Tensor, " p"]]:
-    """Mean and standard deviation of Lemma 4.4's edge: N₊Φ - N₋(1-Φ) and √((N₊+N₋)Φ(1-Φ)), Φ = Φ(cos/σ); N± clean points of ±μ.
-
-    Exact for Gaussian clusters; for others as near as the projection on a random direction is to normal.
-    """
-    share = torch.special.ndtr(cosine / sigma)
-    return own * share - opposite * (1 - share), ((own + opposite) * share * (1 - share)).sqrt()
 
 
 @dataclass(frozen=True)
@@ -83,7 +57,7 @@ class Positions:
         return ((self.right.clamp_min(0) - self.wrong.clamp_min(0)) * self.weights).sum(dim=-1)
 
 
-def positions(s: Setting, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"]) -> Positions:
+def positions(s: Sizes, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"]) -> Positions:
     """After all steps of the setting, for the surpluses of a cluster and of the cluster opposite."""
     z = torch.linspace(-FARTHEST, FARTHEST, NORMALS, dtype=torch.float64)
     weights = torch.exp(-(z**2) / 2)
@@ -98,30 +72,23 @@ def positions(s: Setting, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"
     return Positions(before, right, wrong, weights / weights.sum())
 
 
-def unit(s: Setting) -> float:
+def unit(s: Sizes) -> float:
     """α/(2n√m): what one active point adds in one step."""
     return s.step_size / (2 * s.points * math.sqrt(s.width))
 
 
-def even_positions(s: Setting) -> Positions:
+def even_positions(s: Sizes) -> Positions:
     """With surpluses as large as expected, n(1-2η)/4."""
     surplus = torch.tensor(s.points * (1 - 2 * s.noise_rate) / 4, dtype=torch.float64)
     return positions(s, surplus, surplus)
 
 
-def margins(s: Setting, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
+def margins(s: Sizes, own: Float[Tensor, "*s"], opposite: Float[Tensor, "*s"]) -> Float[Tensor, "*s"]:
     """y f(μ) after all steps: m/2 neurons vote for the label and m/2 against it, each with 1/√m."""
     return positions(s, own, opposite).output * unit(s) * math.sqrt(s.width) / 2
 
 
-def weight_norm(s: Setting) -> float:
-    """‖W‖_F after all steps: along each direction half of the neurons are right and half wrong; the rest is the start's."""
-    at = even_positions(s)
-    moved = float(((at.right**2 + at.wrong**2) * at.weights).sum()) * unit(s) ** 2
-    return math.sqrt(s.width * (moved + s.start**2 * (s.dim - 2)))
-
-
-def feature_change(s: Setting) -> float:
+def feature_change(s: Sizes) -> float:
     """‖φ(Wx) - φ(W⁰x)‖/‖φ(W⁰x)‖, with ‖φ(W⁰x)‖² = ω²(1+σ²d)m/2: near √(2d)(α+1/4)(1-2η)/16 ÷ ω√(md), √d more than the paper's."""
     at = even_positions(s)
     moved = sum((side.clamp_min(0) - at.before.clamp_min(0)) ** 2 for side in (at.right, at.wrong))
@@ -129,7 +96,7 @@ def feature_change(s: Setting) -> float:
     return after / (s.start * math.sqrt(1 + s.sigma**2 * s.dim))
 
 
-def lost_cluster_chance(s: Setting) -> float:
+def lost_cluster_chance(s: Sizes) -> float:
     """Chance that a cluster ends on the wrong side, which is the clean error to expect.
 
     Surpluses of a cluster and its opposite are sums over n independent points: mean n(1-2η)/4, variance n(1/4 - (1-2η)²/16),
@@ -148,7 +115,7 @@ def lost_cluster_chance(s: Setting) -> float:
     return float((lost.double() * weights.unsqueeze(1) * weights.unsqueeze(0)).sum())
 
 
-def one_cluster_rate(s: Setting, own: int, opposite: int) -> float:
+def one_cluster_rate(s: Sizes, own: int, opposite: int) -> float:
     """The least rate η at which flips in one cluster alone lose it: its surplus is then own - 2ηn points, that opposite all its points.
 
     With equal sizes, σ√d → 0 and ω → 0: (1 - 2/(3T-2))/8, for T ≤ 4. NaN if it is never lost.

@@ -8,28 +8,43 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from featureprism.papers.feature_amplification.setting import Setting, clean_error, problem, trained
-from featureprism.theory import amplification_laws as laws
-from featureprism.theory import feature_amplification as theory
+from featureprism.papers.feature_amplification import laws, theory
+from featureprism.papers.feature_amplification.setting import NoisyXor, clean_error, problem, trained
 
-SETTING = theory.Setting.on_edge(16.0, dim=400, points=1000, width=100)
+SETTING = theory.Sizes.on_edge(16.0, dim=400, points=1000, width=100)
 TIGHT = replace(SETTING, sigma=1e-9, start=1e-12)
 
 
-def test_medians_and_shares_by_drawing(generator):
+def test_the_median_by_drawing(generator):
     z = torch.randn(400_000, generator=generator).double()
     leaning = z[z >= 1 / 30]
     assert laws.median_before(10.0) == pytest.approx(float(leaning.median()), abs=0.005)
-    assert laws.leaning_share(10.0) == pytest.approx(2 * len(leaning) / len(z), abs=0.005)
 
 
-def test_the_chance_of_large_sets_by_drawing(generator):
+def chance_of_large_sets(width, C0):
+    """Exact: of m/2 neurons of one sign each leans to μ with chance p, to -μ with chance p, or to neither; both sets are large."""
+    half, p = width // 2, 0.5 * math.erfc(1 / (3 * C0) / math.sqrt(2))
+    least = math.ceil(theory.leaning_share(C0) * width / 4 - 1e-9)
+    sizes = np.arange(least, half + 1)
+    return float((binom.pmf(sizes, half, p) * binom.sf(least - 1, half - sizes, p / (1 - p))).sum()) ** 2
+
+
+def test_large_sets_by_drawing_and_at_the_width_of_the_proof(generator):
+    """Lemma 4.2 holds by far where its proof has m = 16C₀² ln(32/δ); at C₀ = 10, δ = 0.05 that is C = 3451, and C = 130 suffices."""
     z = torch.randn(
         4000, 2, 30, generator=generator
     )  # neurons of either sign, along the direction of their sign
     sizes = torch.stack([(side * z >= 1 / 30).sum(dim=2) for side in (1, -1)]).flatten(2)  # (2, draws, 2)
     drawn = float((sizes.amin(dim=(0, 2)) >= 0.81 * 60 / 4).double().mean())
-    assert laws.leaning_chance(60, 10.0, 0.81) == pytest.approx(drawn, abs=0.03)
+    assert chance_of_large_sets(60, 10.0) == pytest.approx(drawn, abs=0.03)
+    for C0, delta in ((2.0, 0.2), (10.0, 0.05), (50.0, 0.4)):
+        assert chance_of_large_sets(math.ceil(theory.width_of_lemma_4_2(C0, delta)), C0) >= 1 - delta
+    assert theory.width_of_lemma_4_2(10.0, 0.05) / math.log(20) == pytest.approx(3451, abs=1)
+    chances = {
+        C: chance_of_large_sets(2 * math.ceil(C * math.log(20) / 2), 10.0) for C in (24.0, 110.0, 140.0)
+    }
+    assert chances[24.0] < 0.6
+    assert chances[110.0] < 0.95 < chances[140.0]
 
 
 def test_the_complexity_of_tight_clusters_by_drawing(generator):
@@ -41,21 +56,6 @@ def test_the_complexity_of_tight_clusters_by_drawing(generator):
 def test_the_cosine_on_the_edge_is_the_one_of_the_constant():
     q = 8 / (16**2 * SETTING.step_size * (1 - 2 / 16))
     assert laws.cosine_after_one_step(SETTING) == pytest.approx(1 / math.sqrt(2 + q**2))
-
-
-def test_edges_by_drawing(generator):
-    cosine, sigma, own, opposite = 0.05, 0.06, 40, 30
-    z = torch.randn(20_000, own + opposite, generator=generator).double()
-    centre = torch.cat([torch.ones(own), -torch.ones(opposite)]).double()
-    active = (cosine * centre + sigma * z > 0).double()
-    drawn = active[:, :own].sum(dim=1) - active[:, own:].sum(dim=1)
-    mean, std = laws.edges(*(torch.tensor([v]).double() for v in (cosine,)), sigma, *counts(own, opposite))
-    assert float(mean) == pytest.approx(float(drawn.mean()), abs=0.1)
-    assert float(std) == pytest.approx(float(drawn.std()), rel=0.03)
-
-
-def counts(*numbers):
-    return [torch.tensor([float(v)]).double() for v in numbers]
 
 
 def test_positions_against_a_loop_over_one_neuron():
@@ -82,14 +82,13 @@ def test_a_tight_cluster_is_lost_at_the_ratio_known_by_hand(steps):
     assert laws.one_cluster_rate(s, 250, 250) == pytest.approx((1 - ratio) / 8, abs=5e-4)
 
 
-def test_margin_and_norm_of_tight_clusters_by_hand():
+def test_the_margin_of_tight_clusters_by_hand():
     gain = laws.first_gain(TIGHT)
     # half of the neurons vote for a centre and gain in each of three steps; half of those against it sit one gain away
     surplus = torch.tensor(250 * (1 - 2 / 16)).double()
     assert float(laws.margins(TIGHT, surplus, surplus)) == pytest.approx(
         math.sqrt(100) / 4 * (3 - 1) * gain, rel=0.01
     )
-    assert laws.weight_norm(TIGHT) == pytest.approx(math.sqrt(100 * (9 + 1)) * gain, rel=0.01)
 
 
 def test_the_chance_to_lose_a_cluster_falls_with_points_and_rises_with_noise():
@@ -123,7 +122,7 @@ def test_few_steps_lose_more_clusters():
 
 @pytest.mark.parametrize("C", [4.0, 16.0])
 def test_the_chance_to_lose_a_cluster_by_training(C):
-    s = Setting.on_edge(C, dim=30, points=48, width=60, noise_rate=0.3, test_points=100)
+    s = NoisyXor.on_edge(C, dim=30, points=48, width=60, noise_rate=0.3, test_points=100)
     errors = []
     for seed in range(150):
         data = problem(s, seed)

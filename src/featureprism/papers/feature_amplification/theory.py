@@ -1,7 +1,7 @@
 """Frei, Chatterji & Bartlett, "Random Feature Amplification: Feature Learning and Generalization in Neural Networks", as data.
 
-The proof's constants (C₀ near 6·10¹⁰) admit no experiment; every statement stands here with the printed constant and with one that
-can be met, and the assumptions say for which C, if any, a setting satisfies them all.
+Premises and bounds from the setting alone. The proof's own constants (C₀ near 6·10¹⁰) admit no experiment: bounds are given for any
+C₀, experiments take C₀ = 10, and `large_enough` says how far a setting is from what the proofs of the lemmas ask for.
 """
 
 import math
@@ -15,15 +15,14 @@ from torch import Tensor
 from featureprism.data.dataset import Dataset
 from featureprism.lab.premise import Premise
 
-PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5
-USABLE_C0 = 10.0  # the sets J_μ of an experiment
+C0 = 10.0  # of the sets J_μ in experiments; Definition 4.5 has 4⁵·1024²·e⁴ = 5.9·10¹⁰
 NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
 
-S = TypeVar("S", bound="Setting")
+S = TypeVar("S", bound="Sizes")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class Sizes:
     """x = μ + σz in d dimensions, n points of which a share η is flipped, width m, start ω, step size α; δ is the chance to fail."""
 
     dim: int
@@ -60,7 +59,7 @@ def theorem_steps(step_size: float) -> int:
     return 1 + round(1 / (4 * step_size))
 
 
-def assumptions(s: Setting, C: float) -> list[Premise]:
+def assumptions(s: Sizes, C: float) -> list[Premise]:
     """(A1)-(A7) for a given C."""
     log_points = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
     rows = [
@@ -88,10 +87,32 @@ def assumptions(s: Setting, C: float) -> list[Premise]:
     ]
 
 
-def stopping_time(s: Setting) -> Premise:
+def stopping_time(s: Sizes) -> Premise:
     """Training stops at T = 1 + 1/(4α), neither earlier nor later. Theorem 3.1."""
     away = float(abs(s.steps - s.theorem_steps))
     return Premise("theorem-3-1.steps", "|steps - (1 + 1/(4α))|", away, "<=", 0.0, "Theorem 3.1")
+
+
+def large_enough(s: Sizes, C0: float) -> list[Premise]:
+    """What the proofs of the lemmas ask for when they say "for C sufficiently large", as far as it has explicit constants; C₁ = 2."""
+    edge, e2 = 1 / edge_bound(1, C0), math.exp(-2)
+    rows = [
+        ("lemma-4-4", "η", s.noise_rate, 4 / edge, "(12)"),
+        ("lemma-4-9", "α", s.step_size, e2 * leaning_share(C0) / 6144, "(20)"),
+        ("lemma-4-10", "η", s.noise_rate, 1 / (4 * edge), "(31)"),
+        ("lemma-4-11", "σ√d", s.sigma * math.sqrt(s.dim), e2 / 1024, "after (38)"),
+    ]
+    return [
+        Premise(
+            f"large-enough.{id}", f"{name} in the proof of this lemma, C₀ = {C0:g}", value, "<=", bound, place
+        )
+        for id, name, value, bound, place in rows
+    ]
+
+
+def width_of_lemma_4_2(C0: float, delta: float) -> float:
+    """m ≥ 16C₀² ln(32/δ), which the proof of Lemma 4.2 takes from (A2); on the edge of (A2) this is C = 3451 at C₀ = 10, δ = 0.05."""
+    return 16 * C0**2 * math.log(32 / delta)
 
 
 def set_sizes(share: float, C0: float) -> Premise:
@@ -100,7 +121,7 @@ def set_sizes(share: float, C0: float) -> Premise:
     return Premise("lemma-4-2.sets", name, share, ">=", leaning_share(C0), "Lemma 4.2")
 
 
-def feasible_constants(s: Setting) -> tuple[float, float]:
+def feasible_constants(s: Sizes) -> tuple[float, float]:
     """The interval of C for which (A1)-(A7) hold together; empty when its lower end exceeds its upper end."""
     logs = max(math.log(s.points / s.delta) ** 2, math.log(s.width / s.delta))
     upper = min(
@@ -115,24 +136,24 @@ def feasible_constants(s: Setting) -> tuple[float, float]:
     return 1 / (4 * s.step_size**2), upper
 
 
-def generalisation_bound(s: Setting, flipped_share: float) -> float:
+def generalisation_bound(s: Sizes, flipped_share: float) -> float:
     """|N|/n + 4/(γ√n) + √(2 ln(4/δ)/n), the explicit end of Theorem 3.1; 4/γ is 5·10⁵, so it says nothing below n = 10¹¹."""
     root = math.sqrt(s.points)
     return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
 
 
-def rademacher_bound(s: Setting, mean_square: float, R: float = 1.0) -> float:
+def rademacher_bound(s: Sizes, mean_square: float, R: float = 1.0) -> float:
     """2R√(E‖x‖²)/√n for networks with ‖W‖_F ≤ R. Proposition B.1."""
     return 2 * R * math.sqrt(mean_square / s.points)
 
 
-def feature_change_bound(s: Setting, C: float) -> float:
+def feature_change_bound(s: Sizes, C: float) -> float:
     """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ 1/(Cω√(md)); the proof shows e⁻²/16384 in place of 1/C. Proposition 3.2."""
     return 1 / (C * s.start * math.sqrt(s.width * s.dim))
 
 
 def start_events(
-    s: Setting, W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], C0: float
+    s: Sizes, W: Float[Tensor, "h d"], centres: Float[Tensor, "4 d"], C0: float
 ) -> list[Premise]:
     """Lemma 4.1 on a start: norms near ω√d, and all but few neurons with |⟨w_j, μ⟩| ≥ ω/(2C₀) for each direction."""
     norms = torch.linalg.vector_norm(W, dim=1) / (s.start * math.sqrt(s.dim))
@@ -140,27 +161,27 @@ def start_events(
         ((W @ centres[[0, 2]].T.to(W.dtype)).abs() >= s.start / (2 * C0)).double().mean(dim=0).min()
     )
     least = 1 - 1 / (2 * C0) - math.sqrt(2 * math.log(4 / s.delta) / s.width)
-    told = f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}"
+    name = f"share with |⟨w_j(0), μ⟩| ≥ ω/(2C₀), C₀ = {C0:g}"
     return [
         Premise("lemma-4-1.least-norm", "‖w_j(0)‖/(ω√d), least", float(norms.min()), ">=", 0.5, "Lemma 4.1"),
         Premise("lemma-4-1.most-norm", "‖w_j(0)‖/(ω√d), largest", float(norms.max()), "<=", 1.5, "Lemma 4.1"),
-        Premise("lemma-4-1.share", told, share, ">=", least, "Lemma 4.1"),
+        Premise("lemma-4-1.share", name, share, ">=", least, "Lemma 4.1"),
     ]
 
 
-def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
+def sample_constants(s: Sizes, data: Dataset, flipped: Bool[Tensor, " n"]) -> list[Premise]:
     """The least C₁ that makes each part of Lemma 4.3 true on a sample, beside the largest that its other half allows."""
-    own = data.centres[data.cluster]
+    centres = data.centres[data.cluster]
     noise = s.sigma * math.sqrt(s.dim)
     across = data.centres[(data.cluster + 2) % 4]
     root = math.sqrt(math.log(1 / s.delta) / s.points)
     sizes = torch.bincount(data.cluster, minlength=4) / s.points
-    along = float((1 - (data.x * own).sum(dim=1)).max()) / noise
+    along = float((1 - (data.x * centres).sum(dim=1)).max()) / noise
     aside = float((data.x * across).sum(dim=1).abs().max()) / noise
     rows = [
         ("a-along", "(a) ⟨x, μ⟩ ≥ 1 - C₁σ√d", along),
         ("a-aside", "(a) |⟨x, μ⊥⟩| ≤ C₁σ√d", aside),
-        ("b", "(b) ‖x - μ‖² ≤ C₁σ²d", float(((data.x - own) ** 2).sum(dim=1).max()) / noise**2),
+        ("b", "(b) ‖x - μ‖² ≤ C₁σ²d", float(((data.x - centres) ** 2).sum(dim=1).max()) / noise**2),
         ("c", "(c) |N|/n ≤ η + C₁√(ln(1/δ)/n)", (float(flipped.double().mean()) - s.noise_rate) / root),
         ("d", "(d) ||I_μ|/n - 1/4| ≤ C₁√(ln(1/δ)/n)", float((sizes - 0.25).abs().max()) / root),
     ]
@@ -170,14 +191,9 @@ def sample_constants(s: Setting, data: Dataset, flipped: Bool[Tensor, " n"]) -> 
     ]
 
 
-def largest_c1(s: Setting) -> float:
+def largest_c1(s: Sizes) -> float:
     """C₁σ√d ≤ 1/C₁ and C₁√(ln(1/δ)/n) ≤ 1/C₁ in Lemma 4.3 (a), (c): C₁ ≤ √C on the edge of (A3), 4 for C = 16; it asks for C₁ ≥ 2."""
     return max(s.sigma * math.sqrt(s.dim), math.sqrt(math.log(1 / s.delta) / s.points)) ** -0.5
-
-
-def subnetwork_bound(num_outside: int, width: int, norm_outside: float) -> float:
-    """|f(x) - f^J(x)| ≤ √(|J^c|/m) ‖W_{J^c}‖_F ‖x‖, per unit of ‖x‖. Lemma 4.6."""
-    return math.sqrt(num_outside / width) * norm_outside
 
 
 def margin_bound(C0: float) -> float:
@@ -195,7 +211,7 @@ def edge_bound(num_points: int, C0: float) -> float:
     return num_points / (12 * C0 * math.sqrt(2 * math.pi * math.e))
 
 
-def crossing_bound(s: Setting) -> float:
+def crossing_bound(s: Sizes) -> float:
     """|⟨w_j, μ2⟩| ≤ 3α/√m for neurons that lean to ±μ1. Condition 4.8."""
     return 3 * s.step_size / math.sqrt(s.width)
 
@@ -203,18 +219,3 @@ def crossing_bound(s: Setting) -> float:
 def correlation_bound(C0: float) -> float:
     """cos(w_j¹, μ) ≥ 1/(16 C₂). Lemma 4.10."""
     return 1 / (16 * 12 * C0 * math.sqrt(2 * math.pi * math.e))
-
-
-def norm_bound(s: Setting, step: int) -> float:
-    """‖W^t‖_F ≤ 2αt, needs ω√(md) ≤ α/3. Lemma A.1."""
-    return 2 * s.step_size * step
-
-
-def point_noise_bound(s: Setting, C1: float = 2.0) -> float:
-    """‖ζ1‖ ≤ C₁ α |a_j| σ√d in the expansion (28) of the first step. (24)."""
-    return C1 * s.step_size / math.sqrt(s.width) * s.sigma * math.sqrt(s.dim)
-
-
-def loss_noise_bound(s: Setting) -> float:
-    """‖ζ2‖ ≤ α |a_j| ω√(md) in the expansion (28) of the first step. (26)."""
-    return s.step_size / math.sqrt(s.width) * s.start * math.sqrt(s.width * s.dim)
