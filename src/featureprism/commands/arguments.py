@@ -143,13 +143,41 @@ def _networks(add: Add) -> None:
         help="ask only whether every point keeps its class within this radius (default: how far it does)",
     )
 
+    verifying = add(
+        "verify",
+        "Say whether a property of a network's outputs holds (VNN-LIB 1.0): a checked proof, a counterexample, or unknown.",
+        "verify model.onnx property.vnnlib --seconds 60 --out answer",
+    )
+    verifying.add_argument(
+        "model", type=Path, metavar="MODEL", help=".onnx (also .onnx.gz) or .npz: layers of ReLU"
+    )
+    verifying.add_argument(
+        "property",
+        type=Path,
+        metavar="PROPERTY.vnnlib",
+        help="what must not happen, as in the verification competition; also .gz",
+    )
+    verifying.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="CPU seconds (default: 120)"
+    )
+    verifying.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where proof.npz or counterexample.txt goes (default: nowhere)",
+    )
+    verifying.add_argument("--json", action="store_true", help="print JSON")
+
     checking = add(
         "check",
         "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
         "check radii/proofs.npz model.npz data.npz --norm 2 --eps 0.3",
     )
     checking.add_argument(
-        "proofs", type=Path, metavar="PROOFS.npz", help="as radius and bracket.save write them"
+        "proofs",
+        type=Path,
+        metavar="PROOFS.npz",
+        help="as radius, verify and bracket.save write them; DATA is the .vnnlib file of verify",
     )
     _add_model_and_data(checking)
     checking.add_argument(
