@@ -165,12 +165,12 @@ class RadiusBracket:
 
     def _repr_html_(self) -> str:
         """The line and the curve, for notebooks."""
-        drawing = import_module("featureprism.report.brackets").curve_as_svg(self) if len(self) else ""
+        drawing = import_module("featureprism.lab.bracket_figure").curve_as_svg(self) if len(self) else ""
         return f"<p>{html.escape(repr(self))}</p>{drawing}"
 
     def plot(self) -> Any:
         """Robust accuracy against radius, the truth in the band between proven and attacked; a matplotlib figure."""
-        return import_module("featureprism.report.brackets").curve(self)
+        return import_module("featureprism.lab.bracket_figure").curve(self)
 
     def columns(self) -> dict[str, np.ndarray]:
         """index, label, predicted, rival, certified, attacked, method: one row for each point, classes by name."""

@@ -5,21 +5,13 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from featureprism.files import write_whole
 from featureprism.lab import Experiment, Rows
 from featureprism.lab.figures import draw as draw_by_itself
 from featureprism.lab.figures import save_figure as save
 from featureprism.lab.style import SETTINGS
-from featureprism.report import (
-    beyond,
-    feature_amplification,
-)
-from featureprism.report.contest import contest_page
+from featureprism.report import feature_amplification
 
-DRAWINGS = {
-    **feature_amplification.DRAWINGS,
-    **beyond.DRAWINGS,
-}
+DRAWINGS = feature_amplification.DRAWINGS
 
 
 def draw(experiment: Experiment, rows: Rows) -> Figure:
@@ -28,13 +20,8 @@ def draw(experiment: Experiment, rows: Rows) -> Figure:
     return drawing(rows) if drawing else draw_by_itself(experiment, rows)
 
 
-PAGES = {"beyond/contest": contest_page}  # experiments whose rows make a page of the documentation
-
-
 def save_figure(experiment: Experiment, rows: Rows, folder: Path) -> None:
-    """figure.png and figure.svg of an experiment, in its folder; page.md where its rows make one."""
-    if experiment.id in PAGES:
-        write_whole(folder / "page.md", PAGES[experiment.id](rows))
+    """figure.png and figure.svg of an experiment, in its folder."""
     with plt.rc_context(SETTINGS):
         figure = draw(experiment, rows)
     save(figure, folder)
