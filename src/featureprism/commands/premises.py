@@ -31,6 +31,8 @@ def _list_theorems(args: argparse.Namespace) -> int:
     if args.set:
         raise ValueError("--set needs one theorem: featureprism premises PAPER/THEOREM --set SIZE=VALUE.")
     papers = [paper_called(args.name)] if args.name else [p for p in all_papers().values() if p.theorems]
+    if args.name and not papers[0].theorems:
+        raise ValueError(f"The paper {args.name} has no theorems with premises.")
     rows = [
         {
             "theorem": f"{paper.name}/{t.name}",
