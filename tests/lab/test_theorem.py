@@ -61,7 +61,9 @@ def test_every_theorem_has_premises_at_the_sizes_of_its_paper(name):
     json.dumps(table.as_row())
 
 
-@pytest.mark.parametrize("name", ["gmm-flow", "feature-averaging", "feature-purification", "double-edged"])
+@pytest.mark.parametrize(
+    "name", ["gmm-flow", "feature-averaging", "feature-purification", "feature-amplification", "double-edged"]
+)
 def test_a_theorem_can_be_left_and_entered(name):
     """Somewhere a premise of the paper's first theorem holds, and somewhere it does not."""
     inside = {
@@ -71,6 +73,7 @@ def test_a_theorem_can_be_left_and_entered(name):
             {"d": 2**20, "k": 4, "n": 4**7, "m": 2, "eta": 1e-14, "σ_w": 1e-24, "T": 7},
         ),
         "feature-purification": ("theorem-5-1", {"d": 10**6, "k": 10.0, "m": 10**7, "time": 1e8}),
+        "feature-amplification": ("theorem-3-1", {"d": 20_000, "ω": 1e-7, "σ": 1e-4}),
         "double-edged": ("theorem-4-2", {}),
     }[name]
     table = premises_of(f"{name}/{inside[0]}", **inside[1])

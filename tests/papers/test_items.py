@@ -13,15 +13,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-import tiny_feature_amplification
 from quickened import quicken
 from stated_premises import left_out
 
 from featureprism.lab import Outcome, Rows, Serial, all_papers, fields_of, reproduce
 from featureprism.lab.context import Context
+from featureprism.lab.figures import draw
 from featureprism.lab.registry import BUILT_IN
 from featureprism.lab.sources import dependencies
-from featureprism.report.figures import DRAWINGS, draw
 
 
 def _loaded(path):
@@ -32,7 +31,6 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_feature_amplification,
     *(
         _loaded(path)
         for path in sorted(Path(__file__).parent.glob("*/test_*.py"))
@@ -56,7 +54,7 @@ def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
     ours = {e.id for name in BUILT_IN for e in all_papers()[name].experiments}
     assert ours == set(TINY)
     drawn = {e.id for paper in all_papers().values() for e in paper.experiments if e.draw is not None}
-    assert ours <= {*DRAWINGS, *drawn}
+    assert ours <= drawn
 
 
 @pytest.mark.parametrize("paper", ["gmm-flow", "double-edged"])

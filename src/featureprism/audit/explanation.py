@@ -126,11 +126,32 @@ def explain(
     num_points: int = POINTS,
     progress: Progress = no_progress,
 ) -> Explanation:
-    """Which of the papers' pictures fits this model on these points, what its theorem predicts, and what is measured.
+    """What the neurons of a model learned, and which theorem describes it on these points.
 
-    `model`: whatever `robust_radius` takes. `fine`: labels finer than y, where they are known; otherwise clusters are looked for in
-    each class. Pictures are of networks with one hidden layer; of others only the radii are told.
+    Theorems are about networks with one hidden layer; of other models only the radii are reported.
 
+    Parameters
+    ----------
+    model : any model that `robust_radius` takes
+        The classifier.
+    X : array (n, d)
+        Points.
+    y : array (n,)
+        Their labels.
+    fine : array (n,), optional
+        Labels finer than y; otherwise clusters are looked for in each class.
+    num_points : int
+        Points whose radius is bracketed.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Explanation
+        With figures and a summary in words.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression

@@ -34,13 +34,14 @@ def draw_verdicts(verdicts: list[Verdict]) -> Any:
     return figure
 
 
-def save_figure(figure: Any, folder: Path) -> None:
-    """figure.png and figure.svg in a folder."""
+def save_figure(experiment: Experiment, rows: Rows, folder: Path) -> None:
+    """figure.png and figure.svg of an experiment, in its folder."""
     import matplotlib.pyplot as plt
 
     from featureprism.lab.style import SETTINGS
 
     with plt.rc_context(SETTINGS):
+        figure = draw(experiment, rows)
         figure.savefig(folder / "figure.png", metadata={"Software": None})
         figure.savefig(folder / "figure.svg", metadata={"Date": None})
     plt.close(figure)

@@ -38,8 +38,25 @@ def activation_of(name: str, p: float | None) -> Activation:
 
 
 def load_net(path: Path) -> TwoLayerNet:
-    """A network from W (h, d), a (h,), optional b (h,), activation (relu, prelu, polynomial, tanh) and p.
+    """Read a network with one hidden layer from an .npz file.
 
+    Parameters
+    ----------
+    path : path
+        A file with W (h, d), a (h,), optional b (h,), activation (relu, prelu, polynomial, tanh) and p.
+
+    Returns
+    -------
+    TwoLayerNet
+        In the precision of the file.
+
+    Raises
+    ------
+    ValueError
+        If the file does not hold such a network.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
@@ -85,8 +102,17 @@ def weights_of(array: np.ndarray, name: str) -> Tensor:
 
 
 def save_net(path: Path, net: TwoLayerNet) -> None:
-    """The same file, written.
+    """Write a network with one hidden layer to an .npz file that `load_net` reads.
 
+    Parameters
+    ----------
+    path : path
+        Where to write.
+    net : TwoLayerNet
+        What to write.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> import torch

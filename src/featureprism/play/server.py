@@ -101,6 +101,19 @@ async def sparse(request: Request) -> Response:
     return stream(lambda: library("sparse").purification(library("sparse").Sparse.of(words)))
 
 
+async def of_paper(request: Request) -> Response:
+    """A scene of one of the other papers."""
+    name, words = request.path_params["name"], dict(request.query_params)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        scenes = library("papers").SCENES
+        if name not in scenes:
+            raise ValueError(f"There is no scene '{name}'; there are {', '.join(scenes)}.")
+        return scenes[name](words)
+
+    return stream(rows)
+
+
 async def nearest(request: Request) -> Response:
     """The nearest point of another decision to one place in the plane of a scene."""
     words = dict(request.query_params)
@@ -201,6 +214,7 @@ def application(folder: Path) -> Starlette:
             Route("/brackets", brackets),
             Route("/nearest", nearest),
             Route("/sparse", sparse),
+            Route("/papers/{name}", of_paper),
             Route("/own/{kind}", own.take, methods=["PUT"]),
             Route("/own", own.story),
             Mount("/", StaticFiles(directory=PAGE, html=True)),

@@ -7,8 +7,8 @@ from featureprism.lab import Claim, Experiment, Rows, above, at_most
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.beyond.phases import crossing, draw_phase, ends, largest_gap
-from featureprism.papers.feature_amplification.setting import C, Setting, clean_error, problem, trained
-from featureprism.theory import amplification_laws
+from featureprism.papers.feature_amplification import laws
+from featureprism.papers.feature_amplification.setting import C, NoisyXor, clean_error, problem, trained
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,21 +18,21 @@ SOURCE = "beyond feature-amplification, Theorem 3.1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyXor(Setting):
+class SampledXor(NoisyXor):
     """How many independent samples a clean error is the mean of."""
 
     samples: int
     test_points: int = 400
 
 
-def measure(s: NoisyXor, seed: int, context: Context) -> list[Row]:
+def measure(s: SampledXor, seed: int, context: Context) -> list[Row]:
     """Mean clean error over independent samples; a single sample errs by whole clusters."""
     errors = []
     for draw in range(seed * s.samples, (seed + 1) * s.samples):
         data = problem(s, draw)
         errors.append(clean_error(trained(s, data.train, draw).last, data.test))
         context.progress(len(errors) / s.samples)
-    predicted = amplification_laws.lost_cluster_chance(s)
+    predicted = laws.lost_cluster_chance(s)
     kind = "cell" if s.constant == C else "other constant"
     return [{"kind": kind, "clean_error": sum(errors) / len(errors), "predicted_error": predicted}]
 
@@ -96,12 +96,12 @@ def draw(rows: Rows) -> "Figure":
     )
 
 
-def _settings(dim: int, width: int, points: tuple[int, ...]) -> list[NoisyXor]:
+def _settings(dim: int, width: int, points: tuple[int, ...]) -> list[SampledXor]:
     sizes = {"dim": dim, "width": width, "samples": 40}
     return [
-        *(NoisyXor.on_edge(C, points=n, noise_rate=rate, **sizes) for n in points for rate in RATES),
+        *(SampledXor.on_edge(C, points=n, noise_rate=rate, **sizes) for n in points for rate in RATES),
         *(
-            NoisyXor.on_edge(c, points=FEW_POINTS, noise_rate=rate, constant=c, **sizes)
+            SampledXor.on_edge(c, points=FEW_POINTS, noise_rate=rate, constant=c, **sizes)
             for c in OTHER_CONSTANTS
             for rate in FEW_RATES
         ),

@@ -1,1 +1,0 @@
-"""Drawings of a paper that does not draw itself yet."""
