@@ -31,6 +31,7 @@ ROOT = HERE.parent.parent
 SOURCE = "src/featureprism"
 OUTCOMES, EQUIVALENT = HERE / "outcomes.csv", HERE / "equivalent.txt"
 CPU_SECONDS, WALL_SECONDS = 400, 2400  # of the tests of one bug; what takes longer hangs, and is caught
+DIRECT = ("guards", "bounds", "store")  # tests that ask many small questions directly: they come first
 COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
 
 
@@ -156,7 +157,8 @@ def nearest(group: Group, site: Site, tree: Path) -> list[str]:
     tests = sorted({str(file.relative_to(tree)) for files in found for file in files})
     if group.name == "theory" and "papers" in site.path:
         tests = [t for t in tests if folder in t] or tests
-    return sorted(tests, key=lambda t: (f"test_{stem}" not in t, folder not in t, t))
+    first = (f"test_{stem}.py", *(f"test_{name}.py" for name in DIRECT))
+    return sorted(tests, key=lambda t: (not t.endswith(first), folder not in t, t))
 
 
 def tests_of(group: Group, tree: Path) -> list[str]:
