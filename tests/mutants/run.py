@@ -3,6 +3,7 @@
     python tests/mutants/run.py list                 what is planted where
     python tests/mutants/run.py 1/8 [GROUP ...]      try the first eighth, and note the outcomes in outcomes.csv
     python tests/mutants/run.py again [GROUP ...]    try those that survived once more
+    TESTS="tests/checker/test_guards.py" python ...  the same with these tests alone, after one has written new ones
     python tests/mutants/run.py ID ...               try these
     python tests/mutants/run.py summary              how many were caught
 
@@ -162,7 +163,9 @@ def nearest(group: Group, site: Site, tree: Path) -> list[str]:
 
 
 def tests_of(group: Group, tree: Path) -> list[str]:
-    """The test files of a group."""
+    """The test files of a group, or those that are asked for."""
+    if os.environ.get("TESTS"):
+        return os.environ["TESTS"].split()
     found = [
         [tree / name] if name.endswith(".py") else (tree / name).rglob("test_*.py") for name in group.tests
     ]
