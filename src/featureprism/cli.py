@@ -22,6 +22,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "reproduce": "experiments.run_reproduce",
     "report": "experiments.run_report",
     "radius": "networks.radius",
+    "verify": "properties.verify",
     "check": "proofs.check",
     "referee": "networks.referee",
     "kkt": "networks.kkt",

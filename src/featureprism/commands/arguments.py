@@ -135,6 +135,7 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(bracketing)
     _add_effort(bracketing)
+    _add_units(bracketing)
     bracketing.add_argument(
         "--eps",
         type=float,
@@ -142,17 +143,48 @@ def _networks(add: Add) -> None:
         help="ask only whether every point keeps its class within this radius (default: how far it does)",
     )
 
+    verifying = add(
+        "verify",
+        "Say whether a property of a network's outputs holds (VNN-LIB 1.0): a checked proof, a counterexample, or unknown.",
+        "verify model.onnx property.vnnlib --seconds 60 --out answer",
+    )
+    verifying.add_argument(
+        "model", type=Path, metavar="MODEL", help=".onnx (also .onnx.gz) or .npz: layers of ReLU"
+    )
+    verifying.add_argument(
+        "property",
+        type=Path,
+        metavar="PROPERTY.vnnlib",
+        help="what must not happen, as in the verification competition; also .gz",
+    )
+    verifying.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="CPU seconds (default: 120)"
+    )
+    verifying.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where proof.npz or counterexample.txt goes (default: nowhere)",
+    )
+    verifying.add_argument("--json", action="store_true", help="print JSON")
+
     checking = add(
         "check",
         "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
         "check radii/proofs.npz model.npz data.npz --norm 2 --eps 0.3",
     )
     checking.add_argument(
-        "proofs", type=Path, metavar="PROOFS.npz", help="as radius and bracket.save write them"
+        "proofs",
+        type=Path,
+        metavar="PROOFS.npz",
+        help="as radius, verify and bracket.save write them; DATA is the .vnnlib file of verify",
     )
     _add_model_and_data(checking)
     checking.add_argument(
-        "--norm", type=float, default=2, help="2 or inf: proofs about another norm are refused (default 2)"
+        "--norm",
+        default="2",
+        choices=("2", "inf", "l2", "linf"),
+        help="proofs about another norm are refused (default: 2)",
     )
     checking.add_argument("--eps", type=float, help="the radius in question (default: whatever is claimed)")
     checking.add_argument(
@@ -168,6 +200,7 @@ def _networks(add: Add) -> None:
         default="real",
         help="float32: proofs about real numbers are refused (default real)",
     )
+    _add_units(checking)
     checking.add_argument("--exact", action="store_true", help="verify in exact rational arithmetic, slowly")
     checking.add_argument("--json", action="store_true", help="print JSON")
 
@@ -192,6 +225,7 @@ def _networks(add: Add) -> None:
     )
     judging.add_argument("--json", action="store_true", help="print JSON")
     _add_effort(judging)
+    _add_units(judging)
 
 
 def _kkt(add: Add) -> None:
@@ -245,6 +279,28 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DATA",
         help=".npz with x (n, d) and y (n,), or .csv with a column of labels",
+    )
+
+
+def _add_units(command: argparse.ArgumentParser) -> None:
+    """--unit, --reference and --fixed."""
+    command.add_argument(
+        "--unit",
+        choices=("std",),
+        help="radii in standard deviations of each feature (default: units of DATA)",
+    )
+    command.add_argument(
+        "--reference",
+        type=Path,
+        metavar="DATA",
+        help="data that standard deviations are taken from, as the training data (default: DATA)",
+    )
+    command.add_argument(
+        "--fixed",
+        nargs="+",
+        default=[],
+        metavar="FEATURE",
+        help="features that do not change: names of columns, or positions from 0",
     )
 
 

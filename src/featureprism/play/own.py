@@ -1,10 +1,13 @@
 """A person's own model and points: brackets as they close, the points nearest to breaking, and a card for every strong neuron."""
 
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -23,6 +26,7 @@ BATCH = 8  # between two answers
 QUERY = Query(gap=0.02)
 BUDGET = Budget(seconds=0.5 * BATCH)  # of each batch
 CARDS = 12
+MOST_PIXELS = 32  # along a side of a picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +68,29 @@ def story(own: Own, budget: Budget = BUDGET) -> Iterator[Row]:
         part = slice(first, min(first + BATCH, MOST_POINTS))
         found = bracket_classifier(own.model, own.x[part], own.own[part], QUERY, budget)
         yield {"kind": "brackets", "rows": _rows(found, first, own.names)}
+        if side := _side(own.x.shape[1]):
+            yield {"kind": "pictures", "side": side, "pictures": _pictures(found, own.x[part], first)}
+
+
+def _side(dim: int) -> int:
+    """The side of a square picture with so many pixels; 0 where there is none that could be drawn."""
+    side = math.isqrt(dim)
+    return side if side * side == dim and 4 <= side <= MOST_PIXELS else 0
+
+
+def _pictures(found: RadiusBracket, x: Float[Tensor, "n d"], first: int) -> list[Row]:
+    """Points and the perturbations that flip them, as rows of pixels."""
+    if found.witness is None:
+        return []
+    return [
+        {
+            "point": first + i,
+            "x": torch.round(x[i], decimals=3).tolist(),
+            "delta": np.round(found.witness[i], 3).tolist(),
+        }
+        for i in range(len(found))
+        if 0 < found.attacked[i] < math.inf
+    ]
 
 
 def _rows(found: RadiusBracket, first: int, names: list[str]) -> list[Row]:

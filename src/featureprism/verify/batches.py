@@ -77,7 +77,11 @@ def _key(classifier: Classifier, x: Tensor, label: Tensor, query: Query, budget:
     """A hash of all that decides a batch; a network that can only be called counts with its file or all of its tensors."""
     canonical = Model.of(classifier.net).canonical
     identity = model_sha256(canonical) if canonical is not None else _identity(classifier)
-    digest = hashlib.sha256(repr((__version__, identity, query, budget)).encode())
+    plain = replace(query, bounds=None, weights=None)
+    arrays = [*(query.bounds or ()), *([] if query.weights is None else [query.weights])]
+    digest = hashlib.sha256(repr((__version__, identity, plain, budget)).encode())
+    for array in arrays:
+        digest.update(repr(np.asarray(array, dtype=np.float64).tolist()).encode())
     for tensor in (x, label):
         digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
     return digest.hexdigest()[:16]
