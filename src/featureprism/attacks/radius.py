@@ -14,7 +14,7 @@ from featureprism.attacks.gradient import descend, in_double, margin_gradient, t
 from featureprism.attacks.minimum_norm import SignScores, minimum_norm
 from featureprism.attacks.starts import FAN, Start, far_in_rivals
 from featureprism.attacks.turning import turned, valleys
-from featureprism.geometry import Box, LpBall
+from featureprism.geometry import Box, LpBall, Sides
 from featureprism.inputs import check_points
 from featureprism.networks.grouped import BinaryReadout
 
@@ -73,7 +73,7 @@ def minimal_radius(
     norm: float = 2,
     steps: int = 20,
     rounds: int = 8,
-    domain: tuple[float, float] | None = None,
+    domain: Sides | None = None,
 ) -> AttackedRadius:
     """Smallest perturbation found: rays along every start, PGD at bisected radii, and a descent along the boundary.
 
@@ -138,7 +138,7 @@ def _bisected(
 
 
 def _fast_minimum_norm(
-    net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: tuple[float, float] | None
+    net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: Sides | None
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], float]:
     """The minimum-norm attack from zero and from the shortest rays: norms, flips, the share of zero gradients."""
     own = (y > 0).long()

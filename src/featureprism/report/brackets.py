@@ -1,6 +1,7 @@
 """A bracket drawn: robust accuracy against radius, with the truth in the band."""
 
 from io import StringIO
+from math import inf
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -21,12 +22,20 @@ def curve(bracket: RadiusBracket) -> Figure:
     low, high = bracket.accuracy(radii)
     with plt.rc_context(SETTINGS):
         figure, (axes,) = panels(1, width=4.6, height=3.0)
-        axes.fill_between(radii, low, high, color=COLOURS[0], alpha=0.3, linewidth=0)
+        if bracket.certified.any():
+            axes.fill_between(radii, low, high, color=COLOURS[0], alpha=0.3, linewidth=0)
         axes.plot(radii, high, color=COLOURS[0], label="attacked")
-        axes.plot(radii, low, color=COLOURS[1], linestyle=(0, (4, 2)), label="proven")
-        axes.set(xlabel="radius", ylabel="robust accuracy", ylim=(0, 1.03))
+        if bracket.certified.any():  # nothing is "proven to be 0" where no proof was tried
+            axes.plot(radii, low, color=COLOURS[1], linestyle=(0, (4, 2)), label="proven")
+        axes.set(xlabel=_axis(bracket), ylabel=f"robust accuracy of {len(bracket)} points", ylim=(0, 1.03))
         axes.legend()
     return figure
+
+
+def _axis(bracket: RadiusBracket) -> str:
+    """The norm and the unit of radii."""
+    norm = {2: "ℓ2 radius", inf: "ℓ∞ radius"}.get(bracket.norm, "radius")
+    return norm + (" in standard deviations" if bracket.unit == "std" else " in the units of the data")
 
 
 def curve_as_svg(bracket: RadiusBracket) -> str:

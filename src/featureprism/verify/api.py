@@ -19,6 +19,8 @@ from featureprism.checker.models import model_sha256, points_sha256
 from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
+from featureprism.features import as_weights, query_weights, spread_of
+from featureprism.inputs import feature_names
 from featureprism.models.reading import Classifier, as_points
 from featureprism.networks import BinaryReadout, load_net
 from featureprism.progress import Progress, no_progress
@@ -27,6 +29,7 @@ from featureprism.verify.float32 import Program, bracket_float32
 from featureprism.verify.model import ONE_OUTPUT, Model
 from featureprism.verify.one_layer.certify import THREADS, check_readout
 from featureprism.verify.query import Budget, Query, as_norm
+from featureprism.verify.weights import Weighted, finite_weights
 
 SECONDS = 5.0  # CPU seconds for each point of a call, unless a budget is given
 
@@ -38,7 +41,11 @@ def robust_radius(
     *,
     norm: Any = 2,
     eps: float | None = None,
-    bounds: tuple[float, float] | None = None,
+    bounds: Any = None,
+    weights: Any = None,
+    fixed: Any = None,
+    unit: str | None = None,
+    reference: Any = None,
     budget: Budget | None = None,
     gap: float = 0.01,
     max_radius: float | None = None,
@@ -63,8 +70,17 @@ def robust_radius(
     eps : float, optional
         Ask the cheaper question of robust accuracy: does each point keep its class within eps? A point is finished once it is
         proven beyond eps or flipped within, and `attacked` is infinite where nothing within eps flips.
-    bounds : (float, float), optional
-        Perturbed points keep every coordinate in this interval, as pixels must; X has to lie in it too.
+    bounds : (lower, upper), optional
+        Perturbed points keep every coordinate in this interval, as pixels must; X has to lie in it too. Two numbers, or two arrays
+        (d,) with a bound for each feature, infinite where there is none.
+    weights : array of shape (d,), optional
+        Radii are norms of weights·δ: a feature with a large weight is dear to change. math.inf fixes a feature.
+    fixed : sequence, optional
+        Features that do not change: positions, names of columns, or a mask.
+    unit : {"std"}, optional
+        Radii in standard deviations of each feature, over `reference`. Features that never vary there are fixed.
+    reference : array of shape (m, d), optional
+        Data that the standard deviations are taken from, as the training data (default: X).
     budget : Budget, optional
         CPU seconds and branches that the call may use. The default is five CPU seconds for each point, shared by all points.
     gap : float
@@ -104,7 +120,6 @@ def robust_radius(
     >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
     (True, 5)
     """
-    query = Query(as_norm(norm), eps, bounds, max_radius, gap)
     if lipschitz is not None and not 0 < lipschitz < inf:
         raise ValueError(f"lipschitz must be positive and finite, got {lipschitz}.")
     if arithmetic not in ARITHMETICS:
@@ -112,8 +127,19 @@ def robust_radius(
     in_float32 = arithmetic == "float32"
     if in_float32 and not (lipschitz is None and starts is None):
         raise ValueError('arithmetic="float32" takes neither starts nor lipschitz.')
-    x = as_points(X)
-    read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
+    x, features = as_points(X), feature_names(X)
+    spread = spread_of(x.numpy(), None if reference is None else as_points(reference).numpy())
+    weighted = query_weights(unit, weights, fixed, spread, features)
+    if weighted is not None and (in_float32 or lipschitz is not None):
+        raise ValueError(
+            'weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.'
+        )
+    query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
+    read = (
+        Classifier(model, _named(classes))
+        if lipschitz is not None
+        else opened(model, classes, probe=X, scores=weighted is not None)
+    )
     label = read.indices(y, len(x))
     if in_float32:
         limit = budget or Budget(seconds=SECONDS * max(1, len(x)))
@@ -123,7 +149,21 @@ def robust_radius(
         bracket = bracket_classifier(
             read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
         )
+    bracket = replace(bracket, points=x.numpy(), features=features, spread=spread, unit=unit or "")
     return replace(bracket, statement=statement_of(read, x, label, query, arithmetic))
+
+
+def _sides(bounds: Any) -> tuple[Any, Any] | None:
+    """Bounds as two numbers, or as two arrays of float64."""
+    if bounds is None:
+        return None
+    try:
+        lower, upper = (np.asarray(side, dtype=np.float64) for side in bounds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"bounds must be a pair (lower, upper) of numbers or of arrays (d,), got {bounds!s:.60}."
+        ) from error
+    return tuple(float(side) if side.ndim == 0 else side for side in (lower, upper))  # pyright: ignore[reportReturnType]
 
 
 def statement_of(
@@ -131,12 +171,13 @@ def statement_of(
 ) -> Statement:
     """What the proofs of a bracket are about."""
     sides = (-np.inf, np.inf) if query.bounds is None else query.bounds
-    lower, upper = (np.full(x.shape[1], float(side)) for side in sides)
+    lower, upper = (np.broadcast_to(np.asarray(s, dtype=np.float64), x.shape[1:]).copy() for s in sides)
+    weights = None if query.weights is None else finite_weights(classifier.net, query.weights)
     canonical = Model.of(classifier.net).canonical
     source = replace(classifier.origin, sha256="" if canonical is None else model_sha256(canonical))
     classes = None if classifier.classes is None else classifier.classes.tolist()
     points = points_sha256(x.detach().double().numpy(), label.numpy())
-    return Statement(lower, upper, query.norm, query.eps, classes, arithmetic, source, points)
+    return Statement(lower, upper, query.norm, query.eps, classes, arithmetic, source, points, weights)
 
 
 def bracket_classifier(
@@ -152,6 +193,11 @@ def bracket_classifier(
 ) -> RadiusBracket:
     """`robust_radius` for a model that was read, points as rows, and labels as positions among its classes."""
     budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
+    if query.weights is not None:
+        w = Weighted.of(in_double(classifier.net), x.double(), query)
+        inner = replace(classifier, net=w.net)
+        found = bracket_classifier(inner, w.x, label, w.query, budget, starts=starts, progress=progress)
+        return w.back(found, in_double(classifier.net), x.double())
     one_output = isinstance(classifier.net, ONE_OUTPUT) or lipschitz is not None
     model = Model.of(in_double(classifier.net), has_one_output=one_output)
     bracket = bracket_points(
@@ -162,11 +208,16 @@ def bracket_classifier(
     return replace(bracket, classes=classifier.classes, method=method)
 
 
-def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
-    """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are."""
-    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT):
+def opened(
+    model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None, scores: bool = False
+) -> Classifier:
+    """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are.
+
+    `scores`: such networks too get a score for each class, which weights of features need.
+    """
+    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT) and not scores:
         return Classifier(model, _named(classes))
-    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz":
+    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz" and not scores:
         arrays = read_arrays(Path(model))
         if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
             names = arrays.get("classes") if classes is None else _named(classes)
@@ -220,8 +271,10 @@ def check(
     *,
     norm: Any = 2,
     eps: float | None = None,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     arithmetic: str = "real",
+    weights: Any = None,
+    fixed: Any = None,
     classes: Sequence[Any] | None = None,
 ) -> Checked:
     """Verify proofs from the weights and the points alone, and answer the question that is stated here.
@@ -243,6 +296,8 @@ def check(
         (lower, upper) of perturbed points, for all coordinates or for each; None: no bounds.
     arithmetic
         "float32": proofs about real numbers are refused.
+    weights, fixed
+        As `robust_radius` takes them: proofs about smaller regions are refused.
 
     Returns
     -------
@@ -268,11 +323,12 @@ def check(
         content, name = proofs.content(), "the bracket"
     else:
         content, name = file_content(Path(proofs)), str(proofs)
-    read = opened(model, classes, probe=X)
     x = as_points(X).numpy()
-    labels = read.indices(y, len(x)).numpy()
-    question = Stated(as_norm(norm), eps, bounds, arithmetic)
     file = read_proofs(content, name)
+    weighted = as_weights(weights, fixed, x.shape[1], feature_names(X))
+    read = opened(model, classes, probe=X, scores=file.statement.weights is not None)
+    labels = read.indices(y, len(x)).numpy()
+    question = Stated(as_norm(norm), eps, bounds, arithmetic, weighted)
     if file.statement.arithmetic == "float32":
         Program.of(model, read)  # refuses a model that computes otherwise than its weights say
     with THREADS.limit(limits=1, user_api="blas"):

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
@@ -18,6 +19,7 @@ from featureprism.checker.lines import Room, cells_of_lines
 from featureprism.checker.power_bounds import chord, end_curvature
 from featureprism.checker.readouts import proven_readout
 from featureprism.checker.scaled import Problem, posed, votes_below
+from featureprism.geometry import Sides
 from featureprism.networks import BinaryReadout
 from featureprism.verify.one_layer.branch_and_bound import Node
 from featureprism.verify.one_layer.form import PowerForm
@@ -154,16 +156,17 @@ def _completed(
         return replace(claim, radius=verified(claim, form.network, point, y) * (1 - SLACK))
 
 
-def lines_claim(domain: tuple[float, float] | None) -> Certificate:
+def lines_claim(domain: Sides | None) -> Certificate:
     """What trees of lines are to prove: an ℓ∞ radius, in a box or without."""
     return Certificate(0.0, "lines", np.inf, domain=domain or EVERYWHERE)
 
 
-def box_problem(
-    form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: tuple[float, float] | None
-) -> BoxProblem:
+def box_problem(form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: Sides | None) -> BoxProblem:
     """Points before their networks, as ℓ∞ trees see them."""
-    room = {} if domain is None else {"down": x - domain[0], "up": domain[1] - x}
+    room = {}
+    if domain is not None:
+        lower, upper = (torch.as_tensor(side, dtype=torch.float64) for side in domain)
+        room = {"down": (x - lower).clamp_max(1e100), "up": (upper - x).clamp_max(1e100)}
     return BoxProblem(form.W, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p, **room)
 
 
