@@ -463,3 +463,30 @@ def test_fresh_seeds_are_chosen_published_and_not_run_again(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "Left out, as they are published as they are: toy/item." in captured.err
     assert "Nothing was run." in captured.out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("Sizes do not match\nat tensor.cpp:12"), "RuntimeError: Sizes do not match."),
+        (MemoryError(), "MemoryError: there is not enough memory."),
+        (
+            RecursionError("maximum recursion depth exceeded"),
+            "RecursionError: maximum recursion depth exceeded.",
+        ),
+        (KeyError("name"), "KeyError: 'name'."),
+    ],
+)
+def test_errors_of_libraries_are_one_sentence(error, said, capsys, monkeypatch):
+    def fails(_args):
+        raise error
+
+    monkeypatch.setattr("featureprism.commands.listing.list_claims", fails)
+    assert cli.main(["claims"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert said in printed.err
+    monkeypatch.setenv("FEATUREPRISM_DEBUG", "1")
+    with pytest.raises(type(error)):
+        cli.main(["claims"])
