@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.files import write_whole
-from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html, to_markdown
+from featureprism.lab.printers import (
+    anchor,
+    html_table,
+    premises_html,
+    tally_html,
+    to_html,
+    to_markdown,
+    without_tags,
+)
 from featureprism.lab.registry import all_papers
 from featureprism.lab.reproduction import with_checksum
 from featureprism.lab.rows import Row
@@ -199,7 +207,8 @@ def markdown_page(items: list[tuple[Row, list[Row]]]) -> str:
     """The claims of all items as Markdown."""
     parts = [f"# Results\n\n{RULES}\n"]
     for about, claims in items:
-        parts += [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        words = [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        parts += map(without_tags, words)
         parts.append(to_markdown(_table(about, claims)))
     return "\n".join(parts)
 
