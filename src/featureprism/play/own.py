@@ -1,6 +1,7 @@
 """A person's own model and points: brackets as they close, the points nearest to breaking, and a card for every strong neuron."""
 
 import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,12 @@ from torch import Tensor
 from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
 from featureprism.brackets import RadiusBracket
+from featureprism.files import as_json
 from featureprism.inputs import as_points
 from featureprism.lab.rows import Row
 from featureprism.models import Model, read_model
 from featureprism.points import read_points
+from featureprism.threads import one_thread_for_good
 from featureprism.verify import Budget, Query, bracket_points
 
 MOST_POINTS = 200  # that are bracketed
@@ -126,3 +129,17 @@ def cards(own: Own) -> list[Row]:
         for s, c in enumerate(parents)
     ]
     return [card.as_row() | {"names": names} for card in cards_of(of, most=CARDS)]
+
+
+def main(model: str, data: str) -> None:
+    """Print the story of two files as lines of JSON; what is wrong is one last line, {"error": a sentence}."""
+    one_thread_for_good()
+    try:
+        for row in story(read_own(Path(model), Path(data))):
+            print(as_json(row), flush=True)
+    except (ValueError, OSError, RuntimeError, ImportError, MemoryError) as error:
+        print(as_json({"error": str(error) or type(error).__name__}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
