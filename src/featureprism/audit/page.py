@@ -16,11 +16,11 @@ from featureprism.audit.cards import NeuronCard
 from featureprism.audit.explanation import Explanation
 from featureprism.audit.pictures import FITS
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.lab.bracket_figure import curve
 from featureprism.lab.page import html_page
 from featureprism.lab.style import SETTINGS
 from featureprism.lab.table import show
 from featureprism.probes import cosines
-from featureprism.report.brackets import curve
 
 CARDS = 40  # shown on the page; explanation.json has them all
 SHOWN = 6  # neurons of a group that are named
