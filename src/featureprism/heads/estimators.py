@@ -237,7 +237,8 @@ class PReLUHead(Head):
 class DecoupledHead(Head):
     """A pReLU head that also learns labels finer than the task, so that the clusters of a class are kept apart.
 
-    The loss is (1 - fine_weight) CE(class scores) + fine_weight CE(sub-class scores); a class scores the sum of its sub-classes. Neurons
+    The loss is (1 - fine_weight) CE(class scores) + fine_weight CE(sub-class scores); a class scores the sum
+    of its sub-classes. Neurons
     start at the means of the sub-classes.
 
     Parameters

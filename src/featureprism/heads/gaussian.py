@@ -26,7 +26,8 @@ PARTS = ("means", "covariances", "priors")
 class GaussianHead(ScoredHead):
     """Classes as Gaussians N(m_c, Σ_c) and their Bayes rule; nothing is trained and nothing is random.
 
-    Scores are log π_c - ½ log det Σ_c - ½ (x - m_c)ᵀ Σ_c⁻¹ (x - m_c). With a shared Σ they are linear and a radius is a distance to half-spaces;
+    Scores are log π_c - ½ log det Σ_c - ½ (x - m_c)ᵀ Σ_c⁻¹ (x - m_c). With a shared Σ they are linear and a
+    radius is a distance to half-spaces;
     otherwise the nearest point of a quadric is found by a one-dimensional secular equation, and its dual value is proven.
 
     Parameters
