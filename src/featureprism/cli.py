@@ -14,11 +14,12 @@ from featureprism.commands.arguments import parser
 
 BAD_USAGE, INTERRUPTED = 2, 130
 DEBUG = "FEATUREPRISM_DEBUG"
-LISTS = ("list", "show", "claims")  # that import everything, print and end
+LISTS = ("list", "show", "claims", "premises")  # that import everything, print and end
 COMMANDS = {  # imported when called: most of them need torch
     "list": "listing.list_experiments",
     "show": "listing.show",
     "claims": "listing.list_claims",
+    "premises": "premises.print_premises",
     "reproduce": "experiments.run_reproduce",
     "report": "experiments.run_report",
     "radius": "networks.radius",

@@ -52,6 +52,22 @@ def _experiments(add: Add) -> None:
     )
     _add_name(claims, "whose claims")
     claims.add_argument("--json", action="store_true", help="print JSON")
+    premises = add(
+        "premises",
+        "Is a setting inside a theorem, and which premise fails by how much? Without a name: which theorems there are.",
+        "premises feature-averaging/theorem-4-5 --set d=10000 --set n=200",
+    )
+    premises.add_argument(
+        "name", metavar="PAPER[/THEOREM]", nargs="?", default="", help="a theorem, or a paper"
+    )
+    premises.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SIZE=VALUE",
+        help="another value for a size, by its name or by the paper's letter; may be repeated",
+    )
+    premises.add_argument("--json", action="store_true", help="print JSON")
     doing = add(
         "reproduce",
         "Run the experiments of a paper and judge its claims.",

@@ -20,6 +20,7 @@ from featureprism.lab.context import Context
 from featureprism.lab.costs import Estimate, estimate_seconds
 from featureprism.lab.engine import Remark
 from featureprism.lab.experiment import Experiment, fields_of
+from featureprism.lab.figures import save_figure
 from featureprism.lab.looks import Looks
 from featureprism.lab.page import in_words_of, read_items, write_report
 from featureprism.lab.printers import to_terminal
@@ -30,7 +31,6 @@ from featureprism.lab.rows import Row
 from featureprism.lab.table import ClaimTable, tally
 from featureprism.lab.terminal import duration, progress_bar
 from featureprism.lab.verdict import Outcome
-from featureprism.report.figures import save_figure
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
 

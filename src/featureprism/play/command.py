@@ -34,8 +34,8 @@ def play(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     """Record every scene of the tour, with progress."""
+    from featureprism.lab.terminal import progress_bar
     from featureprism.play.export import export
-    from featureprism.report import progress_bar
 
     with progress_bar("recordings") as bar:
         export(args.export, bar.move)

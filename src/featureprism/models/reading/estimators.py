@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
+from featureprism.models.model import Model, as_model
 from featureprism.models.reading import graph
 from featureprism.models.reading.graph import Value
-from featureprism.models.reading.lowering import as_network
-from featureprism.models.reading.ours import after_steps
+from featureprism.models.reading.lowering import as_network, dense_layers
+from featureprism.models.scores import LinearScores, QuadraticScores, ScoreNet
 
 STEPS = "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD"
 MODELS = (
@@ -18,7 +20,7 @@ MODELS = (
 )
 
 
-def read_estimator(model: Any) -> tuple[nn.Module, np.ndarray]:
+def read_estimator(model: Any) -> tuple[Model, np.ndarray]:
     """The network and the classes of a fitted estimator; ValueError names what is not known."""
     from sklearn.model_selection._search import BaseSearchCV
     from sklearn.pipeline import Pipeline
@@ -43,14 +45,14 @@ def read_estimator(model: Any) -> tuple[nn.Module, np.ndarray]:
     return scores(value), np.asarray(last.classes_)
 
 
-def _scores(model: Any) -> Callable[[Value], nn.Module]:
+def _scores(model: Any) -> Callable[[Value], Model]:
     """What the last step makes of its input."""
     from sklearn.linear_model._base import LinearClassifierMixin
     from sklearn.neural_network import MLPClassifier
 
     if hasattr(model, "to_torch"):
         _refuse_unfitted(model, "classes_")
-        return lambda value: after_steps(value, model.to_torch())
+        return lambda value: _after_steps(value, model.to_torch())
     if isinstance(model, LinearClassifierMixin):
         _refuse_unfitted(model, "coef_")
         return lambda value: _linear(value, model)
@@ -93,13 +95,13 @@ def _refuse_multilabel(model: Any) -> None:
         )
 
 
-def _linear(value: Value, model: Any) -> nn.Module:
+def _linear(value: Value, model: Any) -> Model:
     _refuse_multilabel(model)
     V, c = _array(model.coef_), _array(model.intercept_).reshape(-1)
     return as_network(graph.dense(value, V.reshape(-1, V.shape[-1]), c).node)
 
 
-def _perceptron(value: Value, model: Any) -> nn.Module:
+def _perceptron(value: Value, model: Any) -> Model:
     _refuse_multilabel(model)
     known: dict[str, Callable[[Value], Value]] = {
         "identity": lambda z: z,
@@ -114,6 +116,20 @@ def _perceptron(value: Value, model: Any) -> nn.Module:
     for i, (V, c) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
         value = graph.dense(known[model.activation](value) if i else value, _array(V).T, _array(c))
     return as_network(value.node)
+
+
+def _after_steps(value: Value, net: nn.Module) -> Model:
+    """The network of a head after affine steps."""
+    if isinstance(net, QuadraticScores):
+        (W,), (b,), _ = dense_layers(value.node)
+        found = as_model(net.double().after(torch.from_numpy(W), torch.from_numpy(b)))
+        assert found is not None
+        return found
+    if isinstance(net, LinearScores):
+        return as_network(graph.dense(value, net.V, net.c).node)
+    assert isinstance(net, ScoreNet)
+    hidden = graph.activated(graph.dense(value, net.W, net.b), net.activation)
+    return as_network(graph.dense(hidden, net.V.T, net.c).node)
 
 
 def _transformed(value: Value, step: Any, name: str) -> Value:
