@@ -11,7 +11,6 @@ from torch import nn
 import featureprism as fp
 from featureprism.checker.deep import balls, bounds_norm, spectral_norm, verified
 from featureprism.verify.deep.balls import Balls
-from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Limits, Query
 
@@ -24,12 +23,12 @@ def network(seed, widths=(6, 12, 10, 3)):
 
 def proven(seed, eps):
     """Certificates of kind balls for one point, where there are any."""
-    from featureprism.verify import opened
+    from featureprism.models import read_model
 
     net = network(seed)
     x = torch.randn(1, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     label = net(x).argmax(dim=1)
-    model = Model.of(opened(net, probe=x.numpy()).net)
+    model = read_model(net, probe=x.numpy())
     pairs = Pairs.of(model, Query(2.0, eps), x, label)
     Balls().prove(pairs, torch.arange(len(pairs.point)), Limits.of(fp.Budget(seconds=20), 20))
     return net, x, int(label), model, pairs

@@ -11,8 +11,8 @@ from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import spectral_norm, verified
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
+from featureprism.models.model import Model
 from featureprism.verify.method import Method
-from featureprism.verify.model import Model
 from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
