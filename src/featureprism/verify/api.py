@@ -20,8 +20,9 @@ from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proo
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.checker.verify import verified_radii
 from featureprism.features import as_weights, query_weights, spread_of
+from featureprism.geometry import check_domain
 from featureprism.inputs import feature_names
-from featureprism.models.reading import Classifier, as_points
+from featureprism.models.reading import Classifier, NotANetwork, as_points
 from featureprism.networks import BinaryReadout, load_net
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
@@ -50,6 +51,7 @@ def robust_radius(
     gap: float = 0.01,
     max_radius: float | None = None,
     classes: Sequence[Any] | None = None,
+    output: str | int | None = None,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
     arithmetic: str = "real",
@@ -59,8 +61,10 @@ def robust_radius(
 
     Parameters
     ----------
-    model : torch module, scikit-learn classifier or Pipeline, path or featureprism network
-        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file.
+    model : torch module, scikit-learn classifier or Pipeline, path, featureprism network, or function
+        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file. Trees, forests,
+        gradient boosting, nearest neighbours and kernel machines are bounded by what they are; any other classifier with `predict`,
+        and any function that gives labels (n,) or scores (n, k), is attacked by its answers alone, and nothing is proven of it.
     X : array of shape (n, d)
         Points, in whatever holds them. Radii are in the units of X.
     y : array of shape (n,)
@@ -89,6 +93,8 @@ def robust_radius(
         The attack looks no farther (default: four times the length of each point).
     classes : sequence, optional
         Names of the model's outputs, where it does not know them.
+    output : str or int, optional
+        Which output of a torch module holds the scores, where it returns a dict or a tuple (default: "logits" if it is there).
     starts : sequence of Start, optional
         Where the attack on a network with one output starts.
     lipschitz : float, optional
@@ -135,11 +141,18 @@ def robust_radius(
             'weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.'
         )
     query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
-    read = (
-        Classifier(model, _named(classes))
-        if lipschitz is not None
-        else opened(model, classes, probe=X, scores=weighted is not None)
-    )
+    about = {"points": x.numpy(), "features": features, "spread": spread, "unit": unit or ""}
+    read, why = Classifier(model, _named(classes)) if lipschitz is not None else None, ""
+    if read is None:
+        try:
+            model = _with_output(model, output, X)
+            read = opened(model, classes, probe=X, scores=weighted is not None)
+        except NotANetwork as error:
+            why = str(error)
+    if read is None:
+        bracket = _only_called(model, classes, X, y, query, why)
+        statement = Statement(*_bound_arrays(query, x.shape[1]), query.norm, query.eps, weights=query.weights)
+        return replace(bracket, statement=statement, **about)
     label = read.indices(y, len(x))
     if in_float32:
         limit = budget or Budget(seconds=SECONDS * max(1, len(x)))
@@ -149,8 +162,27 @@ def robust_radius(
         bracket = bracket_classifier(
             read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
         )
-    bracket = replace(bracket, points=x.numpy(), features=features, spread=spread, unit=unit or "")
-    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic))
+    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic), **about)
+
+
+def _with_output(model: Any, output: Any, X: Any) -> Any:
+    if not isinstance(model, nn.Module) and output is None:
+        return model
+    from featureprism.models.reading.outputs import with_output
+
+    return model if isinstance(model, ONE_OUTPUT) else with_output(model, output, X)
+
+
+def _only_called(model: Any, classes: Any, X: Any, y: Any, query: Query, why: str) -> RadiusBracket:
+    """A model that is no network: what its kind has a bound for, and an attack by its answers alone."""
+    from featureprism.verify.called.bracket import bracket_called, called_model
+
+    x = as_points(X).numpy()
+    if query.bounds is not None:
+        check_domain(as_points(X), query.bounds)
+    reason = why.split(";")[0].rstrip(".")
+    reason = f"{reason[0].lower()}{reason[1:]}, so it is attacked by its answers alone"
+    return bracket_called(called_model(model, classes, x, X, reason), x, y, query)
 
 
 def _sides(bounds: Any) -> tuple[Any, Any] | None:
@@ -166,12 +198,18 @@ def _sides(bounds: Any) -> tuple[Any, Any] | None:
     return tuple(float(side) if side.ndim == 0 else side for side in (lower, upper))  # pyright: ignore[reportReturnType]
 
 
+def _bound_arrays(query: Query, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """(d,) Lower and upper bounds, infinite where there are none."""
+    lower, upper = (-np.inf, np.inf) if query.bounds is None else query.bounds
+    low, high = (np.broadcast_to(np.asarray(s, dtype=np.float64), (dim,)).copy() for s in (lower, upper))
+    return low, high
+
+
 def statement_of(
     classifier: Classifier, x: Tensor, label: Tensor, query: Query, arithmetic: str = "real"
 ) -> Statement:
     """What the proofs of a bracket are about."""
-    sides = (-np.inf, np.inf) if query.bounds is None else query.bounds
-    lower, upper = (np.broadcast_to(np.asarray(s, dtype=np.float64), x.shape[1:]).copy() for s in sides)
+    lower, upper = _bound_arrays(query, x.shape[1])
     weights = None if query.weights is None else finite_weights(classifier.net, query.weights)
     canonical = Model.of(classifier.net).canonical
     source = replace(classifier.origin, sha256="" if canonical is None else model_sha256(canonical))

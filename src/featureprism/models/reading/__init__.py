@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from featureprism.inputs import as_points
-from featureprism.models.reading.classifier import Classifier
+from featureprism.models.reading.classifier import Classifier, NotANetwork
 
 if TYPE_CHECKING:
     from featureprism.models.reading.archives import save_model
@@ -21,7 +21,16 @@ _MODULES = {  # what brings scipy along is imported when it is asked for
     "save_model": "archives",
 }
 
-__all__ = ["CalledScores", "Classifier", "GraphScores", "as_points", "input_dim", "read_model", "save_model"]
+__all__ = [
+    "CalledScores",
+    "Classifier",
+    "GraphScores",
+    "NotANetwork",
+    "as_points",
+    "input_dim",
+    "read_model",
+    "save_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,10 @@ from featureprism.checker.proofs import Source
 from featureprism.labels import class_positions
 
 
+class NotANetwork(ValueError):  # noqa: N818
+    """A model that computes something else than a network does; it can still be called."""
+
+
 @dataclass(frozen=True, eq=False)
 class Classifier:
     """`net` gives points (n, d) scores (n, k) in float64; the largest wins. Or one output, whose sign decides between two classes.

@@ -19,7 +19,7 @@ from featureprism.models.protocols import HasOneOutput
 from featureprism.models.reading.agreement import check_estimator, check_module, check_onnx
 from featureprism.models.reading.archives import read_archive
 from featureprism.models.reading.called import called, drop_tail, numbers_of, refuse_probabilities, traced
-from featureprism.models.reading.classifier import Classifier
+from featureprism.models.reading.classifier import Classifier, NotANetwork
 from featureprism.models.reading.estimators import read_estimator
 from featureprism.models.reading.graph import GraphScores, Node, Unreadable, Value, bare
 from featureprism.models.reading.lowering import as_network
@@ -29,7 +29,7 @@ from featureprism.models.reading.ours import input_dim, read_ours
 
 KNOWN = (
     "a torch module, a scikit-learn classifier or pipeline, one of this library's networks or heads, "
-    "or the path of an .onnx or .npz file"
+    "a function of points, or the path of an .onnx or .npz file"
 )
 ROWS = 256  # points that a network is compared on
 
@@ -86,6 +86,8 @@ def _read(model: Any, probe: _Probe) -> Classifier:
         found = Classifier(net, names, origin=_origin(f"scikit-learn {type(model).__name__}"))
         check_estimator(found, model, probe.rows(found.net), probe.given)
         return found
+    if hasattr(model, "predict") or callable(model):
+        raise NotANetwork("a function is only called")
     raise ValueError(f"{type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
 
 
