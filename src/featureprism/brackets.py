@@ -245,7 +245,7 @@ class RadiusBracket:
         """The line, the curve, what moved and what now, for notebooks."""
         if not len(self):
             return f"<p>{html.escape(repr(self))}</p>"
-        drawing = import_module("featureprism.report.brackets").curve_as_svg(self)
+        drawing = import_module("featureprism.lab.bracket_figure").curve_as_svg(self)
         moved = None if self.witness is None else self.explain()
         shown = "" if moved is None or not moved.points else f"<h4>What moved</h4>{moved._repr_html_()}"
         steps = "".join(f"<li>{html.escape(step)}</li>" for step in self.next_steps(moved))
@@ -254,7 +254,7 @@ class RadiusBracket:
 
     def plot(self) -> Any:
         """Robust accuracy against radius, the truth in the band between proven and attacked; a matplotlib figure."""
-        return import_module("featureprism.report.brackets").curve(self)
+        return import_module("featureprism.lab.bracket_figure").curve(self)
 
     def columns(self) -> dict[str, np.ndarray]:
         """index, label, predicted, rival, certified, attacked, method: one row for each point, classes by name."""

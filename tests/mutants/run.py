@@ -3,6 +3,7 @@
     python tests/mutants/run.py list                 what is planted where
     python tests/mutants/run.py 1/8 [GROUP ...]      try the first eighth, and note the outcomes in outcomes.csv
     python tests/mutants/run.py again [GROUP ...]    try those that survived once more
+    TESTS="tests/checker/test_guards.py" python ...  the same with these tests alone, after one has written new ones
     python tests/mutants/run.py ID ...               try these
     python tests/mutants/run.py summary              how many were caught
 
@@ -31,6 +32,7 @@ ROOT = HERE.parent.parent
 SOURCE = "src/featureprism"
 OUTCOMES, EQUIVALENT = HERE / "outcomes.csv", HERE / "equivalent.txt"
 CPU_SECONDS, WALL_SECONDS = 400, 2400  # of the tests of one bug; what takes longer hangs, and is caught
+DIRECT = ("guards", "bounds", "store")  # tests that ask many small questions directly: they come first
 COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
 
 
@@ -156,11 +158,14 @@ def nearest(group: Group, site: Site, tree: Path) -> list[str]:
     tests = sorted({str(file.relative_to(tree)) for files in found for file in files})
     if group.name == "theory" and "papers" in site.path:
         tests = [t for t in tests if folder in t] or tests
-    return sorted(tests, key=lambda t: (f"test_{stem}" not in t, folder not in t, t))
+    first = (f"test_{stem}.py", *(f"test_{name}.py" for name in DIRECT))
+    return sorted(tests, key=lambda t: (not t.endswith(first), folder not in t, t))
 
 
 def tests_of(group: Group, tree: Path) -> list[str]:
-    """The test files of a group."""
+    """The test files of a group, or those that are asked for."""
+    if os.environ.get("TESTS"):
+        return os.environ["TESTS"].split()
     found = [
         [tree / name] if name.endswith(".py") else (tree / name).rglob("test_*.py") for name in group.tests
     ]

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-import tiny_beyond
 from quickened import quicken
 from stated_premises import left_out
 
 from featureprism.lab import Outcome, Rows, Serial, all_papers, fields_of, reproduce
 from featureprism.lab.context import Context
+from featureprism.lab.figures import draw
+from featureprism.lab.registry import BUILT_IN
 from featureprism.lab.sources import dependencies
-from featureprism.report.figures import DRAWINGS, draw
 
 
 def _loaded(path):
@@ -31,7 +31,6 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_beyond,
     *(
         _loaded(path)
         for path in sorted(Path(__file__).parent.glob("*/test_*.py"))
@@ -52,10 +51,10 @@ CASES = [pytest.param(e, id=e.id, marks=[pytest.mark.slow] if e.id in SLOW else 
 
 
 def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
-    ours = {e.id for paper in all_papers().values() if not paper.drawings for e in paper.experiments}
+    ours = {e.id for name in BUILT_IN for e in all_papers()[name].experiments}
     assert ours == set(TINY)
     drawn = {e.id for paper in all_papers().values() for e in paper.experiments if e.draw is not None}
-    assert ours <= {*DRAWINGS, *drawn}
+    assert ours <= drawn
 
 
 @pytest.mark.parametrize("paper", ["gmm-flow", "double-edged"])

@@ -122,7 +122,7 @@ def test_own_file_and_bad_file(browser, address, tmp_path):
 @pytest.mark.slow
 def test_sparse_coding_plays_to_its_end(browser, address):
     visit(browser, f"{address}#tab=sparse")
-    until(browser, "document.body.dataset.sparseFrame === '70'")
+    until(browser, "document.body.dataset.sparseFrame === '56'")
     until(browser, "document.getElementById('sparse-verdict').textContent.includes('haze')")
     no_complaints(browser)
 

@@ -114,7 +114,7 @@ class Explanation:
 
     def save(self, folder: Path | str) -> None:
         """Write index.html, a page of its own with figures and cards, and explanation.json."""
-        import_module("featureprism.report.explain").save_page(self, Path(folder))
+        import_module("featureprism.audit.page").save_page(self, Path(folder))
 
 
 def explain(

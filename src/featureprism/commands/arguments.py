@@ -52,6 +52,22 @@ def _experiments(add: Add) -> None:
     )
     _add_name(claims, "whose claims")
     claims.add_argument("--json", action="store_true", help="print JSON")
+    premises = add(
+        "premises",
+        "Is a setting inside a theorem, and which premise fails by how much? Without a name: which theorems there are.",
+        "premises feature-averaging/theorem-4-5 --set d=10000 --set n=200",
+    )
+    premises.add_argument(
+        "name", metavar="PAPER[/THEOREM]", nargs="?", default="", help="a theorem, or a paper"
+    )
+    premises.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SIZE=VALUE",
+        help="another value for a size, by its name or by the paper's letter; may be repeated",
+    )
+    premises.add_argument("--json", action="store_true", help="print JSON")
     doing = add(
         "reproduce",
         "Run the experiments of a paper and judge its claims.",
@@ -143,13 +159,41 @@ def _networks(add: Add) -> None:
         help="ask only whether every point keeps its class within this radius (default: how far it does)",
     )
 
+    verifying = add(
+        "verify",
+        "Say whether a property of a network's outputs holds (VNN-LIB 1.0): a checked proof, a counterexample, or unknown.",
+        "verify model.onnx property.vnnlib --seconds 60 --out answer",
+    )
+    verifying.add_argument(
+        "model", type=Path, metavar="MODEL", help=".onnx (also .onnx.gz) or .npz: layers of ReLU"
+    )
+    verifying.add_argument(
+        "property",
+        type=Path,
+        metavar="PROPERTY.vnnlib",
+        help="what must not happen, as in the verification competition; also .gz",
+    )
+    verifying.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="CPU seconds (default: 120)"
+    )
+    verifying.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where proof.npz or counterexample.txt goes (default: nowhere)",
+    )
+    verifying.add_argument("--json", action="store_true", help="print JSON")
+
     checking = add(
         "check",
         "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
         "check radii/proofs.npz model.npz data.npz --norm 2 --eps 0.3",
     )
     checking.add_argument(
-        "proofs", type=Path, metavar="PROOFS.npz", help="as radius and bracket.save write them"
+        "proofs",
+        type=Path,
+        metavar="PROOFS.npz",
+        help="as radius, verify and bracket.save write them; DATA is the .vnnlib file of verify",
     )
     _add_model_and_data(checking)
     checking.add_argument(

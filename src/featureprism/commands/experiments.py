@@ -20,8 +20,9 @@ from featureprism.lab.context import Context
 from featureprism.lab.costs import Estimate, estimate_seconds
 from featureprism.lab.engine import Remark
 from featureprism.lab.experiment import Experiment, fields_of
+from featureprism.lab.figures import save_figure
 from featureprism.lab.looks import Looks
-from featureprism.lab.page import read_items, write_report
+from featureprism.lab.page import in_words_of, read_items, write_report
 from featureprism.lab.printers import to_terminal
 from featureprism.lab.published import fresh_seeds, publish
 from featureprism.lab.registry import experiments_called
@@ -30,7 +31,6 @@ from featureprism.lab.rows import Row
 from featureprism.lab.table import ClaimTable, tally
 from featureprism.lab.terminal import duration, progress_bar
 from featureprism.lab.verdict import Outcome
-from featureprism.report.figures import save_figure
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
 
@@ -233,5 +233,9 @@ def run_report(args: argparse.Namespace) -> int:
     if args.publish is not None:
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())
-    print(write_report(args.folder).resolve())
+    page = write_report(args.folder)
+    for sentence in in_words_of(args.folder):
+        print(sentence)
+    print("The page with the story, the figures and every claim, to be opened in a browser:")
+    print(page.resolve())
     return 0

@@ -11,14 +11,16 @@ from rich.console import Console
 from torch import Tensor
 
 from featureprism.brackets import RadiusBracket
+from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
+from featureprism.lab.bracket_figure import save_curve
+from featureprism.lab.terminal import progress_bar
 from featureprism.models.reading import as_points, input_dim
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.points import read_points
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data, self_test
-from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
 from featureprism.verify import Budget, Query, opened

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.checker.models import Model, named_arrays, read_weights
+from featureprism.checker.layers import Layers
+from featureprism.checker.models import Model, model_sha256, named_arrays, read_weights
 from featureprism.checker.proofs import read_proofs
+from featureprism.checker.property_proofs import read_property_proof, relu_layers, verify_property
 from featureprism.checker.stated import Stated, checked, file_content
+from featureprism.checker.vnnlib import Property, read_property
 from featureprism.commands.units import stated_units
 from featureprism.files import as_json
 from featureprism.labels import class_positions
@@ -26,6 +29,8 @@ EVERY = 10  # percent between two lines of progress
 
 def check(args: argparse.Namespace) -> int:
     """Answer the stated question; 3 if the proofs do not establish what they claim, or are about something else."""
+    if args.data.suffix.lower() == ".vnnlib" or args.data.name.lower().endswith(".vnnlib.gz"):
+        return _check_property(args)
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
     x, y = read_points(args.data)
     _, _, weights = stated_units(args, x)
@@ -57,6 +62,29 @@ def check(args: argparse.Namespace) -> int:
     of = f" of {s.model.source}" if s.model.source else ""
     print(f"model {s.model.sha256[:16]}{of}, {reader}; points {s.points_sha256[:16]}; {ABOUT[s.arithmetic]}")
     return 0 if result else REFUSED
+
+
+def _check_property(args: argparse.Namespace) -> int:
+    """Whether a property holds, from its file, the weights and the proof alone."""
+    prop = read_property(args.data)
+    model, _, reader = _model(args.model)
+    try:
+        layers = relu_layers(model)
+        content = file_content(args.proofs)
+        if args.exact:
+            num_leaves = _property_exactly(content, layers, prop)
+        else:
+            num_leaves = verify_property(read_property_proof(content, str(args.proofs)), layers, prop)
+    except ValueError as error:
+        print(as_json({"refused": str(error)}, indent=1) if args.json else f"refused: {error}")
+        return REFUSED
+    facts = {"answer": "holds", "parts": num_leaves, "model": model_sha256(layers), "property": prop.sha256}
+    if args.json:
+        print(as_json(facts | {"read_by": reader, "checker": "exact" if args.exact else "float64"}, indent=1))
+        return 0
+    print(f"holds (unsat): no input violates the property; {num_leaves} of {num_leaves} parts are proven")
+    print(f"model {facts['model'][:16]}, {reader}; property {prop.sha256[:16]}; about real numbers")
+    return 0
 
 
 def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
@@ -93,6 +121,19 @@ def _exactly(
             "check without --exact, or fewer points at a time."
         )
     return lambda: exact.verify(content, weights.getvalue(), points.getvalue(), progress=_Lines())
+
+
+def _property_exactly(content: bytes, model: Layers, prop: Property) -> int:
+    """The exact checker, on the same proof, weights and property."""
+    from featureprism.checker import exact_properties
+
+    work = exact_properties.estimate(content, model.weights)
+    if work > exact_properties.MOST_WORK:
+        raise ValueError(
+            f"The exact checker would need about {work:.0e} multiplications, more than its limit of "
+            f"{exact_properties.MOST_WORK:.0e}; check without --exact."
+        )
+    return exact_properties.verify(content, model.weights, model.biases, prop)
 
 
 class _Lines:

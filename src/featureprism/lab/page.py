@@ -9,12 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.files import write_whole
-from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html, to_markdown
+from featureprism.lab.printers import (
+    anchor,
+    html_table,
+    premises_html,
+    tally_html,
+    to_html,
+    to_markdown,
+    without_tags,
+)
 from featureprism.lab.registry import all_papers
 from featureprism.lab.reproduction import with_checksum
 from featureprism.lab.rows import Row
 from featureprism.lab.story import Text, parts_of
-from featureprism.lab.table import ClaimTable, Line, counts, show, tally
+from featureprism.lab.table import ClaimTable, Line, counts, in_words, show, tally
 
 RULES = (
     "A claim holds or fails when the 95 % interval over seeds lies inside or outside its bound, and is undecided otherwise; a claim"
@@ -101,6 +109,24 @@ def write_report(folder: Path) -> Path:
     return page
 
 
+def in_words_of(folder: Path) -> list[str]:
+    """A sentence for each paper in a folder: what was reproduced, and what came out of its headline claims."""
+    items, _ = sound_items(folder)
+    lines: dict[str, list[Line]] = {}
+    for about, claims in in_reading_order(items):
+        lines.setdefault(f"{about['id'].partition('/')[0]} at the {about['scale']} scale", []).extend(
+            _table(about, claims)
+        )
+    sentences = []
+    for paper, all_lines in lines.items():
+        headlines = [line for line in all_lines if line.is_headline]
+        first = f"of {len(headlines)} headline claims {in_words(counts(headlines))}; " if headlines else ""
+        sentences.append(
+            f"Reproduced {paper}: {first}of all {len(all_lines)} claims {in_words(counts(all_lines))}."
+        )
+    return sentences
+
+
 def in_reading_order(items: list[tuple[Row, list[Row]]]) -> list[tuple[Row, list[Row]]]:
     """Items as their papers list them; what no installed paper lists comes last."""
     known = [experiment.id for paper in all_papers().values() for experiment in paper.experiments]
@@ -181,7 +207,8 @@ def markdown_page(items: list[tuple[Row, list[Row]]]) -> str:
     """The claims of all items as Markdown."""
     parts = [f"# Results\n\n{RULES}\n"]
     for about, claims in items:
-        parts += [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        words = [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        parts += map(without_tags, words)
         parts.append(to_markdown(_table(about, claims)))
     return "\n".join(parts)
 

@@ -179,6 +179,7 @@ def sweep_events(
     A grid may leave out what a claim compares: such a point is written down as not judged, with the reason.
     """
     prepare_folder(out)
+    yield Step(0, len(plan.points) * len(plan.seeds), is_plan=True)  # to open a large store takes seconds
     with Store(out, write=True) as store:
         summary = yield from unit_events(
             store,

@@ -1,6 +1,7 @@
 """How far is a model from breaking? Queries, budgets, proofs, and the one loop that brackets radii."""
 
 from featureprism.checker.certificate import Certificate
+from featureprism.checker.vnnlib import property_of, read_property
 from featureprism.verify.api import (
     bracket_classifier,
     check,
@@ -11,6 +12,7 @@ from featureprism.verify.api import (
 )
 from featureprism.verify.driver import INTERRUPTED
 from featureprism.verify.model import Model
+from featureprism.verify.properties.api import PropertyResult, verify_property
 from featureprism.verify.query import Budget, Query
 
 __all__ = [
@@ -18,11 +20,15 @@ __all__ = [
     "Budget",
     "Certificate",
     "Model",
+    "PropertyResult",
     "Query",
     "bracket_classifier",
     "check",
     "check_point",
     "opened",
+    "property_of",
+    "read_property",
     "robust_radius",
     "statement_of",
+    "verify_property",
 ]

@@ -13,7 +13,7 @@ from torch import Tensor
 from featureprism import __version__
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.models import model_sha256
-from featureprism.files import prepare_folder, write_whole
+from featureprism.files import csv_cell, prepare_folder, write_whole
 from featureprism.models.reading import Classifier, save_model
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.api import bracket_classifier, statement_of
@@ -100,7 +100,9 @@ def _write(out: Path, bracket: RadiusBracket) -> None:
     """For people and programs."""
     table, witnesses, columns = StringIO(), BytesIO(), bracket.columns()
     lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-    csv.writer(table, lineterminator="\n").writerows([list(columns), *lines])
+    csv.writer(table, lineterminator="\n").writerows(
+        [list(columns), *(map(csv_cell, line) for line in lines)]
+    )
     assert bracket.witness is not None
     np.savez(witnesses, delta=bracket.witness)
     write_whole(out / "brackets.csv", table.getvalue())

@@ -7,6 +7,7 @@ premises count, the paper scale stays inside (A1)-(A7) for C = 16, with more poi
 from pathlib import Path
 
 from featureprism.lab import Paper
+from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 from featureprism.papers.feature_amplification.baselines import BASELINES
 from featureprism.papers.feature_amplification.critical_c import CRITICAL_C
@@ -38,4 +39,5 @@ PAPER = Paper(
         ROBUSTNESS,
     ),
     story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

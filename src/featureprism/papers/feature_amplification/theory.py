@@ -5,7 +5,7 @@ C₀, experiments take C₀ = 10, and `large_enough` says how far a setting is f
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from featureprism.data.dataset import Dataset
 from featureprism.lab.premise import Premise
+from featureprism.lab.theorem import Theorem
 
 C0 = 10.0  # of the sets J_μ in experiments; Definition 4.5 has 4⁵·1024²·e⁴ = 5.9·10¹⁰
 NO_CHANGE = math.exp(-2) / (16 * 1024)  # the constant of Proposition 3.2 and of the margin γ (45)
@@ -219,3 +220,75 @@ def crossing_bound(s: Sizes) -> float:
 def correlation_bound(C0: float) -> float:
     """cos(w_j¹, μ) ≥ 1/(16 C₂). Lemma 4.10."""
     return 1 / (16 * 12 * C0 * math.sqrt(2 * math.pi * math.e))
+
+
+def some_constant(s: Sizes) -> Premise:
+    """Some C satisfies all of (A1)-(A7): the largest that they allow is at least the smallest."""
+    least, most = feasible_constants(s)
+    least *= 1 - 1e-9  # on the edge of a regime a rounding error is not a failure
+    return Premise(
+        "assumption.some-c", "largest C of (A1)-(A7), against the smallest", most, ">=", least, "Assumption"
+    )
+
+
+_EDGE = {**asdict(Sizes.on_edge(16.0, dim=2000, points=1000, width=500)), "C": 16.0}
+_LETTERS = {
+    "d": "dim",
+    "n": "points",
+    "m": "width",
+    "σ": "sigma",
+    "η": "noise_rate",
+    "ω": "start",
+    "α": "step_size",
+    "T": "steps",
+    "δ": "delta",
+}
+_OPEN = "C is large enough: theorem-3-1-proof says how far a setting is from what the proofs of the lemmas ask for."
+
+
+def _at_time(C: float, **sizes: float) -> list[Premise]:
+    s = Sizes(**sizes)  # type: ignore[arg-type]
+    return [some_constant(s), *assumptions(s, C), stopping_time(s)]
+
+
+def _with_proofs(C: float, **sizes: float) -> list[Premise]:
+    return [*_at_time(C, **sizes), *large_enough(Sizes(**sizes), C0)]  # type: ignore[arg-type]
+
+
+def _lemma_4_2(width: int, delta: float) -> list[Premise]:
+    needed = width_of_lemma_4_2(C0, delta)
+    return [Premise("lemma-4-2.width", f"m, C₀ = {C0:g}", float(width), ">=", needed, "proof of Lemma 4.2")]
+
+
+THEOREMS = (
+    Theorem(
+        "theorem-3-1",
+        "A network trained on noisy XOR clusters errs on new points at nearly the rate of label noise.",
+        _EDGE,
+        _at_time,
+        _LETTERS,
+        _OPEN,
+    ),
+    Theorem(
+        "proposition-3-2",
+        "Training changes the features of every point by a large factor.",
+        _EDGE,
+        _at_time,
+        _LETTERS,
+        _OPEN,
+    ),
+    Theorem(
+        "theorem-3-1-proof",
+        "The lemmas behind Theorem 3.1 hold with the constants of their proofs.",
+        _EDGE,
+        _with_proofs,
+        _LETTERS,
+    ),
+    Theorem(
+        "lemma-4-2",
+        "Enough neurons lean towards each cluster at the start.",
+        {"width": 500, "delta": 0.05},
+        _lemma_4_2,
+        {"m": "width", "δ": "delta"},
+    ),
+)

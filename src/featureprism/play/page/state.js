@@ -5,7 +5,7 @@ const State = (() => {
     classes: "+++---", overlap: "0.2", labels: "two", activation: "prelu", p: "1", start: "-4", seed: "0", home: "0", towards: "mean",
     frame: "", s: "1", t: "0", was: "",
     noise: "0.1", clusters: "16", papersSeed: "0",
-    hidden: "two-level", radius: "0.17", sparseSeed: "0", sparseFrame: "",
+    hidden: "two-level", radius: "0.13", sparseSeed: "0", sparseFrame: "",
   };
   const sceneKeys = ["classes", "overlap", "labels", "activation", "p", "start", "seed", "home", "towards"];
   let now = { ...defaults };

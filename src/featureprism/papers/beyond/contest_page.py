@@ -1,6 +1,12 @@
-"""The tables of the contest as a page of the documentation: who wins where, and by how much."""
+"""The tables of the contest as a page of the documentation: who wins where, and by how much.
 
+Written by `python -m featureprism.papers.beyond.contest_page RUNS > docs/contest.md`, RUNS the folder of a run.
+"""
+
+import json
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 
@@ -26,9 +32,10 @@ neighbour, PReLUHead, DecoupledHead and GaussianHead (one covariance, and one fo
 scikit-learn have rows of norm 1; the tables of scikit-learn are standardised.
 This page is written by
 
-    featureprism reproduce beyond/contest --scale {scale} --seeds {num} --seed {first}
+    featureprism reproduce beyond/contest --scale {scale} --seeds {num} --seed {first} --out runs
+    python -m featureprism.papers.beyond.contest_page runs
 
-as `page.md`, here with version {version} on seeds {seeds}. Every head but the neighbour comes
+here with version {version} on seeds {seeds}. Every head but the neighbour comes
 in two strengths of one knob of its own; the stronger one plays unless it costs more than a point of validation accuracy. All networks
 have as many neurons for each class, gradient steps and points in a batch (`DecoupledHead`: one neuron for each sub-class that it
 finds). A seed is a split; numbers are means over splits with 95 % intervals. Accuracies are those on up to 2000 test points. Radii are
@@ -37,7 +44,7 @@ medians over some of these, in the units of the data, misclassified points count
 
 Heads of CIFAR-10 train on 5000 embeddings at the scale `quick` and on 50 000 at `standard`. Ten classes alone are a sweep, at
 `standard` two and a half CPU minutes a split: `featureprism sweep ten.toml --out ten --workers 1 --data FOLDER` (in one process it
-tells how far it is) with
+shows its progress) with
 
 ```toml
 item = "beyond/contest"
@@ -60,17 +67,17 @@ def contest_page(rows: Rows) -> str:
     """Who wins where in one table, then every number: one table for each data set and number of classes."""
     heads, fields = rows.of("head"), rows.of("ahead").groups("data", "classes")
     lines = [_introduction(heads), *_standings(fields), ORDER, ""]
-    for (data, classes), own in heads.groups("data", "classes").items():
+    for (data, classes), splits in heads.groups("data", "classes").items():
         lines += [
             f"## {data}, {classes} classes",
             "",
-            f"{own.rows[0]['train_points']} points to train on, {own.rows[0]['test_points']} test points with radii"
-            f" (fewer where there are not as many), {len(own.distinct('seed'))} splits. {_first(own)}",
+            f"{splits.rows[0]['train_points']} points to train on, {splits.rows[0]['test_points']} test points with radii"
+            f" (fewer where there are not as many), {len(splits.distinct('seed'))} splits. {_first(splits)}",
             "",
             "| head | accuracy, % | proven | attacked | fit, s |",
             "|---|---|---|---|---|",
         ]
-        for name, part in own.groups("head").items():
+        for name, part in splits.groups("head").items():
             lines.append(f"| {name} | {' | '.join(_cell(part, *column) for column in COLUMNS)} |")
         lines.append("")
     if missing := [f"{data} ({classes})" for data, classes in FIELDS if (data, classes) not in fields]:
@@ -104,28 +111,28 @@ def _standings(fields: dict[tuple[str, int], Rows]) -> list[str]:
         "| data | classes | ours | others | lead, proven | attacked | largest proven radius |",
         "|---|---|---|---|---|---|---|",
     ]
-    for (data, classes), own in fields.items():
-        ours, theirs = (_names(own.distinct(side), own, side) for side in ("ours", "theirs"))
-        leads = [_cell(own, f"{side}_lead", 1, 2) for side in ("proven", "attacked")]
-        lines.append(f"| {data} | {classes} | {ours} | {theirs} | {' | '.join(leads)} | {_winner(own)} |")
+    for (data, classes), splits in fields.items():
+        ours, theirs = (_names(splits.distinct(side), splits, side) for side in ("ours", "theirs"))
+        leads = [_cell(splits, f"{side}_lead", 1, 2) for side in ("proven", "attacked")]
+        lines.append(f"| {data} | {classes} | {ours} | {theirs} | {' | '.join(leads)} | {_winner(splits)} |")
     return [*lines, ""]
 
 
-def _names(names: list[str], own: Rows, side: str) -> str:
-    times = Counter(row[side] for row in own)
+def _names(names: list[str], splits: Rows, side: str) -> str:
+    times = Counter(row[side] for row in splits)
     return ", ".join(f"{name} ({times[name]})" for name in sorted(names, key=lambda name: -times[name]))
 
 
-def _winner(own: Rows) -> str:
+def _winner(splits: Rows) -> str:
     """Which side the splits agree on."""
-    low, high = mean_interval(own.column("proven_lead"))
+    low, high = mean_interval(splits.column("proven_lead"))
     return "ours" if low > 0 else "the others'" if high < 0 else "undecided"
 
 
-def _first(own: Rows) -> str:
+def _first(splits: Rows) -> str:
     """Who is most accurate, and who holds farthest, whatever the accuracy."""
     best = {
-        column: max(own.groups("head").items(), key=lambda item: item[1].column(column).mean())[0]
+        column: max(splits.groups("head").items(), key=lambda item: item[1].column(column).mean())[0]
         for column in ("accuracy", "certified_radius", "attacked_radius")
     }
     return (
@@ -134,11 +141,16 @@ def _first(own: Rows) -> str:
     )
 
 
-def _cell(own: Rows, column: str, scale: float, digits: int) -> str:
+def _cell(splits: Rows, column: str, scale: float, digits: int) -> str:
     """Mean ± half of the interval over splits; the mean alone of a single split."""
-    values = scale * own.column(column)
+    values = scale * splits.column(column)
     mean = f"{np.mean(values):.{digits}f}"
     if len(values) < 2:
         return mean
     low, high = mean_interval(values)
     return f"{mean} ± {(high - low) / 2:.{digits}f}"
+
+
+if __name__ == "__main__":
+    lines = (Path(sys.argv[1]) / CONTEST.id / "rows.jsonl").read_text("utf-8").splitlines()
+    print(contest_page(Rows.gather(map(json.loads, lines))), end="")

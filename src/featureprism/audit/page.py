@@ -16,11 +16,11 @@ from featureprism.audit.cards import NeuronCard
 from featureprism.audit.explanation import Explanation
 from featureprism.audit.pictures import FITS
 from featureprism.files import as_json, prepare_folder, write_whole
-from featureprism.lab.page import CSS
+from featureprism.lab.bracket_figure import curve
+from featureprism.lab.page import html_page
 from featureprism.lab.style import SETTINGS
 from featureprism.lab.table import show
 from featureprism.probes import cosines
-from featureprism.report.brackets import curve
 
 CARDS = 40  # shown on the page; explanation.json has them all
 SHOWN = 6  # neurons of a group that are named
@@ -117,10 +117,7 @@ def _page(found: Explanation, pictures: str) -> str:
         _section("What the theorems ask of the data", ASKED, asked) if found.premises else "",
         _section("Neurons", NEURONS, _cards(found)) if found.cards else "",
     ]
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>explanation</title><style>{CSS}</style><body>{''.join(parts)}</body></html>"
-    )
+    return html_page("explanation", "".join(parts))
 
 
 def _section(title: str, words: str, content: str) -> str:
