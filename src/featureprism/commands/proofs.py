@@ -91,12 +91,11 @@ def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     """The weights of an .npz file; an .onnx file is read as `radius` reads it, which needs all of featureprism."""
     if path.suffix.lower() != ".onnx":
         return *read_weights(path), "read by the checker"
-    from featureprism.verify import opened
-    from featureprism.verify.api import canonical_of
+    from featureprism.models import read_model
 
-    model = opened(path)
+    model = read_model(path)
     return (
-        canonical_of(model.net),
+        model.checkable(),
         model.classes,
         f"read from {path.name} by {model.origin.reader}, whom you trust for that",
     )

@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
+from featureprism.models.model import Model, NotANetwork, as_model
 from featureprism.models.reading import graph
-from featureprism.models.reading.classifier import NotANetwork
 from featureprism.models.reading.graph import Value
 from featureprism.models.reading.lowering import as_network, dense_layers
-from featureprism.models.reading.ours import after_steps
+from featureprism.models.scores import LinearScores, QuadraticScores, ScoreNet
 
 STEPS = (
     "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA, TruncatedSVD, SimpleImputer, ColumnTransformer and "
@@ -22,7 +23,7 @@ MODELS = (
 )
 
 
-def read_estimator(model: Any) -> tuple[nn.Module, np.ndarray]:
+def read_estimator(model: Any) -> tuple[Model, np.ndarray]:
     """The network and the classes of a fitted estimator; ValueError names what is not known."""
     from sklearn.model_selection._search import BaseSearchCV
     from sklearn.pipeline import Pipeline
@@ -59,7 +60,7 @@ def affine_steps(model: Any) -> tuple[np.ndarray, np.ndarray]:
     return weights[0], biases[0]
 
 
-def _scores(model: Any) -> Callable[[Value], nn.Module]:
+def _scores(model: Any) -> Callable[[Value], Model]:
     """What the last step makes of its input."""
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.linear_model._base import LinearClassifierMixin
@@ -69,7 +70,7 @@ def _scores(model: Any) -> Callable[[Value], nn.Module]:
 
     if hasattr(model, "to_torch"):
         _refuse_unfitted(model, "classes_")
-        return lambda value: after_steps(value, model.to_torch())
+        return lambda value: _after_steps(value, model.to_torch())
     if isinstance(model, LinearClassifierMixin):
         _refuse_unfitted(model, "coef_")
         return lambda value: _linear(value, model)
@@ -119,13 +120,13 @@ def _refuse_multilabel(model: Any) -> None:
         )
 
 
-def _linear(value: Value, model: Any) -> nn.Module:
+def _linear(value: Value, model: Any) -> Model:
     _refuse_multilabel(model)
     V, c = _array(model.coef_), _array(model.intercept_).reshape(-1)
     return as_network(graph.dense(value, V.reshape(-1, V.shape[-1]), c).node)
 
 
-def _perceptron(value: Value, model: Any) -> nn.Module:
+def _perceptron(value: Value, model: Any) -> Model:
     _refuse_multilabel(model)
     known: dict[str, Callable[[Value], Value]] = {
         "identity": lambda z: z,
@@ -142,7 +143,7 @@ def _perceptron(value: Value, model: Any) -> nn.Module:
     return as_network(value.node)
 
 
-def _one_vs_rest(value: Value, model: Any) -> nn.Module:
+def _one_vs_rest(value: Value, model: Any) -> Model:
     """One linear score for each class; of two classes the only one there is."""
     if model.multilabel_:
         raise ValueError(
@@ -157,7 +158,7 @@ def _one_vs_rest(value: Value, model: Any) -> nn.Module:
     return as_network(graph.dense(value, V, c).node)
 
 
-def _calibrated(value: Value, model: Any) -> nn.Module:
+def _calibrated(value: Value, model: Any) -> Model:
     """One linear classifier of two classes and a sigmoid: p ≥ ½ where -(a f + b) ≥ 0."""
     (inner,) = model.calibrated_classifiers_
     base, (curve, *rest) = inner.estimator, inner.calibrators
@@ -192,6 +193,20 @@ def _imputed(value: Value, step: Any) -> Value:
     """Points have no missing values, so nothing is imputed; columns that were all missing are dropped."""
     known = np.flatnonzero(~np.isnan(np.asarray(step.statistics_, dtype=np.float64)))
     return value if len(known) == value.size else _selected(value, known)
+
+
+def _after_steps(value: Value, net: nn.Module) -> Model:
+    """The network of a head after affine steps."""
+    if isinstance(net, QuadraticScores):
+        (W,), (b,), _ = dense_layers(value.node)
+        found = as_model(net.double().after(torch.from_numpy(W), torch.from_numpy(b)))
+        assert found is not None
+        return found
+    if isinstance(net, LinearScores):
+        return as_network(graph.dense(value, net.V, net.c).node)
+    assert isinstance(net, ScoreNet)
+    hidden = graph.activated(graph.dense(value, net.W, net.b), net.activation)
+    return as_network(graph.dense(hidden, net.V.T, net.c).node)
 
 
 def _transformed(value: Value, step: Any, name: str) -> Value:
