@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # compiled modules are kept: tests start dozens of processes, each of which would compile all that it imports
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow test-thorough check bench results docs wheel test-oldest clean
+.PHONY: demo test test-slow test-thorough mutants check bench results docs pages wheel test-oldest clean
 
 # real data for the tests and the published results, where a folder with it lies beside the project
 NEARBY := $(wildcard ../shared/data)
@@ -24,6 +24,10 @@ test-slow: .venv/dev.stamp       ## the slow ones: many random networks, killed 
 test-thorough: .venv/dev.stamp   ## the rest of ten thousand random models of every kind: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
 
+PART ?= 1/1
+mutants: .venv/dev.stamp         ## plant small bugs and see whether the nearest tests notice: PART=3/8, GROUP="checker lab"
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py $(PART) $(GROUP)
+
 check: .venv/dev.stamp           ## format, lint, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -40,10 +44,15 @@ results: .venv/run.stamp         ## docs/results/SCALE.json: items that changed 
 	$(BIN)/python -m featureprism.lab.costs results/$(SCALE)
 
 docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
-	$(BIN)/featureprism play --export docs/_build/html/playground
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/featureprism play --export docs/_build/html/playground
 	$(BIN)/python docs/_ext/browser_checker.py docs/_build/html
 	$(BIN)/python docs/_ext/check_links.py docs/_build/html
+	$(BIN)/python docs/_ext/visit_pages.py docs/_build/html
+
+pages: .venv/docs.stamp          ## the site without gallery and recordings, one page of each kind looked at in Chromium
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html -D plot_gallery=0 docs docs/_build/plain
+	$(BIN)/python docs/_ext/visit_pages.py docs/_build/plain --sample
 
 wheel: .venv/docs.stamp          ## the wheel, tried alone in an empty environment
 	$(BIN)/python -m build --wheel --outdir dist

@@ -25,6 +25,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_design",
     "myst_parser",
+    "typeset",
     "atlas_pages",
     "plain_docstrings",
     "sphinx.ext.napoleon",  # after plain_docstrings: sections of numpydoc
@@ -32,12 +33,21 @@ extensions = [
     "findings",
     "reference",
 ]
-exclude_patterns = ["_build", "_ext", "_templates", "**/README.md", "gallery/*.ipynb"]
+exclude_patterns = [
+    "_build",
+    "_ext",
+    "_templates",
+    "**/README.md",
+    "gallery/*.ipynb",
+    "**sg_execution_times.rst",
+]
 templates_path = ["_templates"]
-html_static_path = ["_static"]
+html_static_path = ["_static", str(Path(featureprism.__file__).parent / "lab" / "web")]
+html_math_renderer = "katex"
 html_css_files = ["site.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = "featureprism"
+html_favicon = "_static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -66,6 +76,7 @@ viewcode_line_numbers = True
 suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_dmath_double_inline = True  # $$…$$ in the middle of a paragraph
 myst_heading_anchors = 3
 myst_links_external_new_tab = True
 

@@ -2,15 +2,17 @@
 
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from featureprism.lab import SCALES, Claim, Experiment, Paper
 from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html
 from featureprism.lab.published import Published, sizes_in_words
+from featureprism.lab.story import Text, parts_of
 from featureprism.lab.table import VERDICTS, ClaimTable, Line, counts, show
 
 Row = dict[str, Any]
@@ -89,36 +91,64 @@ def index_page(papers: Mapping[str, Paper], published: Published) -> str:
         entries = [e for item in paper.experiments for e in entries_of(item, published)]
         numbers = tally(entries)
         rows.append(
-            f"<tr><td><a href='{paper.name}.html'>{escape(paper.name)}</a><br><small>{escape(paper.citation)}</small></td>"
+            f"<tr><td><a href='{paper.name}.html'>{escape(paper.name)}</a><br><small>{escape(paper.reference)}</small></td>"
             f"<td>{len(paper.experiments)}</td><td>{len(entries)}</td><td>{numbers}</td></tr>"
         )
     table = html_table(
         ("paper", "items", "claims", "what holds, what fails, what is undecided"), rows, "papers"
     )
-    items = "\n   ".join(papers)
+    items = "\n   ".join(f"{name} <{name}>" for name in papers)
     about = ABOUT.format(scales=scales)
     return f"{_title('Atlas of theorems')}{about}\n{_raw(table)}\n.. toctree::\n   :hidden:\n\n   {items}\n"
 
 
-def paper_page(paper: Paper, published: Published, errata: str = "") -> str:
-    """One paper: its claims in a table that can be filtered, then theorem by theorem, then item by item."""
+def paper_page(paper: Paper, published: Published, figures: Mapping[str, str], errata: str = "") -> str:
+    """One paper: its story, its headline claims, all claims theorem by theorem, then item by item."""
     entries = [entry for item in paper.experiments for entry in entries_of(item, published)]
-    parts = [":html_theme.sidebar_secondary.remove:\n\n", _title(paper.name), f"{_text(paper.citation)}\n\n"]
-    if errata:
-        parts.append(f"What is printed and what is right: :doc:`{errata}`.\n\n")
-    table = ClaimTable(paper.name, tuple(e.line for e in entries), scales_of(published))
     items = {e.line.id: e.item.item for e in entries}
-    links = to_html(
-        table, with_formulas=False, link=lambda line: f"{paper.name}/{items[line.id]}.html#{anchor(line)}"
-    )
-    parts.append(_raw(tally(entries) + _filters(counts(table)) + links))
-    places = places_of(paper, entries)
-    if places:
+    table = ClaimTable(paper.name, tuple(e.line for e in entries), scales_of(published))
+
+    def address(line: Line) -> str:
+        return f"{paper.name}/{items[line.id]}.html#{anchor(line)}"
+
+    parts = [":html_theme.sidebar_secondary.remove:\n\n", *_story(paper, figures)]
+    headlines = table.headlines()
+    parts += [_title("What came out", "-"), _raw(tally_html(counts(headlines)) + to_html(headlines, address))]
+    if errata:
+        parts.append(f"What the paper prints and what is right: :doc:`{errata}`.\n\n")
+    if places := places_of(paper, entries):
         parts += [_title("Theorem by theorem", "-"), _raw(_places_table(paper.name, places))]
+    parts += [_title("Every claim", "-"), _raw(_filters(counts(table)) + _folded(table, address))]
     parts.append(_title("Item by item", "-"))
     names = "\n   ".join(f"{paper.name}/{item.item}" for item in paper.experiments)
     parts.append(f".. toctree::\n   :maxdepth: 1\n\n   {names}\n")
     return "".join(parts)
+
+
+def _folded(table: ClaimTable, address: Callable[[Line], str]) -> str:
+    """All claims below a line that opens them; a filter opens them too."""
+    cards = to_html(table, address)
+    return f"<details class='item'><summary>All {len(table)} claims</summary>{cards}</details>"
+
+
+def _story(paper: Paper, figures: Mapping[str, str]) -> list[str]:
+    """The story with the published figures; without one the citation."""
+    if paper.story is None:
+        return [_title(paper.name), f"{_text(paper.reference)}\n\n"]
+    title, _, text = paper.story.read_text("utf-8").partition("\n")
+    known = {item.id for item in paper.experiments}
+    parts = [_title(title.removeprefix("# "))]
+    for part in parts_of(text, lambda id: f"{id}.html" if id in known else None):
+        if isinstance(part, Text):
+            parts.append(_raw(f"<div class='story'>{part.html}</div>"))
+        elif part.item in figures:
+            parts.append(f".. figure:: /{figures[part.item]}\n   :alt: {part.item}\n\n")
+            parts.append(
+                _raw(
+                    f"<p class='caption'>{part.caption} (<a href='{paper.name}/{part.item}.html'>{part.item}</a>)</p>"
+                )
+            )
+    return parts
 
 
 def item_page(item: Experiment, published: Published, figures: Mapping[str, str], errata: str = "") -> str:
@@ -134,7 +164,7 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
             f".. figure:: /{figures[scale]}\n   :alt: {_text(item.title)}\n\n   Measured at the scale {scale}.\n\n"
         )
     table = ClaimTable.of_published(item, published)
-    parts += [_title("Claims", "-"), _raw(to_html(table, with_formulas=False)), _formulas(table)]
+    parts += [_title("Claims", "-"), _raw(to_html(table))]
     for scale, run in runs.items():
         if run["premises"]:
             parts += [_title(f"Premises, {scale}", "-"), _raw(premises_html(run["premises"], show))]
@@ -142,12 +172,6 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
     if errata:
         parts.append(f"Errata of the paper: :doc:`/{errata.lstrip('/')}`.\n")
     return "".join(parts)
-
-
-def _formulas(table: ClaimTable) -> str:
-    """The claims that have one as a formula."""
-    lines = [line for line in table if line.claim["formula"]]
-    return "".join(f"``{line.id}``\n\n.. math::\n\n   {line.claim['formula']}\n\n" for line in lines)
 
 
 def scales_of(published: Published) -> tuple[str, ...]:
@@ -199,7 +223,7 @@ def _filters(numbers: Mapping[str, int]) -> str:
         return f"<label>{label} <select data-filter='{name}'><option value=''>all</option>{inner}</select></label>"
 
     return (
-        "<form class='atlas-filters' role='search'>"
+        "<form class='filters' role='search'>"
         "<label>Search <input type='search' data-filter='text' placeholder='theorem, word, claim'></label>"
         f"{choice('verdict', 'Verdict', (kind for kind in VERDICTS if numbers[kind]))}{choice('origin', 'Origin', ('the paper', 'featureprism'))}"  # noqa: E501
         f"{choice('headline', 'Claims', ('headline',))}{choice('regime', 'Premises', ('inside', 'outside'))}<output></output></form>"
@@ -207,7 +231,8 @@ def _filters(numbers: Mapping[str, int]) -> str:
 
 
 def _raw(html: str) -> str:
-    return f".. raw:: html\n\n   {html}\n\n"
+    """HTML as it is; every line is indented, so that none leaves the block."""
+    return f".. raw:: html\n\n{indent(html, '   ')}\n\n"
 
 
 def _text(text: str) -> str:
@@ -227,10 +252,14 @@ def write_atlas(
     for paper in papers.values():
         errata = f"/errata_{paper.name.replace('-', '_')}"
         page = errata if (docs / f"{errata[1:]}.md").exists() else ""
-        pages[paper.name] = paper_page(paper, published, page)
+        drawn = {
+            item.item: {scale: figures[item.id, scale] for scale in SCALES if (item.id, scale) in figures}
+            for item in paper.experiments
+        }
+        largest = {item: list(scales.values())[-1] for item, scales in drawn.items() if scales}
+        pages[paper.name] = paper_page(paper, published, largest, page)
         for item in paper.experiments:
-            drawn = {scale: figures[item.id, scale] for scale in SCALES if (item.id, scale) in figures}
-            pages[item.id] = item_page(item, published, drawn, page)
+            pages[item.id] = item_page(item, published, drawn[item.item], page)
     for name, text in pages.items():
         path = docs / "atlas" / f"{name}.rst"
         path.parent.mkdir(parents=True, exist_ok=True)

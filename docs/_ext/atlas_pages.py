@@ -30,5 +30,4 @@ def _write(app: Any, config: Any) -> None:
 def setup(app: Any) -> dict[str, bool]:
     app.add_config_value("atlas_results", "results", "env")
     app.connect("config-inited", _write)  # before Sphinx looks for pages
-    app.add_js_file("atlas.js", loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

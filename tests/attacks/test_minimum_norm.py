@@ -13,8 +13,8 @@ from asking import asked
 from scipy.optimize import linprog
 
 from featureprism.attacks.minimum_norm import TargetMargins, minimum_norm
+from featureprism.models import read_model
 from featureprism.networks import ReLU, ScoreNet
-from featureprism.networks.reading import read_model
 
 NEAR = 1.001  # times the truth
 OUTSIDE = Path(os.environ.get("FEATUREPRISM_DATA", "")) / "outside"

@@ -12,8 +12,8 @@ import numpy as np
 from small_models import Question, question
 
 import featureprism as fp
+from featureprism.models import read_model
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
-from featureprism.networks.reading import read_model, save_model
 
 Arrays = dict[str, np.ndarray]
 LINKS = (
@@ -126,7 +126,7 @@ def written(seed: int, folder: Path, max_cells: int = 40) -> Written | None:
         )
     else:
         try:
-            saved = save_model(folder / "model.npz", read_model(q.net))
+            saved = read_model(q.net).save(folder / "model.npz")
         except ValueError:
             return None
         if not saved:

@@ -8,8 +8,8 @@ import pytest
 import torch
 from asking import asked
 
+from featureprism.models.activations import relu_power
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
-from featureprism.networks.activations import relu_power
 from featureprism.seeds import generator_for
 from featureprism.verify.one_layer import interior_point as interior
 from featureprism.verify.one_layer.cells import Cells, Problem, Proof, envelope, evaluate, whole_space

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.geometry import Box
-from featureprism.networks.protocols import HasConvexParts
+from featureprism.models.protocols import HasConvexParts
 
 HALVINGS = 36  # of the interval that holds the flip
 SAFETY = 1e-7  # relative: a witness is placed this far beyond the boundary

@@ -9,11 +9,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from featureprism.attacks.batches import products
 from featureprism.attacks.starts import Start
-from featureprism.geometry import LpBall, span_basis
+from featureprism.geometry import LpBall, products, span_basis
 from featureprism.inputs import check_points
-from featureprism.networks.protocols import HasInputDirections, HasInputGradient
+from featureprism.models.protocols import HasInputDirections, HasInputGradient
 
 BALL_TOLERANCE = 1e-9  # relative; float64 projections of up to a few thousand coordinates
 ZERO_GRADIENT = 1e-9  # a gradient below this share of the largest one gives no direction

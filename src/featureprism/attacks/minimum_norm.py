@@ -24,16 +24,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from featureprism.attacks.batches import batches, in_batches
 from featureprism.attacks.boundary import slide
-from featureprism.geometry import Box
+from featureprism.geometry import Box, Sides, batches, in_batches
 
 FMN_STEPS = 100
 RADIUS_RATES = 0.1, 0.001  # relative change of the radius after a hit or a miss, at first and at last
-SHRINKS = (
-    0.98,
-    0.995,
-)  # of the shortest flip: the radius of a restart, and of one after many that found nothing
+SHRINKS = 0.98, 0.995  # of the shortest flip: the radius of a restart, at first and after many in vain
 OUTSIDE = 3  # one of three restarts begins outside of the ball
 FAR = 30.0  # there: times the first-order distance to the boundary
 RESTARTS, PATIENCE = 60, 12  # at most, and how many in a row may find nothing
@@ -150,7 +146,7 @@ def minimum_norm(
     point: Int[Tensor, " m"],
     *,
     norm: float,
-    domain: tuple[float, float] | None = None,
+    domain: Sides | None = None,
     reach: Float[Tensor, " m"],
     enough: float = 0.0,
     starts: Float[Tensor, "s m d"] | None = None,

@@ -311,6 +311,24 @@ class Model:
     def sha256(self) -> str:
         return _sha256(f"featureprism model 2\n{self.form}\n", self.arrays)
 
+    def in_units(self, w: Sequence[float]) -> "Model":
+        """The model in units of 1/w_j for every coordinate, in doubles."""
+        _require(not self.form.startswith("network"), "A model with one output takes no weights of features.")
+        d, arrays = len(w), dict(self.arrays)
+        name = {"scores": "W", "linear": "V", "quadratic": "V"}.get(self.form, "W1")
+        arrays[name] = _array(
+            name, [[t / u for t, u in zip(row, w, strict=True)] for row in arrays[name].rows()]
+        )
+        if self.form == "quadratic":
+            A = arrays["A"]
+            flat = array("d", [t / (w[i // d % d] * w[i % d]) for i, t in enumerate(A.flat)])
+            arrays["A"] = Entries("A", "f8", A.shape, flat)
+        _require(
+            all(abs(t) <= LARGEST for a in arrays.values() for t in a.flat),
+            "A weighted model is beyond 1e100.",
+        )
+        return Model(self.form, arrays, self.names, self.p)
+
 
 def _sha256(text: str, arrays: dict[str, Entries]) -> str:
     digest = hashlib.sha256(text.encode())
@@ -478,6 +496,13 @@ class Points:
         label = Entries("label", "i8", (len(self.label),), self.label)
         return _sha256("featureprism points 2\n", {"x": self.x, "label": label})
 
+    def in_units(self, w: Sequence[float]) -> "Points":
+        """The points in units of 1/w_j for every coordinate, in doubles."""
+        d = len(w)
+        flat = array("d", [t * w[i % d] for i, t in enumerate(self.x.flat)])
+        _require(all(abs(t) <= LARGEST for t in flat), "A weighted point is beyond 1e100.")
+        return Points(Entries("x", "f8", self.x.shape, flat), self.label)
+
     def row(self, i: int) -> list[float]:
         d = self.x.shape[1]
         return list(self.x.flat[i * d : (i + 1) * d])
@@ -516,6 +541,7 @@ class ProofFile:
     margin: Sequence[float]
     lower: Sequence[float]
     upper: Sequence[float]
+    weights: Sequence[float] | None
     point: Sequence[int]
     target: Sequence[int]
     kind: Sequence[str]
@@ -608,6 +634,11 @@ def read_proofs(content: bytes) -> ProofFile:
     upper = reals("upper", len(lower), infinite=True)
     ordered = all(lo <= hi and lo < math.inf and hi > -math.inf for lo, hi in zip(lower, upper, strict=True))
     _require(ordered, "Lower bounds must not be above upper bounds.")
+    weights = reals("weights", len(lower)) if "weights" in archive else None
+    if weights is not None:
+        _require(all(1e-50 <= w <= 1e50 for w in weights), "A weight of a feature is beyond its limits.")
+        lower = [_times(lo, w, -math.inf) for lo, w in zip(lower, weights, strict=True)]
+        upper = [_times(hi, w, math.inf) for hi, w in zip(upper, weights, strict=True)]
     point = integers("proof_point", None, n)
     m = len(point)
     kind = archive.exactly("proof_kind", "U", 1).flat
@@ -635,9 +666,14 @@ def read_proofs(content: bytes) -> ProofFile:
             (b == a == -1) if c < 0 else (b >= 0 and a >= 0 and w == 0), "A node is neither a leaf nor a cut."
         )
     return ProofFile(
-        norm, classes, model_sha256, points_sha256, label, margin, lower, upper, point, target, kind, radius, reach, root,
+        norm, classes, model_sha256, points_sha256, label, margin, lower, upper, weights, point, target, kind, radius, reach, root,
         votes, *own, *vote, scale, cut, value, below, above, *node, numbers,
     )  # fmt: skip
+
+
+def _times(bound: float, w: float, outward: float) -> float:
+    """A bound in the unit of a coordinate, in doubles and rounded outward."""
+    return bound if w == 1 else math.nextafter(bound * w, outward)
 
 
 def _header(text: str) -> tuple[str, list[Any] | None, str, str]:
@@ -841,6 +877,8 @@ class _Check:
         _require(
             all(r < k and r != file.label[i] for r, i in targets), "The target of a proof is no other class."
         )
+        if file.weights is not None:
+            self.model, self.points = model.in_units(file.weights), points.in_units(file.weights)
 
     def fits(self, m: int) -> bool:
         """Whether the kind of a proof is one for this model and norm."""

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from featureprism.heads.pace import Pace, num_steps, steps_between_looks
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 

@@ -295,8 +295,25 @@ class DecoupledHead(Head):
 
 
 def load_head(path: Path | str) -> "PReLUHead | DecoupledHead | GaussianHead":
-    """A fitted head from a file that `save` wrote.
+    """Read a fitted head that `save` wrote.
 
+    Parameters
+    ----------
+    path : path
+        An .npz file.
+
+    Returns
+    -------
+    PReLUHead, DecoupledHead or GaussianHead
+        With its labels, column names and parameters.
+
+    Raises
+    ------
+    ValueError
+        If the file does not hold a head.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from sklearn.datasets import load_iris

@@ -15,7 +15,7 @@ from featureprism.heads.files import GAUSSIAN, described, write_arrays
 from featureprism.heads.scaling import SCALINGS, Scaling, fitted_scaling
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.targets import Targets, targets
-from featureprism.networks import LinearScores, QuadraticScores
+from featureprism.models.scores import LinearScores, QuadraticScores
 from featureprism.progress import Progress, no_progress
 
 COVARIANCES = ("shared", "per_class")

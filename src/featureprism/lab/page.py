@@ -2,44 +2,63 @@
 
 import base64
 import json
+import re
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from featureprism.files import write_whole
-from featureprism.lab.printers import html_table, premises_html, to_html, to_markdown
+from featureprism.lab.printers import (
+    anchor,
+    html_table,
+    premises_html,
+    tally_html,
+    to_html,
+    to_markdown,
+    without_tags,
+)
+from featureprism.lab.registry import all_papers
+from featureprism.lab.reproduction import with_checksum
 from featureprism.lab.rows import Row
-from featureprism.lab.table import ClaimTable, show, tally
+from featureprism.lab.story import Text, parts_of
+from featureprism.lab.table import ClaimTable, Line, counts, in_words, show, tally
 
 RULES = (
     "A claim holds or fails when the 95 % interval over seeds lies inside or outside its bound, and is undecided otherwise; a claim"
     " about every seed is refuted by one. Out of reach: no network of this size could meet the bound. Loose: met by more than a factor"
     " of 10, which is no evidence."
 )
-CSS = """
-:root{--ink:#1d2430;--soft:#5b6675;--line:#dfe4ea;--good:#0a7a4b;--bad:#b3261e;--unknown:#8a6100;--paper:#fff;--wash:#f6f8fa}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e9ee;--soft:#9aa6b5;--line:#323b47;--good:#5bd199;--bad:#ff8a80;
---unknown:#ffcf66;--paper:#14181e;--wash:#1b2129}img{background:#fff;border-radius:6px}}
-body{font:16px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:62rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.7rem;margin-bottom:.2rem}h2{margin-top:3rem;border-top:1px solid var(--line);padding-top:1.5rem;font-size:1.3rem}
-h3{font-size:1rem;margin:1.5rem 0 .3rem}.soft{color:var(--soft);font-size:.9rem}img{max-width:100%;margin:.5rem 0}
-table{border-collapse:collapse;width:100%;font-size:.88rem}th{text-align:left;color:var(--soft);font-weight:600}
-th,td{padding:.35rem .6rem .35rem 0;border-bottom:1px solid var(--line);vertical-align:top}td.n,span.n{white-space:nowrap;
-font-variant-numeric:tabular-nums}.holds{color:var(--good)}.fails{color:var(--bad)}.undecided,.not-measured,.out-of-reach{color:var(--unknown)}small{color:var(--soft)}
-code{font-size:.85em}details{margin:.6rem 0}summary{cursor:pointer;color:var(--soft)}nav a{margin-right:1rem}
-.atlas-scroll{overflow-x:auto}a{color:inherit}
-"""
+WEB = files("featureprism.lab") / "web"
+OPEN = 3  # so many items are shown open; more are folded
 
 
-def read_items(folder: Path) -> list[tuple[Row, list[Row]]]:
-    """Every finished PAPER/ITEM below a folder: what run.json and claims.json say."""
+Item = tuple[Row, list[Row]]  # what run.json and claims.json say
+
+
+def read_items(folder: Path) -> list[Item]:
+    """Every finished PAPER/ITEM below a folder; a damaged one is refused."""
+    items, damaged = sound_items(folder)
+    if damaged:
+        raise ValueError(" ".join(damaged))
+    return items
+
+
+def sound_items(folder: Path) -> tuple[list[Item], list[str]]:
+    """Every finished PAPER/ITEM below a folder that is sound, and a sentence about each that is not."""
     paths = sorted(folder.glob("*/*/run.json")) if folder.is_dir() else []
     paths = [path for path in paths if (path.parent / "claims.json").exists()]
     if not paths:
         raise ValueError(
             f"No results in {folder}. Run 'featureprism reproduce gmm-flow --out {folder}' first."
         )
-    return [_item(path, path.parent / "claims.json") for path in paths]
+    items, damaged = [], []
+    for path in paths:
+        try:
+            items.append(_item(path, path.parent / "claims.json"))
+        except ValueError as error:
+            damaged.append(str(error))
+    return items, damaged
 
 
 def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
@@ -49,6 +68,8 @@ def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
         raise ValueError(_damaged(run, "it is no JSON object"))
     if not isinstance(judged, list) or not all(isinstance(claim, dict) for claim in judged):
         raise ValueError(_damaged(claims, "it is no list of JSON objects"))
+    if "checksum" in about and about != with_checksum(about, judged):
+        raise ValueError(_damaged(run.parent, "its files are not what was written"))
     for path, part in ((run, []), (claims, judged)):
         try:
             _section(about, part, run.parent)
@@ -69,29 +90,125 @@ def _damaged(path: Path, why: str) -> str:
 
 
 def write_report(folder: Path) -> Path:
-    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page."""
-    items = read_items(folder)
-    lines = [line for about, claims in items for line in _table(about, claims)]
-    links = " ".join(f'<a href="#{_anchor(about)}">{escape(about["id"])}</a>' for about, _ in items)
-    sections = "".join(_section(about, claims, folder / about["id"]) for about, claims in items)
+    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page.
+
+    An item whose files are damaged is left out, and named in the ValueError that comes when the page is written.
+    """
+    sound, damaged = sound_items(folder)
+    if not sound:
+        raise ValueError(" ".join(damaged))
+    items = in_reading_order(sound)
     write_whole(folder / "results.md", markdown_page(items))
     page = folder / "index.html"
-    write_whole(
-        page,
-        "<!doctype html><html lang=en><head><meta charset=utf-8><meta name=viewport "
-        f'content="width=device-width,initial-scale=1"><title>featureprism report</title><style>{CSS}</style></head>'
-        "<body><h1>What features does gradient descent find?</h1>"
-        f"<p class=soft>{len(items)} experiments, {len(lines)} claims. {escape(tally(lines))}.</p>"
-        f"<p class=soft>{RULES}</p><nav>{links}</nav>{sections}</body></html>",
-    )
+    papers = dict.fromkeys(about["id"].partition("/")[0] for about, _ in items)
+    of_paper = {name: [item for item in items if item[0]["id"].startswith(f"{name}/")] for name in papers}
+    body = "".join(_paper(name, members, folder) for name, members in of_paper.items())
+    write_whole(page, html_page("featureprism report", body))
+    if damaged:
+        raise ValueError(f"{' '.join(damaged)} {page} has the rest.")
     return page
+
+
+def in_words_of(folder: Path) -> list[str]:
+    """A sentence for each paper in a folder: what was reproduced, and what came out of its headline claims."""
+    items, _ = sound_items(folder)
+    lines: dict[str, list[Line]] = {}
+    for about, claims in in_reading_order(items):
+        lines.setdefault(f"{about['id'].partition('/')[0]} at the {about['scale']} scale", []).extend(
+            _table(about, claims)
+        )
+    sentences = []
+    for paper, all_lines in lines.items():
+        headlines = [line for line in all_lines if line.is_headline]
+        first = f"of {len(headlines)} headline claims {in_words(counts(headlines))}; " if headlines else ""
+        sentences.append(
+            f"Reproduced {paper}: {first}of all {len(all_lines)} claims {in_words(counts(all_lines))}."
+        )
+    return sentences
+
+
+def in_reading_order(items: list[tuple[Row, list[Row]]]) -> list[tuple[Row, list[Row]]]:
+    """Items as their papers list them; what no installed paper lists comes last."""
+    known = [experiment.id for paper in all_papers().values() for experiment in paper.experiments]
+    places = {id: place for place, id in enumerate(known)}
+    return sorted(items, key=lambda item: (places.get(item[0]["id"], len(places)), item[0]["id"]))
+
+
+def html_page(title: str, body: str) -> str:
+    """A page in the style of the report that needs nothing but itself: styles, fonts and KaTeX are inside."""
+    style = "".join(
+        _with_fonts((WEB / name).read_text("utf-8")) for name in ("katex.min.css", "claims.css", "page.css")
+    )
+    scripts = "".join(
+        f"<script>{(WEB / name).read_text('utf-8')}</script>" for name in ("katex.min.js", "page.js")
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>{body}{scripts}</body></html>"
+    )
+
+
+def _with_fonts(css: str) -> str:
+    def embedded(match: re.Match[str]) -> str:
+        data = base64.b64encode((WEB / "fonts" / match[1]).read_bytes()).decode()
+        return f"url(data:font/woff2;base64,{data})"
+
+    return re.sub(r"url\(fonts/([\w.-]+)\)", embedded, css)
+
+
+def _paper(name: str, items: list[tuple[Row, list[Row]]], folder: Path) -> str:
+    """The story, what came out of its headline claims, then item by item."""
+    tables = {about["id"]: _table(about, claims) for about, claims in items}
+    lines = [line for table in tables.values() for line in table]
+    headlines = ClaimTable(
+        name, tuple(line for line in lines if line.is_headline), tuple({a["scale"] for a, _ in items})
+    )
+    sections = "".join(
+        _section(about, claims, folder / about["id"], is_open=len(items) <= OPEN) for about, claims in items
+    )
+    first = to_html(headlines, lambda line: f"#{anchor(line)}") if len(headlines) else ""
+    scales = ", ".join(dict.fromkeys(about["scale"] for about, _ in items))
+    summary = f"{len(lines)} claims, measured at the {scales} scale. {tally(lines)}."
+    return (
+        f"{_story(name, folder)}<h2>What came out</h2><p>{escape(summary)}</p>{first}<h2>Item by item</h2>{_filters(lines)}{sections}"
+        f"<details class='more'><summary>How a claim is judged</summary><p>{RULES}</p></details>"
+    )
+
+
+def _story(name: str, folder: Path) -> str:
+    paper = all_papers().get(name)
+    if paper is None or paper.story is None:
+        return f"<h1>{escape(name)}</h1><p class='soft'>{escape(paper.reference) if paper else ''}</p>"
+    shown = {f"{name}/{path.parent.name}" for path in folder.glob(f"{name}/*/run.json")}
+    parts = []
+    for part in parts_of(
+        paper.story.read_text("utf-8"), lambda id: f"#{id.replace('/', '-')}" if id in shown else None
+    ):
+        if isinstance(part, Text):
+            parts.append(part.html)
+        elif image := _image(folder / name / part.item, part.item):
+            link = f" <a href='#{name}-{part.item}'>{escape(part.item)}</a>"
+            parts.append(f"<figure>{image}<figcaption>{part.caption}{link}</figcaption></figure>")
+    return f"<article class='story'>{''.join(parts)}</article>"
+
+
+def _filters(lines: list[Line]) -> str:
+    """A search field, and a choice of verdicts."""
+    options = "".join(f"<option>{verdict}</option>" for verdict, count in counts(lines).items() if count)
+    return (
+        "<form class='filters' role='search'><label>Search <input type='search' data-filter='text' "
+        "placeholder='theorem, word, claim'></label><label>Verdict <select data-filter='verdict'>"
+        f"<option value=''>all</option>{options}</select></label><output></output></form>"
+    )
 
 
 def markdown_page(items: list[tuple[Row, list[Row]]]) -> str:
     """The claims of all items as Markdown."""
     parts = [f"# Results\n\n{RULES}\n"]
     for about, claims in items:
-        parts += [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        words = [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        parts += map(without_tags, words)
         parts.append(to_markdown(_table(about, claims)))
     return "\n".join(parts)
 
@@ -115,15 +232,19 @@ def _anchor(about: Row) -> str:
     return about["id"].replace("/", "-")
 
 
-def _section(about: Row, claims: list[Row], folder: Path) -> str:
-    premises = about["premises"]
+def _section(about: Row, claims: list[Row], folder: Path, *, is_open: bool = True) -> str:
+    """One item, folded: what it measures, its figure, its claims, and the details of the run."""
+    premises, table = about["premises"], _table(about, claims)
+    image = _image(folder, about["title"])
+    details = (
+        f"{'<h3>Premises</h3>' + premises_html(premises, show) if premises else ''}{_attack_line(about['attack'])}"
+        f"{_settings(about['settings'])}<p class='soft'>{escape(_facts(about))}</p>"
+    )
     return (
-        f'<section id="{_anchor(about)}"><h2>{escape(about["title"])}</h2>'
-        f"<p class=soft>{escape(about['source'])} · <code>{escape(about['id'])}</code></p>"
-        f"<p>{escape(about['about'])}</p>{_figure(folder, about['title'])}"
-        f"{to_html(_table(about, claims))}{_attack_line(about['attack'])}"
-        f"{'<h3>Premises</h3>' + premises_html(premises, show) if premises else ''}"
-        f"{_settings(about['settings'])}<p class=soft>{escape(_facts(about))}</p></section>"
+        f"<details class='item' id='{_anchor(about)}'{' open' * is_open}><summary><b>{escape(about['title'])}</b> "
+        f"<span class='soft'>{escape(about['source'])} · <code>{escape(about['id'])}</code></span>{tally_html(counts(table))}</summary>"
+        f"<p>{escape(about['about'])}</p>{f'<figure>{image}</figure>' if image else ''}{to_html(table)}"
+        f"<details class='more'><summary>Premises, settings and versions</summary>{details}</details></details>"
     )
 
 
@@ -139,7 +260,8 @@ def _attack_line(attack: Row | None) -> str:
     )
 
 
-def _figure(folder: Path, title: str) -> str:
+def _image(folder: Path, title: str) -> str:
+    """The figure of an item, inside the page; empty where there is none."""
     path = folder / "figure.svg"
     if not path.exists():
         return ""
@@ -151,4 +273,4 @@ def _settings(settings: list[Row]) -> str:
     columns = list(dict.fromkeys(key for setting in settings for key in setting))
     cells = ("".join(f"<td class='n'>{escape(str(s.get(c, '')))}</td>" for c in columns) for s in settings)
     table = html_table(columns, [f"<tr>{row}</tr>" for row in cells], "settings")
-    return f"<details><summary>Settings</summary>{table}</details>"
+    return f"<h3>Settings</h3>{table}"

@@ -5,7 +5,9 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from html import escape
 
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.rows import Row
+from featureprism.lab.story import formula_html
 from featureprism.lab.table import (
     MARKS,
     ClaimTable,
@@ -80,46 +82,68 @@ def to_markdown(table: ClaimTable) -> str:
         words = " ".join([f"`{line.id}` {line.claim['says']}", *(f"({text})" for text in failing)])
         cells = [words, expected(line.claim), *(_markdown_cell(line.judged.get(s)) for s in table.scales)]
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join([*lines, ""])
+    return without_tags("\n".join([*lines, ""]))
+
+
+def without_tags(text: str) -> str:
+    """Markdown in which what looks like a tag of HTML is text."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
 def _markdown_cell(claim: Row | None) -> str:
     return "" if claim is None else f"{measured(claim)}, {verdict(claim)}"
 
 
-def to_html(
-    table: ClaimTable, link: Callable[[Line], str] | None = None, *, with_formulas: bool = True
-) -> str:
-    """An HTML table with one row for each claim, and a column for each scale.
+def to_html(table: ClaimTable, link: Callable[[Line], str] | None = None) -> str:
+    """A card for each claim: the sentence, its formula, what is expected, and the number at each scale.
 
-    Rows can be addressed by the claim's id (`anchor`); `link` gives another address for it, on a page that only points there.
+    A card can be addressed by the claim's id (`anchor`); `link` gives another address for it, on a page that only points there.
     """
-    rows = []
-    for line in table:
-        name = f"<code>{escape(line.id)}</code>"
-        place = f" id='{anchor(line)}'" if link is None else ""
-        address = f"#{anchor(line)}" if link is None else link(line)
-        small = "".join(f"<br><small>{escape(text)}</small>" for text in line.remarks)
-        formula = line.claim.get("formula") if with_formulas else ""
-        math = f"<br><code class='formula'>{escape(formula)}</code>" if formula else ""
-        star = " data-headline='headline'" if line.is_headline else ""
-        cells = "".join(f"<td data-scale='{s}'>{_html_cell(line.judged.get(s))}</td>" for s in table.scales)
-        rows.append(
-            f"<tr{place}{star} data-verdict='{line.verdict}' data-origin='{line.origin}' data-regime='{_regime(line.inside)}'>"
-            f"<td><a href='{address}'>{name}</a><br><small>{escape(line.claim['source'])} · {line.origin}</small></td>"
-            f"<td>{escape(line.claim['says'])}{math}{small}</td><td class='n'>{escape(expected(line.claim))}</td>{cells}</tr>"
-        )
-    return html_table(("claim", "what it says", "expected", *table.scales), rows, "claims")
+    return f"<div class='claims'>{''.join(_card(line, link) for line in table)}</div>"
 
 
-def _html_cell(claim: Row | None) -> str:
-    if claim is None:
-        return "<span class='none'>-</span>"
-    regime = (claim.get("regime") or {}).get("inside")
-    words = {True: "inside its premises", False: "outside its premises", None: ""}[regime]
-    small = "".join(f"<br><small>{escape(text)}</small>" for text in (words, confidence(claim)) if text)
-    kind = claim["verdict"].replace(" ", "-")
-    return f"<span class='n'>{escape(measured(claim))}</span><br><b class='verdict {kind}'>{escape(verdict(claim))}</b>{small}"
+def _card(line: Line, link: Callable[[Line], str] | None) -> str:
+    place = f" id='{anchor(line)}'" if link is None else ""
+    address = f"#{anchor(line)}" if link is None else link(line)
+    headline = " data-headline='headline'" if line.is_headline else ""
+    formula = line.claim.get("formula")
+    notes = "".join(f"<p class='small'>{escape(text)}</p>" for text in line.notes)
+    return (
+        f"<article class='claim {_kind(line.verdict)}'{place}{headline} data-verdict='{line.verdict}' data-origin='{line.origin}'"
+        f" data-regime='{_regime(line.inside)}'><span class='sign' aria-hidden='true'>{MARKS[line.verdict]}</span><div>"
+        f"<p class='says'>{escape(line.claim['says'])}</p>{formula_html(formula, display=True) if formula else ''}"
+        f"<p class='numbers'>{_numbers_html(line)}</p>"
+        f"<p class='small'>{escape(line.claim['source'])} · {line.origin} · <a href='{address}'><code>{escape(line.id)}</code></a></p>"
+        f"{notes}</div></article>"
+    )
+
+
+def _numbers_html(line: Line) -> str:
+    """The quantity and its bound, then value and verdict at each scale."""
+    quantity, because = line.claim.get("quantity", ""), line.claim.get("because", "")
+    what = f"{escape(quantity[:1].upper() + quantity[1:])}: " if quantity else ""
+    why = f" <span class='small'>({escape(because)})</span>" if because else ""
+    values = [_value_html(line.judged[scale], scale) for scale in SCALES if scale in line.judged]
+    values += [_value_html(claim, "") for scale, claim in line.judged.items() if scale not in SCALES]
+    measured_at = "".join(values) or "<span class='verdict not-published'>not published yet</span>"
+    return f"{what}expected <b class='n'>{escape(expected(line.claim))}</b>{why}<span class='values'>{measured_at}</span>"
+
+
+def _value_html(claim: Row, scale: str) -> str:
+    """Value and verdict at one scale."""
+    inside = (claim.get("regime") or {}).get("inside")
+    words = ("", "outside the premises")[inside is False]
+    small = "".join(
+        f" <span class='small'>{escape(text)}</span>" for text in (words, confidence(claim)) if text
+    )
+    return (
+        f"<span class='value'>{f'<i>{scale}</i> ' if scale else ''}<b class='n'>{escape(measured(claim))}</b> "
+        f"<b class='verdict {_kind(claim['verdict'])}'>{escape(verdict(claim))}</b>{small}</span>"
+    )
+
+
+def _kind(verdict: str) -> str:
+    return verdict.replace(" ", "-")
 
 
 def _regime(inside: bool | None) -> str:
@@ -134,7 +158,7 @@ def anchor(line: Line) -> str:
 def tally_html(numbers: Mapping[str, int]) -> str:
     """Counts of verdicts in their colours."""
     parts = [
-        f"<b class='verdict {word.replace(' ', '-')}'>{count} {verb(word, count)}</b>"
+        f"<b class='verdict {_kind(word)}'>{count} {verb(word, count)}</b>"
         for word, count in numbers.items()
         if count
     ]
@@ -145,7 +169,7 @@ def html_table(head: Iterable[str], rows: Iterable[str], kind: str) -> str:
     """A table that can be scrolled sideways."""
     cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     inner = f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody>"
-    return f"<div class='atlas-scroll'><table class='atlas {kind}'>{inner}</table></div>"
+    return f"<div class='wide {kind}'><table>{inner}</table></div>"
 
 
 def premises_html(premises: Iterable[Row], show: Callable[[float | None], str]) -> str:

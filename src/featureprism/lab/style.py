@@ -16,6 +16,7 @@ from featureprism.lab.rows import Row
 
 # Okabe-Ito, readable with any colour vision
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
+FAILED_SELF_TEST = "The attack failed its self-test: do not believe these curves"
 SETTINGS: Any = {
     "font.size": 9,
     "axes.spines.top": False,

@@ -67,9 +67,14 @@ class Line:
     def remarks(self) -> list[str]:
         """What stands beside the sentence: the number that is shown, where the bound comes from, premises that fail, the note."""
         quantity, because = self.claim.get("quantity", ""), self.claim.get("because", "")
+        return [text for text in (quantity, because and f"bound: {because}") if text] + self.notes
+
+    @property
+    def notes(self) -> list[str]:
+        """Premises that fail, and the note of the claim."""
         note = (self.last or {}).get("note") or self.claim.get("note", "")
         failing = failing_premises(self.last) if self.last else ""
-        return [text for text in (quantity, because and f"bound: {because}", failing, note) if text]
+        return [text for text in (failing, note) if text]
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ def tally(lines: Iterable[Line]) -> str:
     for origin in ("the paper", "featureprism"):
         members = [line for line in lines if line.origin == origin]
         if members:
-            name = "claims of the paper" if origin == "the paper" else "claims of featureprism"
+            name = "The paper's claims" if origin == "the paper" else "our own" if parts else "Our own claims"
             parts.append(f"{name}: {in_words(counts(members))}")
     return "; ".join(parts)
 

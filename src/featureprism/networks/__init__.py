@@ -1,12 +1,15 @@
 """Functions x ↦ f(x) with visible neurons, and reference classifiers."""
 
-from featureprism.networks.activations import (
+from featureprism.models.activations import (
     Activation,
     PolynomialReLU,
     PowerReLU,
     ReLU,
     Tanh,
 )
+from featureprism.models.archives import load_net, load_points, save_net, save_points
+from featureprism.models.scores import LayeredScores, LinearScores, QuadraticMargin, QuadraticScores, ScoreNet
+from featureprism.models.two_layer import TwoLayerNet, stack
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import BalancedWeights, balanced
 from featureprism.networks.constructions import (
@@ -15,7 +18,6 @@ from featureprism.networks.constructions import (
     robust_margin_classifier,
     shared_features_net,
 )
-from featureprism.networks.files import load_net, load_points, save_net, save_points
 from featureprism.networks.gates import smoothed_relu, smoothed_step
 from featureprism.networks.grouped import BinaryReadout, GroupedNet, summed_readout
 from featureprism.networks.initial import (
@@ -32,11 +34,8 @@ from featureprism.networks.initial import (
 )
 from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, PolynomialKernel, TangentNet
 from featureprism.networks.plain import MLP, LinearClassifier
-from featureprism.networks.quadratic import QuadraticMargin, QuadraticScores
 from featureprism.networks.reference import BayesClassifier, NearestCluster, PolynomialClassifier
-from featureprism.networks.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 from featureprism.networks.symmetric import SymmetricNet, pure_net, symmetric_start
-from featureprism.networks.two_layer import TwoLayerNet, stack
 
 __all__ = [
     "MLP",
@@ -81,7 +80,6 @@ __all__ = [
     "robust_margin_classifier",
     "save_net",
     "save_points",
-    "scores_of",
     "shared_features_net",
     "smoothed_relu",
     "smoothed_step",

@@ -20,3 +20,8 @@ class TwoLogits(nn.Module):
         """Two logits for every point."""
         f = self.net(x)
         return torch.stack([-f, f], dim=-1) / 2
+
+    @property
+    def one_output(self) -> nn.Module:
+        """The network of f."""
+        return self.net

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks.activations import Activation
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import Activation
+from featureprism.models.two_layer import TwoLayerNet
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.networks.activations import ReLU
+from featureprism.models.activations import ReLU
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.networks.grouped import GroupedNet
-from featureprism.networks.two_layer import TwoLayerNet
 
 
 def averaging_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:

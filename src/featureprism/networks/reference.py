@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.inputs import check_points
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 
 ORTHOGONALITY_TOLERANCE = (
     1e-6  # largest cosine between two centres still called orthogonal (float32 QR: 2e-7)

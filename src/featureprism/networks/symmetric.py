@@ -7,9 +7,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism.geometry import LpBall
-from featureprism.networks.activations import ReLU
+from featureprism.models.activations import ReLU
+from featureprism.models.model import Model, as_model, plain
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.networks.gates import Bias, gates, least, openings, smoothed_relu, smoothed_step
-from featureprism.networks.two_layer import TwoLayerNet
 
 UPWARDS = 1 + 1e-6  # of norms in single precision
 CLOSED = 9.0  # σ_ρ below the bias: Φ(-9) = 10⁻¹⁹
@@ -146,3 +147,8 @@ def unsmoothed(net: SymmetricNet) -> TwoLayerNet:
     return TwoLayerNet(
         torch.cat([W, -W]), torch.cat([ones, -ones]), (-net.thresholds * ones).repeat(2), activation=ReLU()
     )
+
+
+@as_model.register
+def _(net: SymmetricNet) -> Model | None:
+    return as_model(unsmoothed(net)) if net.smoothing == 0 else Model(plain(net), has_one_output=True)

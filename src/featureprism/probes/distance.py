@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import span_basis, unit_rows
-from featureprism.networks.protocols import HasInputDirections, HasInputGradient
+from featureprism.models.protocols import HasInputDirections, HasInputGradient
 
 
 @runtime_checkable

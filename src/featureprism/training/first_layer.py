@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism.models.activations import relu_power
 from featureprism.networks import GroupedNet, TwoLayerNet
-from featureprism.networks.activations import relu_power
 from featureprism.networks.grouped import group_means
 from featureprism.progress import Progress, no_progress
 from featureprism.training.trajectory import Ended, Trajectory

@@ -23,8 +23,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.inputs import check_points
-from featureprism.networks.activations import ReLU
-from featureprism.networks.two_layer import TwoLayerNet
+from featureprism.models.activations import ReLU
+from featureprism.models.two_layer import TwoLayerNet
 from featureprism.nonnegative import nonnegative_minimum
 from featureprism.threads import one_thread
 from featureprism.training.max_margin import NotSeparableError

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
 from featureprism.inputs import check_points
-from featureprism.networks.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.models.two_layer import TwoLayerNet, parameter_gradient
 from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.training.descent import Probes, Recorder

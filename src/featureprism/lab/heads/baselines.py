@@ -18,7 +18,7 @@ from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
 from featureprism.lab.heads.nearest import nearest_neighbour_radius
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.verify import robust_radius

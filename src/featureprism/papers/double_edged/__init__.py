@@ -3,7 +3,10 @@
 The paper scale: inside Assumption 2.2 d = 6000, k = 16, σ = 1/√d; outside d = 3072, k = 10, σ = 1, the sizes of feature-averaging.
 """
 
+from pathlib import Path
+
 from featureprism.lab import Paper
+from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.assumption_2_2 import ASSUMPTION_2_2
 from featureprism.papers.double_edged.free_parameters import FREE_PARAMETERS
 from featureprism.papers.double_edged.initialisation import INITIALISATION
@@ -36,4 +39,6 @@ PAPER = Paper(
         MANY_CLUSTERS,
         ASSUMPTION_2_2,
     ),
+    story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.lab.heads.nearest import nearest_neighbour_radius
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet

@@ -5,7 +5,10 @@ Figure 5 up to 50 000 points at the paper scale), so that scales differ in test 
 print no sizes.
 """
 
+from pathlib import Path
+
 from featureprism.lab import Paper
+from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.decomposition import DECOMPOSITION
 from featureprism.papers.feature_averaging.dynamics import DYNAMICS
@@ -60,4 +63,6 @@ PAPER = Paper(
         DYNAMICS,
         SCALING,
     ),
+    story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

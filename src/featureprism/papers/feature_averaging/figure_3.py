@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.classifiers import classifiers, over_critical
@@ -184,7 +184,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> Any:
     """Bands from proven to attacked accuracy, and the universal direction alone."""
-    from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels
+    from featureprism.lab.style import COLOURS, FAILED_SELF_TEST, band, guide, over_seeds, panels
 
     figure, (axes,) = panels(1, width=5.6, height=3.4)
     for colour, name in zip(COLOURS, rows.of("curve").distinct("network"), strict=False):
@@ -202,7 +202,7 @@ def draw(rows: Rows) -> Any:
     guide(axes, sqrt(1 / (1 + first["negative"])), f"√(d/{1 + first['negative']})", height=0.8)
     guide(axes, sqrt(0.5), "√(d/2)")
     passed = all(r["self_test_passed"] for r in rows.of("summary"))
-    axes.set_title(f"attack self-test: {'passed' if passed else 'FAILED'}", color="0.3", fontsize=8)
+    axes.set_title("How much of the accuracy survives an attack" if passed else FAILED_SELF_TEST)
     axes.set(
         xlabel="ℓ2 radius (units of √d)",
         ylabel="robust accuracy: proven to attacked",

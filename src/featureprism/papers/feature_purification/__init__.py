@@ -1,6 +1,9 @@
 """Allen-Zhu & Li, "Feature Purification: How Adversarial Training Performs Robust Deep Learning", FOCS 2021."""
 
+from pathlib import Path
+
 from featureprism.lab import Paper
+from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.attackers import ATTACKERS
 from featureprism.papers.feature_purification.bias_schedule import BIAS_SCHEDULE
 from featureprism.papers.feature_purification.certified import CERTIFIED
@@ -79,4 +82,6 @@ PAPER = Paper(
         FIGURE_12_RESNET,
         FIGURE_13,
     ),
+    story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

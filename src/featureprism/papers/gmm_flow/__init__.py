@@ -5,7 +5,10 @@ The paper scale has the printed sizes of Figures 2 and 7 (K = 12+8, D = 2000, 20
 are α⁻² and more wherever Theorem 1 asks for it, ε = α^(8K), and α goes as far down as such flows stay affordable.
 """
 
+from pathlib import Path
+
 from featureprism.lab import Paper
+from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT
 from featureprism.papers.gmm_flow.figure_2 import FIGURE_2
 from featureprism.papers.gmm_flow.figure_2_one_start import FIGURE_2_ONE_START
@@ -36,4 +39,6 @@ PAPER = Paper(
         SHARED_NEURONS,
         LOSSES,
     ),
+    story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row, number
 from featureprism.networks import (
     BayesClassifier,
@@ -31,6 +31,7 @@ from featureprism.papers.gmm_flow.setting import (
     nondegenerate_start,
 )
 from featureprism.probes import self_test, sphere_distance
+from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, robust_radius
 
@@ -295,7 +296,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> "Figure":
     """Robust error of every classifier at √2/2, and the exact radii of Bayes and F^(p)."""
-    from featureprism.lab.style import COLOURS, guide, over_seeds, panels
+    from featureprism.lab.style import COLOURS, FAILED_SELF_TEST, guide, over_seeds, panels
 
     figure, (left, right) = panels(2, width=3.9, height=3.0)
     errors = rows.of("error")
@@ -307,9 +308,9 @@ def draw(rows: Rows) -> "Figure":
         bound = _smaller_share(runs[0])
         left.plot([bound, bound], [position - 0.4, position + 0.4], color=COLOURS[1])
     left.set_yticks(range(len(names)), names)
-    passed = "passed" if all(row["self_test_passed"] for row in errors) else "FAILED"
-    left.set(xlabel=f"robust error at √2/2 (attack self-test {passed})", xlim=(0, 1.02))
-    left.set_title("(a) thin bar: midpoints alone; red: min(K₁,K₂)/K")
+    passed = all(row["self_test_passed"] for row in errors)
+    left.set(xlabel="share of points broken at radius √2/2", xlim=(0, 1.02))
+    left.set_title("(a) inner bar: midpoints alone; red: min(K₁,K₂)/K" if passed else FAILED_SELF_TEST)
     for colour, name in zip(COLOURS, rows.of("radius").distinct("name"), strict=False):
         x, low, mean, high = over_seeds(rows.of("radius", name=name), "quantile", "radius")
         right.fill_betweenx(1 - x, low, high, color=colour, alpha=0.2, linewidth=0)

@@ -7,13 +7,14 @@ import numpy as np
 import torch
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.gmm_flow.robust_accuracy import SIZES, UPPER, TrainedClassifier, class_gains, train
 from featureprism.papers.gmm_flow.setting import mixture
 from featureprism.papers.gmm_flow.theory import shared_radius
+from featureprism.progress import part
 from featureprism.training.trajectory import Ended
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.verify.one_layer.cells import Cells, Problem, Proof, whole_space
 from featureprism.verify.one_layer.envelopes import Quadratic, end_quadratic
 

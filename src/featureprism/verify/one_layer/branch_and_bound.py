@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.threads import one_thread
 from featureprism.verify.one_layer import linear_cells, newton, relu_cells
 from featureprism.verify.one_layer.active_neurons import Strong

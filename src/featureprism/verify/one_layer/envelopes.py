@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 
 CLOSE = 1e-12  # a tangent is kept this share of `high` away from 0, where its curvature may be infinite
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.verify.one_layer.cells import Cells, Problem, Proof, envelope, evaluate
 from featureprism.verify.one_layer.envelopes import (
     CLOSE,

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.verify.one_layer.cells import Adam, Cells, Proof, between, mean_size, product
 from featureprism.verify.one_layer.envelopes import conjugate, slope_of
 

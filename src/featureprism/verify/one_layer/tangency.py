@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from featureprism.networks.activations import relu_power
+from featureprism.models.activations import relu_power
 from featureprism.verify.one_layer.envelopes import quotient, second_derivative
 
 STEPS = 10  # of Newton, halving where a step leaves what is known to hold the place

@@ -1,0 +1,1 @@
+"""Readers of torch modules, scikit-learn estimators, ONNX and .npz files."""
