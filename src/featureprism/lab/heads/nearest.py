@@ -1,9 +1,9 @@
 """The exact robust radius of 1-nearest neighbour.
 
-x + δ goes to another class as soon as it is nearer to some stranger x_j than to every x_i of its class. For one stranger these are
-half-spaces, 2⟨x_i - x_j, x + δ⟩ ≤ ‖x_i‖² - ‖x_j‖², so the radius is the least over strangers of a least-distance quadratic programme; each bisector
-alone bounds it from below, which leaves few strangers to try. Source: Wang et al. 2019, "Evaluating the robustness of nearest neighbor
-classifiers: a primal-dual perspective".
+x + δ goes to another class as soon as it is nearer to some point x_j of that class than to every x_i of its own. For one x_j these are
+half-spaces, 2⟨x_i - x_j, x + δ⟩ ≤ ‖x_i‖² - ‖x_j‖², so the radius is the least over x_j of a least-distance quadratic programme; each
+bisector alone bounds it from below, which leaves few x_j to try. Source: Wang et al. 2019, "Evaluating the robustness of nearest
+neighbor classifiers: a primal-dual perspective".
 """
 
 import numpy as np
