@@ -28,7 +28,7 @@ from featureprism.lab import fields_of
 from featureprism.lab.context import Context
 from featureprism.lab.engine import UnitEnded, unit_events
 from featureprism.lab.executors import Local, Serial
-from featureprism.lab.heads.compare import Plan, Task, candidates, drawn, is_ours, measured
+from featureprism.lab.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, measured_row
 from featureprism.lab.heads.mixture import mixture_distance
 from featureprism.lab.rows import Row
 from featureprism.lab.store import Store
