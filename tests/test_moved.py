@@ -97,3 +97,11 @@ def test_a_closed_bracket_has_nothing_to_say():
     radii = np.array([0.5, 0.7])
     closed = bracket(certified=radii, attacked=radii, method=("cells",) * 2, stopped_because=("closed",) * 2)
     assert closed.next_steps() == []
+
+
+def test_random_directions_in_the_plane_are_no_common_direction():
+    angles = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    delta = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    moved = what_moved(None, delta, np.ones(40), ["a"] * 40, ["b"] * 40)
+    assert abs(moved.agreement) < 0.01
+    assert "many different directions" in moved.sentence()

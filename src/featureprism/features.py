@@ -60,7 +60,10 @@ def spread_of(x: np.ndarray, reference: np.ndarray | None) -> np.ndarray:
     data = x if reference is None else reference
     if data.shape[1] != x.shape[1]:
         raise ValueError(f"The reference has {data.shape[1]} features, the points have {x.shape[1]}.")
-    return data.std(axis=0)
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # points that overflow are refused where they are measured
+        return data.std(axis=0)
 
 
 def query_weights(

@@ -1,5 +1,6 @@
 """Balls, boxes and subspaces: where perturbations live, and the few directions a network can see."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 
 SAFE = 1e-15  # norms from here to 1/SAFE can be squared in single precision
 ACTIVE_SETS = 8  # rounds in which coordinates may stop at the sides of a box
+ROWS = 32  # of every batch of `in_batches`; the last one is filled up with zeros
 Sides = tuple[Any, Any]  # lower and upper, numbers for all coordinates or arrays (d,) for each
 INWARD = 1 - 2.0**-51  # undoes the rounding of a side less a coordinate
 
@@ -213,3 +215,18 @@ def span_basis(W: Float[Tensor, "h d"]) -> Float[Tensor, "d r"]:
     if rows.shape[0] >= rows.shape[1]:
         return torch.eye(W.shape[1], dtype=W.dtype, device=W.device)
     return torch.linalg.qr(rows.T, mode="reduced").Q
+
+
+def batches(z: Tensor) -> tuple[Tensor, ...]:
+    """The rows, 32 at a time: a matrix product rounds a row in a way that depends on the shape of the batch, not on the other rows."""
+    return torch.cat([z, z.new_zeros(-len(z) % ROWS, *z.shape[1:])]).split(ROWS)
+
+
+def in_batches(function: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    """function(z) for a function that treats rows alike, such that each row of the result depends on that row of z alone."""
+    return torch.cat([function(part) for part in batches(z)])[: len(z)]
+
+
+def products(z: Tensor, matrix: Tensor) -> Tensor:
+    """z @ matrix, each row as if it were alone."""
+    return in_batches(lambda part: part @ matrix, z)

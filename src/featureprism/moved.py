@@ -12,7 +12,7 @@ TOP = 2  # features that are named for each point
 SHOWN = 5  # points and features in tables
 NAMED = 3  # features that a sentence names, points that are described in a terminal
 SMALLEST_PICTURE = 4  # pixels on a side
-ONE_DIRECTION, FEW = 0.6, 0.3  # shares of squared cosines with the best common direction
+ONE_DIRECTION, FEW = 0.6, 0.3  # of `Moved.agreement`
 FAR = 5.0  # standard deviations: a change that no data point shows
 
 
@@ -78,6 +78,12 @@ class Moved:
     side: int = 0
     pictures: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
 
+    @property
+    def agreement(self) -> float:
+        """`common` beyond chance: 0 where directions are random in as many dimensions, 1 where all are parallel."""
+        chance = 1 / max(len(self.direction), 1)
+        return (self.common - chance) / (1 - chance) if chance < 1 else 0.0
+
     def sentence(self) -> str:
         """What broke the model, in one sentence."""
         if not self.points:
@@ -85,7 +91,11 @@ class Moved:
         if len(self.points) == 1:
             return str(self.points[0])
         where = {True: "mostly along one common direction", False: "in many different directions"}
-        along = "along a few directions" if FEW <= self.common < ONE_DIRECTION else where[self.common >= FEW]
+        along = (
+            "along a few directions"
+            if FEW <= self.agreement < ONE_DIRECTION
+            else where[self.agreement >= FEW]
+        )
         if self.side:
             half = int(np.searchsorted(np.cumsum(self.shares), 0.5)) + 1
             return (

@@ -24,7 +24,7 @@ def next_steps(bracket: Any, moved: Moved | None) -> list[str]:
     steps = [*_misclassified(bracket), *_not_certified(bracket), *_open(bracket)]
     if moved is not None and moved.points:
         steps += [*_units(bracket), *_far_changes(moved)]
-        if moved.common >= ONE_DIRECTION and len(moved.points) >= 5:
+        if moved.agreement >= ONE_DIRECTION and len(moved.points) >= 5:
             steps.append(
                 "One direction breaks most points, as theory predicts of features that are averages: "
                 "`featureprism explain` compares with the theorems, `featureprism audit` offers heads that keep features apart."

@@ -13,7 +13,7 @@ import featureprism as fp
 from featureprism.checker import exact
 from featureprism.checker.models import named_arrays
 from featureprism.checker.proofs import read_proofs
-from featureprism.verify.api import canonical_of, opened
+from featureprism.models import read_model
 
 X, Y = load_iris(return_X_y=True)
 PART = slice(0, 150, 40)
@@ -30,7 +30,7 @@ MODELS = {
 
 def files_of(model, bracket, labels):
     """Contents of the proof file, the model and the points."""
-    form, arrays = named_arrays(canonical_of(opened(model, scores=True).net))
+    form, arrays = named_arrays(read_model(model).with_scores().checkable())
     kind = {"scores": "polynomial"}.get(form, form.removeprefix("layers "))
     weights, points = BytesIO(), BytesIO()
     np.savez(weights, activation=np.array(kind), classes=np.arange(3), **arrays)
@@ -94,7 +94,7 @@ def test_forged_weights_are_refused_by_both_checkers(forged):
     assert read_proofs(path).statement.weights is not None
     from featureprism.checker.stated import Stated, checked
 
-    canonical = canonical_of(opened(model, scores=True).net)
+    canonical = read_model(model).with_scores().checkable()
     assert not checked(read_proofs(path), canonical, X[PART], labels, Stated(weights=WEIGHTS * forged))
 
 

@@ -149,6 +149,18 @@ def test_the_scenes_of_two_more_papers(browser, address):
     no_complaints(browser)
 
 
+def test_points_that_a_person_draws(browser, address):
+    visit(browser, f"{address}#tab=drawn")
+    until(browser, "document.querySelectorAll('#fig-drawn .centre').length === 12")
+    figure = browser.find_element(By.CSS_SELECTOR, "#fig-drawn svg")
+    ActionChains(browser).move_to_element(figure).click().perform()
+    until(browser, "document.querySelectorAll('#fig-drawn .centre').length === 13")
+    browser.find_element(By.ID, "drawn-train").click()
+    assert until(browser, "document.body.dataset.drawn") == "13"
+    assert "half of them break within" in browser.find_element(By.ID, "drawn-verdict").text
+    no_complaints(browser)
+
+
 def test_the_view_as_python_runs(browser, address, capsys):
     visit(browser, f"{address}#{SMALL}")
     browser.find_element(By.ID, "as-python").click()

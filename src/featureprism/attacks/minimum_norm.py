@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks.batches import batches, in_batches
-from featureprism.geometry import Box, Sides
+from featureprism.geometry import Box, Sides, batches, in_batches
 
 FMN_STEPS = (100, 200)  # of the first restart and of the others
 FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine

@@ -22,14 +22,14 @@ from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
+from featureprism.models import as_model
 from featureprism.models.activations import PowerReLU
-from featureprism.models.reading import Classifier
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.progress import Progress, no_progress, part
-from featureprism.verify import bracket_classifier
+from featureprism.verify import bracket_points
 from featureprism.verify.query import Budget, Query
 
 POINTS = 60  # whose radii are bracketed
@@ -199,10 +199,11 @@ def _bracket(of: Subject, num_points: int, progress: Progress) -> RadiusBracket:
     model = of.model
     if isinstance(model.net, SymmetricNet):
         assert of.neurons is not None
-        model = Classifier(margin_net(of.neurons))
+        model = as_model(margin_net(of.neurons))
+        assert model is not None
     rows = torch.linspace(0, len(of.x) - 1, min(num_points, len(of.x))).round().long()
     budget = Budget(branches=1)
-    return bracket_classifier(model, of.x[rows], of.y[rows], Query(), budget, progress=progress)
+    return bracket_points(model, of.x[rows], of.y[rows], Query(), budget, progress=progress)
 
 
 def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | None:

@@ -15,15 +15,16 @@ from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
+from featureprism.inputs import as_points
 from featureprism.lab.bracket_figure import save_curve
 from featureprism.lab.terminal import progress_bar
-from featureprism.models.reading import as_points, input_dim
+from featureprism.models import read_model
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.points import read_points
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data, self_test
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
-from featureprism.verify import Budget, Query, opened
+from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS
 from featureprism.verify.batches import bracket_in_batches
 from featureprism.verify.query import as_norm
@@ -73,8 +74,9 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     points, labels = read_points(args.data)
     names, spread, weights = stated_units(args, points)
     query = Query(as_norm(args.norm), eps, bounds, gap=args.gap, weights=weights)
-    model = opened(args.model, scores=weights is not None)
-    if points.shape[1] != (dim := input_dim(model.net)):
+    model = read_model(args.model)
+    model = model if weights is None else model.with_scores()
+    if points.shape[1] != (dim := model.dim):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
         x, label = as_points(points), model.indices(labels, len(points))

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.inputs import as_points
 from featureprism.lab.rows import Row
-from featureprism.models.reading import as_points, read_model
+from featureprism.models import read_model
 from featureprism.play.answers import brackets, nearest_of
 from featureprism.play.film import film
 from featureprism.play.frames import WINDOW, frames

@@ -15,11 +15,12 @@ from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
 from featureprism.brackets import RadiusBracket
 from featureprism.files import as_json
+from featureprism.inputs import as_points
 from featureprism.lab.rows import Row
-from featureprism.models.reading import Classifier, as_points, input_dim
+from featureprism.models import Model, read_model
 from featureprism.points import read_points
 from featureprism.threads import one_thread_for_good
-from featureprism.verify import Budget, Query, bracket_classifier, opened
+from featureprism.verify import Budget, Query, bracket_points
 
 MOST_POINTS = 200  # that are bracketed
 BATCH = 8  # between two answers
@@ -33,7 +34,7 @@ MOST_PIXELS = 32  # along a side of a picture
 class Own:
     """A model that was read, points as rows, and their classes as positions among the model's."""
 
-    model: Classifier
+    model: Model
     x: Float[Tensor, "n d"]
     own: Int[Tensor, " n"]
 
@@ -46,9 +47,9 @@ class Own:
 
 def read_own(model: Path, data: Path) -> Own:
     """Both files through the safe loaders; whatever is wrong with them is one ValueError."""
-    found = opened(model)
+    found = read_model(model)
     points, labels = read_points(data)
-    if points.shape[1] != (dim := input_dim(found.net)):
+    if points.shape[1] != (dim := found.dim):
         raise ValueError(f"{data.name} has points of dimension {points.shape[1]}, the model takes {dim}.")
     return Own(found, as_points(points), found.indices(labels, len(points)))
 
@@ -66,7 +67,7 @@ def story(own: Own, budget: Budget = BUDGET) -> Iterator[Row]:
     yield {"kind": "cards", "cards": cards(own)}
     for first in range(0, min(len(own.x), MOST_POINTS), BATCH):
         part = slice(first, min(first + BATCH, MOST_POINTS))
-        found = bracket_classifier(own.model, own.x[part], own.own[part], QUERY, budget)
+        found = bracket_points(own.model, own.x[part], own.own[part], QUERY, budget)
         yield {"kind": "brackets", "rows": _rows(found, first, own.names)}
         if side := _side(own.x.shape[1]):
             yield {"kind": "pictures", "side": side, "pictures": _pictures(found, own.x[part], first)}

@@ -106,6 +106,12 @@ async def sparse(request: Request) -> Response:
     return stream(lambda: library("sparse").purification(library("sparse").Sparse.of(words)))
 
 
+async def drawn(request: Request) -> Response:
+    """A network trained on points that a person drew."""
+    words = dict(request.query_params)
+    return stream(lambda: library("drawn").training(library("drawn").Drawing.of(words)))
+
+
 async def of_paper(request: Request) -> Response:
     """A scene of one of the other papers."""
     name, words = request.path_params["name"], dict(request.query_params)
@@ -239,6 +245,7 @@ def application(folder: Path) -> Starlette:
             Route("/nearest", nearest),
             Route("/sparse", sparse),
             Route("/papers/{name}", of_paper),
+            Route("/drawn", drawn),
             Route("/own/{kind}", own.take, methods=["PUT"]),
             Route("/own", own.story),
             Mount("/", StaticFiles(directory=PAGE, html=True)),

@@ -9,9 +9,12 @@ from jaxtyping import Float, Float64
 from torch import Tensor, nn
 
 from featureprism.brackets import RadiusBracket
-from featureprism.checker.weights import weighted_bounds
-from featureprism.models.quadratic import QuadraticScores
-from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
+from featureprism.checker.layers import Layers
+from featureprism.checker.linear import LinearScores
+from featureprism.checker.models import Scores
+from featureprism.checker.quadratic import QuadraticScores
+from featureprism.checker.weights import weighted_bounds, weighted_model
+from featureprism.models.model import Model, of_weights
 from featureprism.verify.query import Query
 
 STILL = (
@@ -29,23 +32,23 @@ STRETCHES = (
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """A network, points and a question in units in which every weight is 1.
+    """A model, points and a question in units in which every weight is 1.
 
     A feature with the weight inf gets a finite weight that is a power of two: a proof about it says more than what was asked.
     """
 
-    net: nn.Module
+    model: Model
     x: Float[Tensor, "n d"]
     query: Query
     weights: Float64[np.ndarray, " d"]
     fixed: np.ndarray
 
     @classmethod
-    def of(cls, net: nn.Module, x: Float[Tensor, "n d"], query: Query) -> "Weighted":
+    def of(cls, model: Model, x: Float[Tensor, "n d"], query: Query) -> "Weighted":
         """Everything in the units of the query's weights."""
         assert query.weights is not None
         fixed = np.isinf(query.weights)
-        weights = finite_weights(net, query.weights)
+        weights = finite_weights(model, query.weights)
         points = x * torch.from_numpy(weights)
         bounds = None
         if query.bounds is not None:
@@ -55,10 +58,10 @@ class Weighted:
         farthest = float(torch.linalg.vector_norm(moving, ord=query.norm, dim=1).max())
         reach = query.max_radius or (4 * farthest if farthest > 0 else 4.0)
         question = replace(query, bounds=bounds, max_radius=reach, weights=None)
-        return cls(in_units(net, torch.from_numpy(weights)), points, question, weights, fixed)
+        return cls(in_units(model, weights), points, question, weights, fixed)
 
-    def back(self, bracket: RadiusBracket, net: nn.Module, x: Float[Tensor, "n d"]) -> RadiusBracket:
-        """The bracket of the original points: every witness in their units, and seen to flip the original network."""
+    def back(self, bracket: RadiusBracket, model: Model, x: Float[Tensor, "n d"]) -> RadiusBracket:
+        """The bracket of the original points: every witness in their units, and seen to flip the original model."""
         assert bracket.witness is not None
         assert bracket.label is not None
         label = torch.from_numpy(bracket.label)
@@ -67,7 +70,7 @@ class Weighted:
         final, flipped = torch.zeros_like(delta), torch.zeros_like(left)
         for stretch in STRETCHES:
             trial = self._inside(x, delta * (1 + stretch))
-            new = left & ~flipped & _flips(net, x + trial, label)
+            new = left & ~flipped & _flips(model, x + trial, label)
             final[new], flipped = trial[new], flipped | new
         size = torch.linalg.vector_norm(final * torch.from_numpy(self.weights), ord=self.query.norm, dim=1)
         attacked = np.where(left.numpy(), np.where(flipped.numpy(), size.numpy(), inf), bracket.attacked)
@@ -84,18 +87,18 @@ class Weighted:
 
 
 @torch.no_grad()
-def _flips(net: nn.Module, z: Tensor, label: Tensor) -> Tensor:
-    scores = net(z)
+def _flips(model: Model, z: Tensor, label: Tensor) -> Tensor:
+    scores = model.scores(z)
     own = scores.gather(1, label.unsqueeze(1)).squeeze(1)
     return own <= scores.scatter(1, label.unsqueeze(1), -inf).amax(dim=1)
 
 
-def finite_weights(net: nn.Module, weights: Float64[np.ndarray, " d"]) -> Float64[np.ndarray, " d"]:
+def finite_weights(model: Model, weights: Float64[np.ndarray, " d"]) -> Float64[np.ndarray, " d"]:
     """The weights, those of fixed features so large that their columns are STILL times smaller than the largest of the others."""
     fixed = np.isinf(weights)
     if not fixed.any():
         return weights
-    first = _first_layer(net)
+    first = _first_layer(model)
     size = np.ones_like(weights) if first is None else np.abs(first).max(axis=0)
     largest = float((size[~fixed] / weights[~fixed]).max())
     ratio = size[fixed] / largest if largest > 0 else size[fixed]
@@ -105,32 +108,24 @@ def finite_weights(net: nn.Module, weights: Float64[np.ndarray, " d"]) -> Float6
     return found
 
 
-def _first_layer(net: nn.Module) -> np.ndarray | None:
-    match net:
+def _first_layer(model: Model) -> np.ndarray | None:
+    match model.weights:
         case LinearScores() | QuadraticScores():
-            return net.V.detach().numpy()
-        case ScoreNet():
-            return net.W.detach().numpy()
-        case LayeredScores():
-            return net.weights[0].detach().numpy()
+            return model.weights.V
+        case Scores():
+            return model.weights.W
+        case Layers():
+            return model.weights.weights[0]
         case _:
             return None
 
 
-def in_units(net: nn.Module, w: Float[Tensor, " d"]) -> nn.Module:
-    """The network in units of 1/w_j for every coordinate."""
-    with torch.no_grad():
-        match net:
-            case LinearScores():
-                return LinearScores(net.V / w, net.c)
-            case QuadraticScores():
-                return QuadraticScores(net.A / (w.unsqueeze(1) * w), net.V / w, net.c)
-            case ScoreNet():
-                return ScoreNet(net.W / w, net.V, net.b, net.c, activation=net.activation)
-            case LayeredScores():
-                return LayeredScores([net.weights[0] / w, *net.weights[1:]], list(net.biases), net.activation)
-            case _:
-                return InUnits(net, w)
+def in_units(model: Model, w: Float64[np.ndarray, " d"]) -> Model:
+    """The model in units of 1/w_j for every coordinate."""
+    about = {"classes": model.classes, "origin": model.origin}
+    if model.weights is not None:
+        return of_weights(weighted_model(model.weights, w), **about)
+    return Model(InUnits(model.net, torch.from_numpy(w)), reason=model.reason, **about)
 
 
 class InUnits(nn.Module):

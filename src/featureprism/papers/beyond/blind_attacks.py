@@ -13,6 +13,7 @@ from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
+from featureprism.models import read_model
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, AttackTask, answers
@@ -20,7 +21,6 @@ from featureprism.probes import self_test
 from featureprism.progress import part
 from featureprism.verify import Budget, robust_radius
 from featureprism.verify.bounds.linear_relaxation import crown_radius
-from featureprism.verify.one_layer.form import power_form
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def measure(s: AveragingNetwork | PReLUNetwork, seed: int, context: Context) -> 
         budget=Budget(branches=s.max_branches),
         progress=part(context.progress, 0.2, 0.5),
     )
-    form = power_form(net)
+    form = read_model(net).one_layer
     assert form is not None
     crown = crown_radius(
         form, x @ form.W.T + form.b, y.unsqueeze(1) * form.weight, 2, torch.from_numpy(bracket.attacked)

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.geometry import Sides
+from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer.branch_and_bound import Node, prove
 from featureprism.verify.one_layer.cells import Cells, Problem, relaxed_minimum
 from featureprism.verify.one_layer.certify import cells_certificate
-from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem
 from featureprism.verify.query import Limits
 

@@ -23,8 +23,8 @@ from featureprism.checker.property_proofs import (
 )
 from featureprism.checker.property_proofs import verify_property as verified_leaves
 from featureprism.checker.vnnlib import Case, Property, read_property
+from featureprism.models import read_model
 from featureprism.threads import one_thread
-from featureprism.verify.model import Model
 from featureprism.verify.properties.attack import counterexample
 from featureprism.verify.properties.input_splitting import prove_by_inputs, violates
 from featureprism.verify.properties.neuron_splitting import Prover
@@ -148,8 +148,6 @@ def verify_property(
 
 def _opened(model: Any, prop: Property) -> tuple[Layers, Source, bytes | None]:
     """Layers of ReLU, what they were read from, and the ONNX file for onnxruntime."""
-    from featureprism.verify.api import opened
-
     onnx = None
     if isinstance(model, str | Path):
         path = Path(model)
@@ -158,18 +156,17 @@ def _opened(model: Any, prop: Property) -> tuple[Layers, Source, bytes | None]:
             with tempfile.TemporaryDirectory() as folder:
                 plain = Path(folder) / path.stem
                 plain.write_bytes(onnx)
-                read = opened(plain)
+                read = read_model(plain)
         else:
-            read = opened(path)
+            read = read_model(path)
             onnx = path.read_bytes() if path.suffix.lower() == ".onnx" else None
     else:
-        read = opened(model)
-    canonical = Model.of(read.net).canonical
-    if canonical is None:
+        read = read_model(model)
+    if read.weights is None:
         raise ValueError(
             f"No proof can speak of this model: {read.reason or 'it is not made of layers of ReLU'}."
         )
-    layers = relu_layers(canonical)
+    layers = relu_layers(read.weights)
     found = layers.weights[0].shape[1], layers.num_classes
     if found != (prop.num_inputs, prop.num_outputs):
         raise ValueError(

@@ -1,20 +1,27 @@
 """The proven end of a read-out: the Lipschitz bound of every point, and boxes of class scores where that is not enough."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from math import inf, log
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from featureprism.networks import BinaryReadout
+from featureprism.checker.certificate import Certificate
+from featureprism.checker.cheap import readout_radius
+from featureprism.checker.enclosed import SLACK, with_room
+from featureprism.checker.readouts import proven_readout
+from featureprism.models.model import Model
+from featureprism.networks.grouped import BinaryReadout
+from featureprism.networks.readout_search import Node, plain_tree, prove, scores_of
 from featureprism.verify.method import Method
-from featureprism.verify.model import Model
-from featureprism.verify.one_layer.certify import boxes_certificate, readout_certificate
+from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
-from featureprism.verify.readout_search import Node, plain_tree, prove, scores_of
 
 BATCH = 128  # points that are proven together
 
@@ -100,3 +107,47 @@ def _forests(
         for forest, tree in zip(forests, trees, strict=True):
             forest.append(tree)
     return forests
+
+
+def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
+    """The Lipschitz bound of a read-out, as the checker verifies it, with room."""
+    with with_room():
+        return Certificate(_lipschitz_of_readout(net, x, y) * (1 - SLACK), "readout")
+
+
+def _lipschitz_of_readout(net: BinaryReadout, x: Tensor, y: float) -> float:
+    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        try:
+            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y), net.kind)
+        except ValueError:
+            radius = 0.0
+    return float(radius) if np.isfinite(radius) else 0.0
+
+
+def boxes_certificate(
+    trees: list[dict[str, Any]], net: BinaryReadout, reach: float, x: Tensor, y: float
+) -> Certificate:
+    """The certificate of boxes of class scores, claiming what the checker verifies, with room."""
+    claim = Certificate(reach, "boxes", 2, reach, {"trees": trees})
+    with with_room():
+        return replace(claim, radius=_in_boxes(claim, net, x, y) * (1 - SLACK))
+
+
+def _in_boxes(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> float:
+    """The radius that boxes prove: 0 for malformed ones, and where a computation fails."""
+    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
+    point, trees = x.detach().double().numpy(), certificate.tree.get("trees")
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+        try:
+            return proven_readout(W, labels, point, float(y), net.kind, certificate.reach, trees)
+        except (ValueError, ArithmeticError):
+            return 0.0
+
+
+def check_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> bool:
+    """Whether the checker, from the weights of the network alone, verifies the radius; a malformed certificate is refused."""
+    if certificate.norm != 2 or certificate.kind not in ("readout", "boxes"):
+        return False
+    found = _lipschitz_of_readout if certificate.kind == "readout" else partial(_in_boxes, certificate)
+    return 0 < certificate.radius <= found(net, x, y)

@@ -1,32 +1,27 @@
-"""Margins of many (point, rival) pairs as one network whose rows each have a margin of their own, so that one attack serves all."""
-
-from dataclasses import dataclass
-from typing import Any
+"""Margins of many pairs (point, target class) as one network, whose row i is the margin of pair i: one attack serves all."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks.batches import in_batches, products
-from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.geometry import in_batches, products, row_norms, unit_rows
 from featureprism.models.activations import Activation
-from featureprism.networks import ScoreNet
 
 STRONGEST = 8  # neurons of each pair that are starts of their own
 
 
 class PairMargins(nn.Module):
-    """Row i of the points has the margin f_own[i] - f_rival[i]; m pairs, and row i + m belongs to pair i again, and so on."""
+    """Row i of the points has the margin f_label[i] - f_target[i]; m pairs, and row i + m belongs to pair i again, and so on."""
 
     pair: Tensor
 
-    def __init__(self, scores: nn.Module, own: Int[Tensor, " m"], rival: Int[Tensor, " m"]) -> None:
+    def __init__(self, scores: nn.Module, label: Int[Tensor, " m"], target: Int[Tensor, " m"]) -> None:
         super().__init__()
         self.scores = scores
-        self.register_buffer("pair", torch.stack([own, rival], dim=1))
+        self.register_buffer("pair", torch.stack([label, target], dim=1))
 
     def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """f_own - f_rival, row by row."""
+        """f_label - f_target, row by row."""
         of_row = self.pair.repeat(len(z) // len(self.pair), 1)
         chosen = in_batches(self.scores, z).gather(1, of_row)
         return chosen[:, 0] - chosen[:, 1]
@@ -51,19 +46,13 @@ class NeuronMargins(nn.Module):
             self.register_buffer(name, value)
         self.activation = activation
 
-    @classmethod
-    def of(cls, net: ScoreNet, own: Int[Tensor, " m"], rival: Int[Tensor, " m"]) -> "NeuronMargins":
-        """The margins of some pairs of classes."""
-        W, V, b = net.with_bias_neuron()
-        return cls(W, b, V.T[own] - V.T[rival], net.activation)
-
     def _weighed(self, values: Tensor, votes: Tensor) -> Float[Tensor, "n h"]:
-        """What every neuron of every row counts for the row's own margin."""
+        """What every neuron of every row counts for the margin of the row."""
         m, h = votes.shape
         return (values.reshape(-1, m, h) * votes).reshape(-1, h)
 
     def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """f_own - f_rival, row by row."""
+        """f_label - f_target, row by row."""
         return self._weighed(self.activation.value(products(z, self.W.T) + self.b), self.votes).sum(dim=1)
 
     @torch.no_grad()
@@ -77,15 +66,15 @@ class NeuronMargins(nn.Module):
     def convex_parts(
         self, z: Float[Tensor, "n d"], y: Float[Tensor, " n"]
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], Float[Tensor, " n"], Float[Tensor, "n d"]]:
-        """P, ∇P, N, ∇N of the margin P - N, for y = 1, where the pair's own class is meant; convex for powers of ReLU."""
+        """P, ∇P, N, ∇N of the margin P - N, for y = 1, for the true class; convex for powers of ReLU."""
         t = products(z, self.W.T) + self.b
         value, slope = self.activation.value(t), self.activation.derivative(t)
-        own, other = self.votes.clamp_min(0), (-self.votes).clamp_min(0)
+        positive, negative = self.votes.clamp_min(0), (-self.votes).clamp_min(0)
         return (
-            self._weighed(value, own).sum(dim=1),
-            products(self._weighed(slope, own), self.W),
-            self._weighed(value, other).sum(dim=1),
-            products(self._weighed(slope, other), self.W),
+            self._weighed(value, positive).sum(dim=1),
+            products(self._weighed(slope, positive), self.W),
+            self._weighed(value, negative).sum(dim=1),
+            products(self._weighed(slope, negative), self.W),
         )
 
     def input_directions(self) -> Float[Tensor, "h d"]:
@@ -97,28 +86,20 @@ class NeuronMargins(nn.Module):
         return NeuronMargins(self.W @ basis, self.b, self.votes, self.activation)
 
     def strong_directions(self) -> Float[Tensor, "s m d"]:
-        """For each pair the sum of its votes, Σ_j votes_j w_j, and its strongest neurons, all against the own class."""
+        """For each pair the sum of its votes, Σ_j votes_j w_j, and its strongest neurons, all against the true class."""
         strength = self.votes.abs() * row_norms(self.W)
         chosen = strength.topk(min(STRONGEST, len(self.W)), dim=1).indices  # (m, s)
         single = -torch.sign(self.votes.gather(1, chosen)).unsqueeze(2) * unit_rows(self.W)[chosen]
         return torch.cat([-products(self.votes, self.W).unsqueeze(0), single.transpose(0, 1)])
 
 
-@dataclass(frozen=True)
-class AlongEach:
-    """Every pair along directions of its own, as far as the ball allows."""
+class SignedMargins(nn.Module):
+    """±f of a network with one output, row by row; m signs, and row i + m belongs to sign i again, and so on."""
 
-    directions: Float[Tensor, "s m d"]
+    def __init__(self, net: nn.Module, sign: Float[Tensor, " m"]) -> None:
+        super().__init__()
+        self.net, self.sign = net, sign
 
-    def deltas(self, x: Float[Tensor, "m d"], y: Float[Tensor, " m"], ball: LpBall) -> Float[Tensor, "s m d"]:
-        """eps · direction/‖direction‖."""
-        return ball.steepest(self.directions)
-
-    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "AlongEach":
-        """The same starts for points given as basisᵀ x."""
-        return AlongEach(self.directions @ basis)
-
-
-def pair_margins(net: Any, own: Int[Tensor, " m"], rival: Int[Tensor, " m"]) -> PairMargins | NeuronMargins:
-    """One network for all pairs."""
-    return NeuronMargins.of(net, own, rival) if isinstance(net, ScoreNet) else PairMargins(net, own, rival)
+    def forward(self, z: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """sign · f(z)."""
+        return self.net(z) * self.sign.repeat(len(z) // len(self.sign))

@@ -1,5 +1,6 @@
 """Networks and data as .npz files, so that anyone can bring their own."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,13 +8,58 @@ import torch
 from torch import Tensor
 
 from featureprism.checker.arrays import read_arrays, real_number, real_numbers
+from featureprism.checker.models import model_of
 from featureprism.inputs import LARGEST, check_points
 from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
+from featureprism.models.model import Model, as_model, of_weights
 from featureprism.models.two_layer import TwoLayerNet
 
 WANTED = {"W": "(h, d) with at least one neuron and dimension", "V": "(h, k) with at least one class"}
 NAMES = ("relu", "prelu", "polynomial", "tanh")
 POWERS = {"prelu": PolynomialReLU, "polynomial": PowerReLU}
+
+
+def read_archive(path: Path) -> Model:
+    """The model of an .npz file (docs/proof_format.md, "Models")."""
+    found = read_arrays(path)
+    kind = str(found.get("activation"))
+    if not {"V", "W1", "c", "owner"} & found.keys() and kind not in ("linear", "quadratic"):
+        one_output = as_model(load_net(path))
+        assert one_output is not None
+        return replace(one_output, classes=found.get("classes"))
+    if {"a", "V"} <= found.keys():
+        raise ValueError(f"{path} has both a and V: votes for one output, or for every class?")
+    if kind == "linear" and (extra := [name for name in ("W", "a", "b", "p") if name in found]):
+        raise ValueError(f"{path}: a linear model has V (k, d) and c (k,) only, got {', '.join(extra)} too.")
+    if {"owner", "classes"} <= found.keys():
+        every = np.arange(found["classes"].size)
+        if not np.isin(found["owner"], every).all():
+            raise ValueError(f"{path}: owner must name a class of every neuron, counted from 0.")
+    if kind == "prelu" and "V" in found:
+        found = _as_powers(found)
+    weights, classes = model_of(found, str(path))
+    return of_weights(weights, classes=classes)
+
+
+def stated_origin(path: Path) -> dict[str, str]:
+    """What a file says of where its model was read from."""
+    found = read_arrays(path)
+    return {name: str(found[name]) for name in ("source", "source_sha256", "reader") if name in found}
+
+
+def _as_powers(found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """pReLU scores as powers of unit neurons: ‖w‖[⟨w/‖w‖, x⟩ + b/‖w‖]₊^p; a zero neuron gives 0."""
+    W, V = (np.atleast_2d(real_numbers(found[name], name)) for name in "WV")
+    norms = np.linalg.norm(W, axis=1)
+    unit = np.where(norms > 0, norms, 1.0)
+    b = np.where(norms > 0, real_numbers(found["b"], "b") / unit, 0.0) if "b" in found else np.zeros(len(W))
+    powers = {
+        "W": W / unit[:, None],
+        "V": V * norms[: len(V), None],
+        "b": b,
+        "activation": np.array("polynomial"),
+    }
+    return found | powers
 
 
 def lacks(found: dict[str, np.ndarray], needed: tuple[str, ...], path: Path) -> None:

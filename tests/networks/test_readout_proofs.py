@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from asking import asked
+from asking import check_point as check
 
 from featureprism.checker.readouts import posed_scores, proven_readout
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.networks import BinaryReadout, GroupedNet, shared_features_net
 from featureprism.networks.reference import pooled_radius
 from featureprism.seeds import generator_for
-from featureprism.verify import check_point as check
 
 KINDS = ("log-sum-exp", "max")
 ANGLES = torch.linspace(0, 2 * math.pi, 181, dtype=torch.float64)[:-1]

@@ -1,4 +1,4 @@
-"""Two-layer networks in the one form that certificates speak of: f(x) = Σ_j s_j A_j [⟨w_j, x⟩ + b_j]₊^p."""
+"""One hidden layer in the form that proofs work with: margins Σ_j weight_j [⟨w_j, x⟩ + b_j]₊^p on shared neurons."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,6 @@ from torch import Tensor
 from featureprism.checker.models import Scores, TwoClasses
 from featureprism.checker.scaled import Network
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, ScoreNet, TwoLayerNet
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +25,27 @@ class PowerForm:
     scores: Scores | TwoClasses  # what the checker reads, of all classes
     outputs: Float[Tensor, "h k"] | None = None  # output weights of many scores
     sign: float = 1.0  # with which the margin is that network
+
+    @classmethod
+    def of(cls, weights: Scores | TwoClasses) -> "PowerForm":
+        """The neurons of all margins.
+
+        One output, pReLU: unit directions, offsets b_j/‖w_j‖, weights a_j ‖w_j‖; neurons that add nothing are dropped. Many scores:
+        where a class has an offset, one more neuron that is always 1 gives it.
+        """
+        if isinstance(weights, TwoClasses):
+            network = weights.network
+            W, b, a = (torch.from_numpy(v) for v in (network.W, network.b, network.a))
+            if network.normalised:
+                norms = row_norms(W)
+                W, b, a = unit_rows(W), b / torch.where(norms > 0, norms, torch.ones_like(norms)), a * norms
+            useful = torch.from_numpy(network.useful)
+            return cls(W[useful], b[useful], a[useful], network.p, network, weights)
+        W, b, V, c = (torch.from_numpy(v) for v in (weights.W, weights.b, weights.V, weights.c))
+        if bool(c.any()):
+            W, V = torch.cat([W, torch.zeros_like(W[:1])]), torch.cat([V, c[None]])
+            b = torch.cat([b, b.new_ones(1)])
+        return cls(W, b, V.new_zeros(len(W)), weights.p, weights.margin(0, 1)[0], weights, V)
 
     def of_pair(self, label: int, target: int) -> "PowerForm":
         """The margin f_label - f_target on the same neurons; its checker's network has the sign `sign`."""
@@ -54,30 +74,3 @@ class PowerForm:
     def gram(self) -> Float[Tensor, "h h"]:
         """⟨w_i, w_j⟩: all that an ℓ2 certificate needs to know of the neurons."""
         return self.W @ self.W.T
-
-
-def power_form(net: TwoLayerNet) -> PowerForm | None:
-    """The form of a ReLU, pReLU or polynomial network; None for Tanh.
-
-    pReLU: unit directions, offsets b_j/‖w_j‖, weights a_j ‖w_j‖. Neurons that add nothing are dropped.
-    """
-    if not isinstance(net.activation, ReLU | PowerReLU | PolynomialReLU):
-        return None
-    W, a = net.W.detach().double(), net.a.detach().double()
-    b = torch.zeros_like(a) if net.b is None else net.b.detach().double()
-    normalised, p = net.activation.weight_normalised, float(net.activation.p)
-    network = Network(W.numpy().copy(), a.numpy().copy(), b.numpy().copy(), p, normalised)
-    if normalised:
-        norms = row_norms(W)
-        W, b, a = unit_rows(W), b / torch.where(norms > 0, norms, torch.ones_like(norms)), a * norms
-    useful = torch.from_numpy(network.useful)
-    return PowerForm(W[useful], b[useful], a[useful], p, network, TwoClasses(network))
-
-
-def scores_form(net: ScoreNet) -> PowerForm:
-    """The neurons of all margins of a network with many scores; the weights are those of each pair."""
-    W, V, b = net.with_bias_neuron()
-    p = float(net.activation.p)
-    W0, b0, V0, c0 = (np.ascontiguousarray(t.detach().numpy()) for t in (net.W, net.b, net.V, net.c))
-    scores = Scores(W0, b0, V0, c0, p)
-    return PowerForm(W, b, V.new_zeros(len(W)), p, scores.margin(0, 1)[0], scores, V)
