@@ -32,7 +32,12 @@ ROOT = HERE.parent.parent
 SOURCE = "src/featureprism"
 OUTCOMES, EQUIVALENT = HERE / "outcomes.csv", HERE / "equivalent.txt"
 CPU_SECONDS, WALL_SECONDS = 400, 2400  # of the tests of one bug; what takes longer hangs, and is caught
-DIRECT = ("guards", "bounds", "store")  # tests that ask many small questions directly: they come first
+DIRECT = (
+    "guards",
+    "bounds",
+    "both",
+    "store",
+)  # tests that ask many small questions directly: they come first
 COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
 
 
@@ -53,7 +58,12 @@ VERDICTS = "bounds claim intervals looks premise rate rows table verdict"
 LAB = "costs engine executors export holders sources spec_file store sweeps unit work"
 GROUPS = (
     Group("checker", 48, ("checker/[!e]*.py", "checker/e[ln]*.py"), ("tests/checker",)),
-    Group("exact", 12, ("checker/exact*.py", "checker/exact/*.py"), ("tests/checker/test_exact.py",)),
+    Group(
+        "exact",
+        12,
+        ("checker/exact*.py", "checker/exact/*.py"),
+        ("tests/checker/test_exact.py", "tests/checker/test_both.py"),
+    ),
     Group(
         "verdicts",
         30,

@@ -47,12 +47,6 @@ def test_large_sets_by_drawing_and_at_the_width_of_the_proof(generator):
     assert chances[110.0] < 0.95 < chances[140.0]
 
 
-def test_the_complexity_of_tight_clusters_by_drawing(generator):
-    g = torch.randn(2, 2, 200_000, generator=generator).double()
-    squares = (g.amax(dim=1).clamp_min(0) ** 2 + (-g).amax(dim=1).clamp_min(0) ** 2).sum(dim=0)
-    assert laws.rademacher_limit() == pytest.approx(float(squares.sqrt().mean()) / math.sqrt(8), rel=0.005)
-
-
 def test_the_cosine_on_the_edge_is_the_one_of_the_constant():
     q = 8 / (16**2 * SETTING.step_size * (1 - 2 / 16))
     assert laws.cosine_after_one_step(SETTING) == pytest.approx(1 / math.sqrt(2 + q**2))

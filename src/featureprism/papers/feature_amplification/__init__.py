@@ -7,7 +7,6 @@ premises count, the paper scale stays inside (A1)-(A7) for C = 16, with more poi
 from pathlib import Path
 
 from featureprism.lab import Paper
-from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 from featureprism.papers.feature_amplification.baselines import BASELINES
 from featureprism.papers.feature_amplification.critical_c import CRITICAL_C
@@ -17,9 +16,8 @@ from featureprism.papers.feature_amplification.linear import LINEAR
 from featureprism.papers.feature_amplification.memorisation import MEMORISATION
 from featureprism.papers.feature_amplification.orthogonality import ORTHOGONALITY
 from featureprism.papers.feature_amplification.proposition_3_2 import PROPOSITION_3_2
-from featureprism.papers.feature_amplification.proposition_b_1 import PROPOSITION_B_1
-from featureprism.papers.feature_amplification.robustness import ROBUSTNESS
 from featureprism.papers.feature_amplification.theorem_3_1 import THEOREM_3_1
+from featureprism.papers.feature_amplification.theory import THEOREMS
 
 PAPER = Paper(
     "feature-amplification",
@@ -30,14 +28,12 @@ PAPER = Paper(
         AMPLIFICATION,
         ORTHOGONALITY,
         PROPOSITION_3_2,
-        PROPOSITION_B_1,
         BASELINES,
         CRITICAL_C,
         LABEL_NOISE,
         LINEAR,
         MEMORISATION,
-        ROBUSTNESS,
     ),
     story=Path(__file__).with_name("story.md"),
-    theorems=theory.THEOREMS,
+    theorems=THEOREMS,
 )

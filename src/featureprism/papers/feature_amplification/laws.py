@@ -126,20 +126,5 @@ def one_cluster_rate(s: Sizes, own: int, opposite: int) -> float:
     return float(rates[lost].min()) if bool(lost.any()) else math.nan
 
 
-def rademacher_limit() -> float:
-    """√n times the Rademacher complexity of {‖W‖_F ≤ 1} on four tight clusters, for large n.
-
-    The best direction takes, of each pair ±μ, the side with the larger positive sum of signs; sums over clusters are √(n/4) g, g
-    normal. So it is E √(Q₁+Q₂)/√8 with Q = max(g, g', 0)² + max(-g, -g', 0)² of a pair: in polar coordinates Q = ρ²k(θ), k = 1 if
-    signs differ, else max(cos²θ, sin²θ); the four-dimensional radius has mean √2 Γ(5/2), of whose square ρ² is a uniform share.
-    """
-    theta = (torch.arange(64, dtype=torch.float64) + 0.5) * math.pi / 64  # half a turn: k has that period
-    k = torch.where(theta > math.pi / 2, 1.0, torch.maximum(theta.cos() ** 2, theta.sin() ** 2))
-    share = (torch.arange(64, dtype=torch.float64) + 0.5) / 64
-    inner = share * k[:, None, None] + (1 - share) * k[None, :, None]
-    radius = math.sqrt(2) * math.gamma(2.5)
-    return radius * float(inner.sqrt().mean()) / math.sqrt(8)
-
-
 def _quantile(share: float) -> float:
     return float(torch.special.ndtri(torch.tensor(share, dtype=torch.float64)))

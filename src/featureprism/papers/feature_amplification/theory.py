@@ -143,11 +143,6 @@ def generalisation_bound(s: Sizes, flipped_share: float) -> float:
     return flipped_share + 4 / (NO_CHANGE * root) + math.sqrt(2 * math.log(4 / s.delta)) / root
 
 
-def rademacher_bound(s: Sizes, mean_square: float, R: float = 1.0) -> float:
-    """2R√(E‖x‖²)/√n for networks with ‖W‖_F ≤ R. Proposition B.1."""
-    return 2 * R * math.sqrt(mean_square / s.points)
-
-
 def feature_change_bound(s: Sizes, C: float) -> float:
     """‖φ(W x) - φ(W⁰ x)‖/‖φ(W⁰ x)‖ ≥ 1/(Cω√(md)); the proof shows e⁻²/16384 in place of 1/C. Proposition 3.2."""
     return 1 / (C * s.start * math.sqrt(s.width * s.dim))
