@@ -6,14 +6,14 @@ import torch
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.papers.gmm_flow.robust_accuracy import class_gains
-from featureprism.papers.gmm_flow.shared_neurons import NARROW, SHARED_NEURONS
+from featureprism.papers.gmm_flow.shared_neurons import SHARED_NEURONS
 from featureprism.papers.gmm_flow.theory import shared_radius
 
 TINY = {
     "gmm-flow/shared-neurons": [
-        replace(setting, dim=200, per_cluster=20, networks=2)  # one of them has a shared pair
-        if setting.width == NARROW
-        else replace(setting, dim=30, per_cluster=5, epochs=60, networks=1, positive=2, negative=2)
+        replace(setting, dim=100, races=2)
+        if setting.series == "dimension"
+        else replace(setting, dim=60, per_cluster=10, networks=2, positive=2, negative=2, width=12, std=0.1)
         for setting in SHARED_NEURONS.settings("quick")
         if setting.series != "clusters"
     ]

@@ -7,6 +7,7 @@ log is base 2 and ln natural, so its logistic loss log(1 + e^-q) has ℓ(0) = 1.
 import math
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -332,3 +333,59 @@ def noisy_passage_share(s: MixtureSizes) -> float:
     """
     quantile = NormalDist().inv_cdf(1 - s.clusters / s.points)
     return (1 + quantile * s.sigma * math.sqrt(s.dim)) ** -2
+
+
+class HalfspaceErrors(NamedTuple):
+    """Test errors of the max-margin linear classifier and of the KKT point with one neuron for each class."""
+
+    linear: float
+    one_neuron_a_class: float
+
+
+def halfspace_errors(dim: int, points: float, margin: float) -> HalfspaceErrors:
+    """Errors on Gaussian points with |x₁| ≥ γ, labelled by the sign of x₁, n/2 of each class, n ≪ d. Section 5.
+
+    Points of norm √d are nearly orthogonal, so all have the same multiplier. With t = |x₁| of a new point, m = E|x₁| and
+    a = mt√(n/(2d)), the neuron of its own class gets A ~ N(a, 1) and that of the other class B ~ N(-a, 1), in units of √(nd/2). The
+    linear classifier is wrong where A ≤ B, with probability Φ(-√2 a). The network [A]₊ - [B]₊ is wrong where A ≤ 0 too: Φ(-a) and a
+    little more, what the linear classifier has with half of the points.
+    """
+    normal = NormalDist()
+    beyond = 1 - normal.cdf(margin)
+    mean = normal.pdf(margin) / beyond
+    linear = network = 0.0
+    steps = 200
+    for index in range(steps):
+        own = normal.inv_cdf(1 - beyond * (index + 0.5) / steps)
+        a = mean * own * math.sqrt(points / (2 * dim))
+        grid = [(j + 0.5) * (a + 8) / steps for j in range(steps)]
+        right = sum(normal.pdf(x - a) * normal.cdf(x + a) for x in grid) * (a + 8) / steps
+        linear += normal.cdf(-math.sqrt(2) * a) / steps
+        network += (1 - right) / steps
+    return HalfspaceErrors(linear, network)
+
+
+def one_a_cluster_probability(clusters: int, points: int, product: float, noise: float) -> float:
+    """That one neuron for each cluster is a KKT point of a sample; k means with one inner product below -1, noise = σ√d, σ ≪ 1.
+
+    The neuron of a cluster is the sum of its n/k points. At a point of another cluster of its class it gets ⟨μ, μ'⟩ + 1 in the mean
+    over its points, plus normal noise of standard deviation σ√d √(1 + k/n): that of the point along one mean, that of the mean of n/k
+    points along another. The pattern stays if all n(k/2 - 1) of these numbers are negative.
+    """
+    spread = noise * math.sqrt(1 + clusters / points)
+    return NormalDist().cdf(-(product + 1) / spread) ** (points * (clusters / 2 - 1))
+
+
+def boundary_noise(clusters: int, points: int, product: float) -> float:
+    """The noise σ√d at which `one_a_cluster_probability` is ½."""
+    quantile = NormalDist().inv_cdf(0.5 ** (1 / (points * (clusters / 2 - 1))))
+    return -(product + 1) / (quantile * math.sqrt(1 + clusters / points))
+
+
+def one_a_class_probability(clusters: int, width: float) -> float:
+    """(1 - (1 - 2^(-k/2))^(h/2))²: that in both classes some neuron of h/2 sees all k/2 clusters of its class at a random start.
+
+    With obtuse means a cluster that a neuron does not see stays unseen, as the clusters it learns push it away. The limit of the flow
+    is the solution of least norm in the patterns that are there, and one neuron that sees the whole class is the shortest way.
+    """
+    return (1 - (1 - 2 ** (-clusters / 2)) ** (width / 2)) ** 2
