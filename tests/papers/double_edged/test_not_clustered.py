@@ -41,11 +41,10 @@ def test_max_margin_is_stationary():
 
 
 def test_the_law_of_halfspaces_by_brute_force():
-    """Networks of equal multipliers: sums of the points of each class, drawn many times."""
+    """Equal multipliers: the sum of all points times their labels, drawn many times."""
     dim, points, generator = 4000, 200, torch.Generator().manual_seed(1)
     s = HalfspaceSetting(dim=dim, points=points, margin=2.0)
-    wrong_linear = wrong_network = 0.0
-    draws, tests = 4, 400
+    wrong, draws, tests = 0.0, 4, 400
     for _ in range(draws):
         y = torch.tensor([1.0, -1.0]).double().repeat(points // 2)
         x = torch.randn(points, dim, generator=generator, dtype=torch.float64)
@@ -53,14 +52,7 @@ def test_the_law_of_halfspaces_by_brute_force():
         new_y = torch.tensor([1.0, -1.0]).double().repeat(tests // 2)
         new = torch.randn(tests, dim, generator=generator, dtype=torch.float64)
         new[:, 0] = first_coordinates(s, new_y, generator)
-        first, second = (new @ x[y == sign].sum(dim=0) for sign in (1.0, -1.0))
-        wrong_linear += float((new_y * (first - second) <= 0).double().mean()) / draws
-        wrong_network += (
-            float((new_y * (first.clamp_min(0) - second.clamp_min(0)) <= 0).double().mean()) / draws
-        )
-    law = theory.halfspace_errors(dim, points, 2.0)
-    assert wrong_linear == pytest.approx(law.linear, abs=0.03)
-    assert wrong_network == pytest.approx(law.one_neuron_a_class, abs=0.03)
-    assert law.one_neuron_a_class == pytest.approx(
-        theory.halfspace_errors(dim, points / 2, 2.0).linear, rel=0.3
-    )
+        wrong += float((new_y * (new @ (y @ x)) <= 0).double().mean()) / draws
+    law = theory.halfspace_error(dim, points, 2.0)
+    assert wrong == pytest.approx(law, abs=0.03)
+    assert theory.halfspace_points(dim, law, 2.0) == pytest.approx(points)

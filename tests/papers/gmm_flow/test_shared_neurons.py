@@ -9,13 +9,26 @@ from featureprism.papers.gmm_flow.robust_accuracy import class_gains
 from featureprism.papers.gmm_flow.shared_neurons import SHARED_NEURONS
 from featureprism.papers.gmm_flow.theory import shared_radius
 
+SMALL = {
+    "dim": 60,
+    "per_cluster": 10,
+    "networks": 2,
+    "positive": 3,
+    "negative": 2,
+    "width": 8,
+    "std": 0.1,
+    "epochs": 150,
+}
+QUICK = SHARED_NEURONS.settings("quick")
 TINY = {
     "gmm-flow/shared-neurons": [
-        replace(setting, dim=100, races=2)
-        if setting.series == "dimension"
-        else replace(setting, dim=60, per_cluster=10, networks=2, positive=2, negative=2, width=12, std=0.1)
-        for setting in SHARED_NEURONS.settings("quick")
-        if setting.series != "clusters"
+        replace(QUICK[0], **SMALL),
+        *(replace(s, **SMALL) for s in QUICK if s.series == "momentum"),
+        *(
+            replace(s, dim=60 + s.dim // 100, width=12, positive=3, negative=2, races=2)
+            for s in QUICK
+            if s.series == "dimension"
+        ),
     ]
 }
 

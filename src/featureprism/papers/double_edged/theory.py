@@ -7,7 +7,6 @@ log is base 2 and ln natural, so its logistic loss log(1 + e^-q) has ℓ(0) = 1.
 import math
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -335,34 +334,29 @@ def noisy_passage_share(s: MixtureSizes) -> float:
     return (1 + quantile * s.sigma * math.sqrt(s.dim)) ** -2
 
 
-class HalfspaceErrors(NamedTuple):
-    """Test errors of the max-margin linear classifier and of the KKT point with one neuron for each class."""
+def halfspace_error(dim: int, points: float, margin: float) -> float:
+    """Test error of the max-margin linear classifier on Gaussian points with |x₁| ≥ γ, labelled by the sign of x₁, n ≪ d. Section 5.
 
-    linear: float
-    one_neuron_a_class: float
-
-
-def halfspace_errors(dim: int, points: float, margin: float) -> HalfspaceErrors:
-    """Errors on Gaussian points with |x₁| ≥ γ, labelled by the sign of x₁, n/2 of each class, n ≪ d. Section 5.
-
-    Points of norm √d are nearly orthogonal, so all have the same multiplier. With t = |x₁| of a new point, m = E|x₁| and
-    a = mt√(n/(2d)), the neuron of its own class gets A ~ N(a, 1) and that of the other class B ~ N(-a, 1), in units of √(nd/2). The
-    linear classifier is wrong where A ≤ B, with probability Φ(-√2 a). The network [A]₊ - [B]₊ is wrong where A ≤ 0 too: Φ(-a) and a
-    little more, what the linear classifier has with half of the points.
+    Points of norm √d are nearly orthogonal, so all have the same multiplier. With t = |x₁| of a new point and m = E|x₁| the output is
+    N(nmt, nd) and wrong with probability Φ(-mt√(n/d)). In a network with one neuron for each class the neuron of the class of the new
+    point gets N(nmt/2, nd/2) from the n/2 points of its class. Where that is negative the network is wrong: Φ(-mt√(n/(2d))), what the
+    linear classifier has with half of the points. Points of the other class help only where the neuron would be on at them, which is
+    less than half of them; at most they make up for half of what is missing, which is 3n/4 points.
     """
-    normal = NormalDist()
+    normal, steps = NormalDist(), 200
     beyond = 1 - normal.cdf(margin)
     mean = normal.pdf(margin) / beyond
-    linear = network = 0.0
-    steps = 200
-    for index in range(steps):
-        own = normal.inv_cdf(1 - beyond * (index + 0.5) / steps)
-        a = mean * own * math.sqrt(points / (2 * dim))
-        grid = [(j + 0.5) * (a + 8) / steps for j in range(steps)]
-        right = sum(normal.pdf(x - a) * normal.cdf(x + a) for x in grid) * (a + 8) / steps
-        linear += normal.cdf(-math.sqrt(2) * a) / steps
-        network += (1 - right) / steps
-    return HalfspaceErrors(linear, network)
+    lengths = (normal.inv_cdf(1 - beyond * (index + 0.5) / steps) for index in range(steps))
+    return sum(normal.cdf(-mean * length * math.sqrt(points / dim)) for length in lengths) / steps
+
+
+def halfspace_points(dim: int, error: float, margin: float) -> float:
+    """The number of points with which the linear classifier of `halfspace_error` has this error."""
+    low, high = 0.0, 100.0 * dim
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if halfspace_error(dim, middle, margin) > error else (low, middle)
+    return low
 
 
 def one_a_cluster_probability(clusters: int, points: int, product: float, noise: float) -> float:
