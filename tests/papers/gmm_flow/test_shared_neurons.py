@@ -31,6 +31,7 @@ TINY = {
         ),
     ]
 }
+SLOW = frozenset(TINY)  # trains and attacks several networks
 
 
 @pytest.mark.parametrize("served", [1, 2, 3])
