@@ -59,8 +59,9 @@ def measure(s: PhaseSetting, seed: int, context: Context) -> list[Row]:
     """Whether one neuron for each cluster is a KKT point, of how many samples; and the limits of gradient flow."""
     rows: list[Row] = []
     noise = s.sigma * sqrt(s.dim)
-    for which in range(s.draws):
-        data = problem(s, seed, which)
+    cell = 100 * (round(-s.product) + 1000 * round(100 * s.level))  # other samples in every cell
+    for draw in range(s.draws):
+        data = problem(s, seed, cell + draw)
         members = torch.arange(s.clusters)
         pattern = data.train.cluster.unsqueeze(1) == members
         point = pattern_point(data.train.x, data.train.y, data.clusters.labels, pattern)
