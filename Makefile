@@ -5,7 +5,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # compiled modules are kept: tests start dozens of processes, each of which would compile all that it imports
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow test-thorough check bench results docs pages wheel test-oldest clean
+.PHONY: demo test test-slow test-thorough mutants check bench results docs pages wheel test-oldest clean
 
 # real data for the tests and the published results, where a folder with it lies beside the project
 NEARBY := $(wildcard ../shared/data)
@@ -23,6 +23,10 @@ test-slow: .venv/dev.stamp       ## the slow ones: many random networks, killed 
 
 test-thorough: .venv/dev.stamp   ## the rest of ten thousand random models of every kind: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
+
+PART ?= 1/1
+mutants: .venv/dev.stamp         ## plant small bugs and see whether the nearest tests notice: PART=3/8, GROUP="checker lab"
+	OMP_NUM_THREADS=1 $(BIN)/python tests/mutants/run.py $(PART) $(GROUP)
 
 check: .venv/dev.stamp           ## format, lint, types, layers
 	$(BIN)/ruff format --check .

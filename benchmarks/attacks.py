@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 from benchmarks.timing import line
 from featureprism import Budget, robust_radius
 from featureprism.commands.common import DATA
-from featureprism.models.reading import read_model
+from featureprism.models import read_model
 from featureprism.networks import ReLU, ScoreNet
 from featureprism.threads import one_thread
 

@@ -13,8 +13,8 @@ from benchmarks.timing import Ratio, line
 from featureprism import Budget, robust_radius
 from featureprism.checker.proofs import read_proofs
 from featureprism.checker.stated import Stated, checked
+from featureprism.models import read_model
 from featureprism.networks import LayeredScores, ReLU, ScoreNet
-from featureprism.verify.api import canonical_of
 
 CHEAPER = 7  # times, at least
 CLASSES, DIM, POINTS, BRANCHES = 4, 16, 3, 60
@@ -45,7 +45,7 @@ def cost(net: torch.nn.Module, norm: float) -> tuple[float, float]:
     began = time.process_time()
     bracket = robust_radius(net, x, y, norm=norm, budget=Budget(branches=BRANCHES))
     searched = time.process_time() - began
-    content, model, points = bracket.content(), canonical_of(net), x.numpy()
+    content, model, points = bracket.content(), read_model(net).checkable(), x.numpy()
     began = time.process_time()
     result = checked(read_proofs(content), model, points, np.asarray(y), Stated(norm))
     took = time.process_time() - began

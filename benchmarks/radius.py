@@ -26,11 +26,11 @@ from featureprism import (
     sample,
 )
 from featureprism.attacks import AtRandom, structured_starts
+from featureprism.models import read_model
 from featureprism.networks import decoupled_classifier
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Question, answers
 from featureprism.verify.bounds.linear_relaxation import crown_radius
-from featureprism.verify.one_layer.form import power_form
 
 POINTS = 100
 
@@ -88,7 +88,7 @@ def table() -> Iterator[str]:
         trained = make()
         net, (x, y) = trained.net, (trained.test.x, trained.test.y)
         found = bracket(trained, gap, min(0.8 * fast, 2.0))  # the rest is for the attack and the checker
-        form = power_form(net)
+        form = read_model(net).one_layer
         assert form is not None
         began = time.perf_counter()
         votes = y.unsqueeze(1) * form.weight

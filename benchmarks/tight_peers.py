@@ -14,9 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from featureprism import RadiusBracket
+from featureprism.models import as_model, read_model
 from featureprism.networks import ReLU, ScoreNet
-from featureprism.verify import opened
-from featureprism.verify.deep.layers import as_layers
 
 HALVINGS = 8  # of the radius that a verifier at one radius proves
 PEER_POINTS = 6  # at most, of peers that cost seconds a point
@@ -35,7 +34,7 @@ def foolbox_says(
     if not find_spec("foolbox"):
         return "foolbox is not installed"
     fb: Any = import_module("foolbox")
-    net = opened(model, probe=x).net
+    net = read_model(model, probe=x).net
     points = torch.as_tensor(x).double()
     attacked, predicted = torch.from_numpy(bracket.attacked), torch.as_tensor(bracket.predicted)
     right = attacked > 0
@@ -90,7 +89,7 @@ def autoattack_says(
     low, high = (-bound, bound) if domain is None else domain
     side = math.isqrt(points.shape[1])
     images = ((points - low) / (high - low)).reshape(len(points), 1, -1, side).float()
-    net = _Unit(opened(model, probe=x).net.eval(), low, high)
+    net = _Unit(read_model(model, probe=x).net.eval(), low, high)
     logging.getLogger("auto-attack").setLevel(logging.ERROR)
     attack = import_module("pyautoattack").AutoAttack(
         net, norm="L2" if norm == 2 else "Linf", eps=eps / (high - low), seed=0
@@ -108,7 +107,7 @@ def lirpa_says(model: Any, x: Any, bracket: RadiusBracket, norm: float, at: floa
     """What CROWN with optimised slopes proves of ReLU layers, without the box: the gap of its radius, or its share at one radius."""
     if not find_spec("auto_LiRPA"):
         return "auto_LiRPA is not installed"
-    net = _plain(opened(model, probe=x).net)
+    net = _plain(read_model(model, probe=x).net)
     if net is None:
         return ""
     asked = bracket.attacked > (at or 0)
@@ -160,7 +159,11 @@ def _plain(net: nn.Module) -> nn.Sequential | None:
     """The layers as torch's own; None where they are not ReLU layers."""
     if isinstance(net, ScoreNet) and isinstance(net.activation, ReLU):
         weights, biases = (net.W, net.V.T), (net.b, net.c)
-    elif (model := as_layers(net)) is not None and model.activation == "relu":
+    elif (
+        (found := as_model(net)) is not None
+        and (model := found.layers) is not None
+        and model.activation == "relu"
+    ):
         weights, biases = ([torch.from_numpy(v) for v in part] for part in (model.weights, model.biases))
     else:
         return None

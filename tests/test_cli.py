@@ -15,7 +15,6 @@ from featureprism.commands import arguments
 from featureprism.data.images import ARCHIVES
 from featureprism.lab import SCALES, Claim, Experiment, Paper, Premise, above, all_papers, below, requires
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
-from featureprism.report.figures import DRAWINGS
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
 from featureprism.verify import robust_radius
@@ -51,7 +50,7 @@ def with_toys(monkeypatch):
 
     def use(*experiments):
         papers = {"toy": Paper("toy", "someone", experiments)}
-        for module in ("lab.registry", "commands.listing", "lab.figures"):
+        for module in ("lab.registry", "commands.listing"):
             monkeypatch.setattr(f"featureprism.{module}.all_papers", lambda: papers)
 
     use(TOY)
@@ -174,9 +173,9 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
     assert "scale quick, seeds 0, 1, 2" in table
 
 
-def test_a_claim_or_a_drawing_that_raises_is_told_in_one_sentence(with_toys, tmp_path, capsys, monkeypatch):
+def test_a_claim_or_a_drawing_that_raises_is_told_in_one_sentence(with_toys, tmp_path, capsys):
     arguments = ["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]
-    monkeypatch.setitem(DRAWINGS, "toy/item", lambda rows: rows.nothing_of_that_name)
+    with_toys(replace(TOY, draw=lambda rows: rows.nothing_of_that_name))
     assert cli.main(arguments) == 0
     assert "toy/item: no figure could be drawn: AttributeError" in capsys.readouterr().err
     with_toys(
@@ -464,3 +463,30 @@ def test_fresh_seeds_are_chosen_published_and_not_run_again(tmp_path, capsys):
     captured = capsys.readouterr()
     assert "Left out, as they are published as they are: toy/item." in captured.err
     assert "Nothing was run." in captured.out
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("Sizes do not match\nat tensor.cpp:12"), "RuntimeError: Sizes do not match."),
+        (MemoryError(), "MemoryError: there is not enough memory."),
+        (
+            RecursionError("maximum recursion depth exceeded"),
+            "RecursionError: maximum recursion depth exceeded.",
+        ),
+        (KeyError("name"), "KeyError: 'name'."),
+    ],
+)
+def test_errors_of_libraries_are_one_sentence(error, said, capsys, monkeypatch):
+    def fails(_args):
+        raise error
+
+    monkeypatch.setattr("featureprism.commands.listing.list_claims", fails)
+    assert cli.main(["claims"]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert said in printed.err
+    monkeypatch.setenv("FEATUREPRISM_DEBUG", "1")
+    with pytest.raises(type(error)):
+        cli.main(["claims"])

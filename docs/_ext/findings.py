@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
+from featureprism.lab import all_papers
 from featureprism.lab.published import figure_path, read_published
-from featureprism.lab.table import measured
+from featureprism.lab.table import ClaimTable, counts, in_words, measured
 
-MARK, FIGURES_MARK = "% main findings", "% figures"
+MARK, FIGURES_MARK, STATUS_MARK = "% main findings", "% figures", "% status"
 # what it says, the claims that measure it (item:name), what theory says
 FINDINGS = (
     (
@@ -34,6 +35,11 @@ FINDINGS = (
         "correlation with a cluster after one step, as a power of d (before it: -1/2)",
         ["feature-amplification/amplification:order-after"],
         "0",
+    ),
+    (
+        "least C at which the conclusion of Theorem 3.1 holds for a network with fixed features ÷ for one whose features move",
+        ["feature-amplification/critical-c:lazy"],
+        "above 1 if features had to move",
     ),
     (
         "norm that breaks the KKT point with one neuron for each class ÷ proven radius of a robust network of the same size",
@@ -104,7 +110,17 @@ def figures(docs: Path) -> str:
     )
 
 
+def status(results: Path) -> str:
+    """How many headline claims of the five papers hold, fail and so on, in one line."""
+    published = read_published(results)
+    items = [item for paper in all_papers().values() if paper.name != "beyond" for item in paper.experiments]
+    lines = [line for item in items for line in ClaimTable.of_published(item, published).headlines()]
+    return f"Of the {len(lines)} headline claims of the papers {in_words(counts(lines))}."
+
+
 def _read(app: Any, name: str, source: list[str]) -> None:
+    if name == "index":
+        source[0] = source[0].replace(STATUS_MARK, status(Path(app.srcdir) / "results"))
     if name == "findings":
         docs = Path(app.srcdir)
         source[0] = (
@@ -114,5 +130,7 @@ def _read(app: Any, name: str, source: list[str]) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", _read)
-    app.connect("env-get-outdated", lambda *_: ["findings"])  # results change without a change of the page
+    app.connect(
+        "env-get-outdated", lambda *_: ["findings", "index"]
+    )  # results change without a change of the page
     return {"parallel_read_safe": True, "parallel_write_safe": True}

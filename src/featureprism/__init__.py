@@ -49,12 +49,12 @@ if TYPE_CHECKING:
         max_margin_network,
     )
     from featureprism.training.trajectory import Trajectory
-    from featureprism.verify import Budget, check, robust_radius
+    from featureprism.verify import Budget, check, property_of, robust_radius, verify_property
 
 _SUBMODULES = {
     "attacks": ("minimal_radius", "pgd", "structured_starts", "universal_direction"),
     "audit": ("explain",),
-    "verify": ("Budget", "check", "robust_radius"),
+    "verify": ("Budget", "check", "property_of", "robust_radius", "verify_property"),
     "data": (
         "Dataset",
         "GaussianClusters",
@@ -132,6 +132,7 @@ __all__ = [
     "orthogonal_clusters",
     "orthonormal_clusters",
     "pgd",
+    "property_of",
     "robust_radius",
     "sample",
     "sample_balanced",
@@ -141,6 +142,7 @@ __all__ = [
     "structured_starts",
     "to_signs",
     "universal_direction",
+    "verify_property",
     "xor_clusters",
 ]
 

@@ -14,8 +14,9 @@ from jaxtyping import Float, Int
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import KINDS, Proof, Statement, proof_bytes, read_proofs
 from featureprism.files import write_whole
+from featureprism.moved import Moved, what_moved
+from featureprism.next_steps import NOT_CERTIFIED, next_steps
 
-NOT_CERTIFIED = "not certified yet"  # how the method of a point begins that nothing but attacks has measured
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")
@@ -52,6 +53,10 @@ class RadiusBracket:
         What the proofs are about: norm, bounds, the hashes of model and points.
     margin : array of shape (n,)
         By how much each class wins at least, where that was asked for.
+    points, features, spread : optional
+        The points themselves, the names of their features, and the standard deviation of each feature.
+    unit : str
+        "std" where radii are in standard deviations, "" where they are in the units of the points.
 
     Examples
     --------
@@ -80,6 +85,10 @@ class RadiusBracket:
     statement: Statement | None = None
     margin: Float[np.ndarray, " n"] | None = None
     stopped_because: tuple[str, ...] = ()
+    points: Float[np.ndarray, "n d"] | None = None
+    features: tuple[str, ...] | None = None
+    spread: Float[np.ndarray, " d"] | None = None
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.certified.shape != self.attacked.shape:
@@ -157,6 +166,75 @@ class RadiusBracket:
             half = f"beyond {low:.4g} (proven), the attack flips {int(flipped.sum())}"
         return f"{len(self)} points: half break {half}; {closed:.0%} of the brackets closed to {CLOSED:.0%}; {tail}"
 
+    def __str__(self) -> str:
+        """The line, what moved, and what to do now."""
+        lines = [repr(self)]
+        if len(self) and self.norm:
+            lines.append(f"Radii are {self.measure}.")
+        moved = self.explain() if self.witness is not None and len(self) else None
+        if moved is not None and moved.points:
+            lines += ["What moved:", *(f"  {line}" for line in str(moved).splitlines())]
+        if steps := self.next_steps(moved):
+            lines += ["What now:", *(f"  - {step}" for step in steps)]
+        return "\n".join(lines)
+
+    @property
+    def norm(self) -> float:
+        """2 or inf; 0 where the bracket does not say."""
+        return 0 if self.statement is None else self.statement.norm
+
+    @property
+    def measure(self) -> str:
+        """What a radius measures, in words."""
+        norm = {2: "ℓ2 norms", math.inf: "largest changes (ℓ∞)", 1: "ℓ1 norms"}.get(self.norm, "norms")
+        units = " of changes in standard deviations" if self.unit == "std" else " of changes"
+        weighted = self.statement is not None and self.statement.weights is not None and not self.unit
+        return norm + units + (" times the weights of the features" if weighted else "")
+
+    def explain(self, x: Any = None, features: Sequence[str] | None = None) -> Moved:
+        """What the witnesses changed: features by name, in standard deviations, for every point and over all points.
+
+        Parameters
+        ----------
+        x : array of shape (n, d), optional
+            The points, for a bracket that was loaded from a file.
+        features : sequence of str, optional
+            Names of the features (default: the columns of the DataFrame that was given).
+
+        Returns
+        -------
+        Moved
+            Printed, it begins with a sentence; a notebook also shows pictures of square inputs.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> import featureprism as fp
+        >>> X, y = load_iris(return_X_y=True, as_frame=True)
+        >>> bracket = fp.robust_radius(LogisticRegression(max_iter=500).fit(X, y), X[::30], y[::30])
+        >>> bracket.explain().features[:2]
+        ('petal length (cm)', 'petal width (cm)')
+        """
+        if self.witness is None:
+            raise ValueError("This bracket holds no witnesses; robust_radius makes brackets that do.")
+        points = self.points if x is None else np.asarray(x, dtype=float).reshape(self.witness.shape)
+        spread = self.spread if points is None or self.spread is not None else points.std(axis=0)
+        names = self.features if features is None else tuple(features)
+        if names is not None and len(names) != self.witness.shape[1]:
+            raise ValueError(f"{len(names)} names for {self.witness.shape[1]} features.")
+        words = [self._class_names(positions) for positions in (self.label, self.rival)]
+        return what_moved(points, self.witness, self.attacked, *words, spread=spread, names=names)
+
+    def _class_names(self, positions: np.ndarray | None) -> list[str]:
+        if positions is None:
+            return [""] * len(self)
+        return [str(v) for v in (positions if self.classes is None else self.classes[positions]).tolist()]
+
+    def next_steps(self, moved: Moved | None = None) -> list[str]:
+        """What the result leaves open and what can be done about it, one sentence each."""
+        return next_steps(self, moved) if len(self) else []
+
     def _not_certified(self) -> str:
         """Why nothing is proven, where nothing but attacks has measured the points that are classified correctly."""
         of_right = {m for m, radius in zip(self.method, self.attacked.tolist(), strict=False) if radius > 0}
@@ -164,13 +242,19 @@ class RadiusBracket:
         return reasons[0] if reasons and len(reasons) == len(of_right) else ""
 
     def _repr_html_(self) -> str:
-        """The line and the curve, for notebooks."""
-        drawing = import_module("featureprism.report.brackets").curve_as_svg(self) if len(self) else ""
-        return f"<p>{html.escape(repr(self))}</p>{drawing}"
+        """The line, the curve, what moved and what now, for notebooks."""
+        if not len(self):
+            return f"<p>{html.escape(repr(self))}</p>"
+        drawing = import_module("featureprism.lab.bracket_figure").curve_as_svg(self)
+        moved = None if self.witness is None else self.explain()
+        shown = "" if moved is None or not moved.points else f"<h4>What moved</h4>{moved._repr_html_()}"
+        steps = "".join(f"<li>{html.escape(step)}</li>" for step in self.next_steps(moved))
+        now = f"<h4>What now</h4><ul>{steps}</ul>" if steps else ""
+        return f"<p>{html.escape(repr(self))}</p>{drawing}{shown}{now}"
 
     def plot(self) -> Any:
         """Robust accuracy against radius, the truth in the band between proven and attacked; a matplotlib figure."""
-        return import_module("featureprism.report.brackets").curve(self)
+        return import_module("featureprism.lab.bracket_figure").curve(self)
 
     def columns(self) -> dict[str, np.ndarray]:
         """index, label, predicted, rival, certified, attacked, method: one row for each point, classes by name."""

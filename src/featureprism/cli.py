@@ -13,14 +13,17 @@ from importlib import import_module
 from featureprism.commands.arguments import parser
 
 BAD_USAGE, INTERRUPTED = 2, 130
-LISTS = ("list", "show", "claims")  # that import everything, print and end
+DEBUG = "FEATUREPRISM_DEBUG"
+LISTS = ("list", "show", "claims", "premises")  # that import everything, print and end
 COMMANDS = {  # imported when called: most of them need torch
     "list": "listing.list_experiments",
     "show": "listing.show",
     "claims": "listing.list_claims",
+    "premises": "premises.print_premises",
     "reproduce": "experiments.run_reproduce",
     "report": "experiments.run_report",
     "radius": "networks.radius",
+    "verify": "properties.verify",
     "check": "proofs.check",
     "referee": "networks.referee",
     "kkt": "networks.kkt",
@@ -52,9 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"featureprism: {error}", file=sys.stderr)
         return BAD_USAGE
+    except Exception as error:  # of a library below us: nobody should have to read its traceback
+        if os.environ.get(DEBUG):
+            raise
+        print(f"featureprism: {in_one_sentence(error)}", file=sys.stderr)
+        return BAD_USAGE
     except KeyboardInterrupt:
         print("\nStopped. What is finished is kept; the same command goes on from there.", file=sys.stderr)
         return INTERRUPTED
+
+
+def in_one_sentence(error: Exception) -> str:
+    """What a library complained about, in one line, and how to see where."""
+    reason = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, MemoryError):
+        reason = reason or "there is not enough memory"
+    words = f"{type(error).__name__}: {reason[:300]}" if reason else type(error).__name__
+    return f"This did not work: {words.rstrip('.')}. With {DEBUG}=1 in the environment the same command shows where."
 
 
 @contextmanager

@@ -46,6 +46,17 @@ def as_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(strict(value), indent=indent, ensure_ascii=False)
 
 
+def csv_cell(value: Any) -> Any:
+    """The same, with an apostrophe before words that a spreadsheet would run as a formula; numbers stay numbers."""
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+        return value
+    except ValueError:
+        return f"'{value}"
+
+
 def content_hash(content: Any) -> str:
     """SHA-256 of something JSON can hold, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

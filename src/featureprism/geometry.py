@@ -1,14 +1,19 @@
 """Balls, boxes and subspaces: where perturbations live, and the few directions a network can see."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 SAFE = 1e-15  # norms from here to 1/SAFE can be squared in single precision
 ACTIVE_SETS = 8  # rounds in which coordinates may stop at the sides of a box
+ROWS = 32  # of every batch of `in_batches`; the last one is filled up with zeros
+Sides = tuple[Any, Any]  # lower and upper, numbers for all coordinates or arrays (d,) for each
 INWARD = 1 - 2.0**-51  # undoes the rounding of a side less a coordinate
 
 
@@ -20,15 +25,16 @@ class Box:
     high: Float[Tensor, "n d"]
 
     @classmethod
-    def around(cls, x: Float[Tensor, "n d"], domain: tuple[float, float] | None) -> "Box | None":
+    def around(cls, x: Float[Tensor, "n d"], domain: Sides | None) -> "Box | None":
         """What may be added to points whose coordinates must stay in [lo, hi], also after rounding; None without a domain."""
         if domain is None:
             return None
         check_domain(x, domain)
-        low, high = domain[0] - x, domain[1] - x
+        lower, upper = (torch.as_tensor(side, dtype=x.dtype, device=x.device) for side in domain)
+        low, high = lower - x, upper - x
         return cls(
-            torch.where(x + low < domain[0], low * INWARD, low),
-            torch.where(x + high > domain[1], high * INWARD, high),
+            torch.where(x + low < lower, low * INWARD, low),
+            torch.where(x + high > upper, high * INWARD, high),
         )
 
     def clip(self, delta: Float[Tensor, "*s d"]) -> Float[Tensor, "*s d"]:
@@ -57,24 +63,42 @@ class Box:
         return self.clip(s * v)
 
 
-def check_domain(x: Float[Tensor, "n d"], domain: tuple[float, float]) -> None:
-    """Refuse what is no interval, and points outside it."""
+def check_domain(x: Float[Tensor, "n d"], domain: Sides) -> None:
+    """Refuse what is no interval, for all coordinates or for each, and points outside it."""
     try:
-        low, high = (float(side) for side in domain)
+        lower, upper = (np.asarray(side, dtype=np.float64) for side in domain)
+        fits = all(side.ndim == 0 or side.shape == x.shape[1:] for side in (lower, upper))
+        fits = fits and bool((lower <= upper).all() and (lower < upper).any())
     except (TypeError, ValueError):
-        low, high = inf, -inf
-    if not -inf < low < high < inf:
-        raise ValueError(f"The domain must be a pair of finite numbers lo < hi, as (0, 1), got {domain}.")
-    if outside := int(((x < low) | (x > high)).any(dim=1).sum()):
+        fits, lower, upper = False, np.array(inf), np.array(-inf)
+    if not fits:
         raise ValueError(
-            f"{outside} of {len(x)} points lie outside the domain [{low:g}, {high:g}]; widen it, or leave these points out."
+            f"The domain must be a pair (lo, hi) of numbers with lo < hi, as (0, 1), or of {x.shape[1]} numbers each, "
+            f"one for every feature, got {domain!s:.60}."
+        )
+    outside = (x < torch.from_numpy(lower)) | (x > torch.from_numpy(upper))
+    if count := int(outside.any(dim=1).sum()):
+        where = f"[{lower:g}, {upper:g}]" if lower.ndim == upper.ndim == 0 else "of some feature"
+        raise ValueError(
+            f"{count} of {len(x)} points lie outside the domain {where}; widen it, or leave these points out."
         )
 
 
 @dataclass(frozen=True)
 class LpBall:
-    """Perturbations δ with ‖δ‖_p ≤ eps, p = 2 or ∞, of a box if there is one; eps is one radius or one per row (n,).
+    """Perturbations δ with ‖δ‖_p ≤ eps.
 
+    Parameters
+    ----------
+    p : float
+        2 or ∞.
+    eps : float or tensor (n,)
+        One radius, or one for each row.
+    box : Box, optional
+        Bounds that x + δ must keep.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> fp.LpBall(p=2, eps=1.0).project(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))
@@ -191,3 +215,18 @@ def span_basis(W: Float[Tensor, "h d"]) -> Float[Tensor, "d r"]:
     if rows.shape[0] >= rows.shape[1]:
         return torch.eye(W.shape[1], dtype=W.dtype, device=W.device)
     return torch.linalg.qr(rows.T, mode="reduced").Q
+
+
+def batches(z: Tensor) -> tuple[Tensor, ...]:
+    """The rows, 32 at a time: a matrix product rounds a row in a way that depends on the shape of the batch, not on the other rows."""
+    return torch.cat([z, z.new_zeros(-len(z) % ROWS, *z.shape[1:])]).split(ROWS)
+
+
+def in_batches(function: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+    """function(z) for a function that treats rows alike, such that each row of the result depends on that row of z alone."""
+    return torch.cat([function(part) for part in batches(z)])[: len(z)]
+
+
+def products(z: Tensor, matrix: Tensor) -> Tensor:
+    """z @ matrix, each row as if it were alone."""
+    return in_batches(lambda part: part @ matrix, z)

@@ -33,6 +33,12 @@ def point_shape(X: Any) -> tuple[int, ...]:
     return tuple(np.shape(X) if isinstance(X, list | tuple) else X.shape)[1:]
 
 
+def feature_names(X: Any) -> tuple[str, ...] | None:
+    """The names of the columns of a table; None for arrays."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None or callable(columns) else tuple(str(name) for name in columns)
+
+
 def _array(X: Any) -> np.ndarray:
     """The numbers in float64, whatever holds them."""
     if isinstance(X, Tensor):

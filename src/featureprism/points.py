@@ -31,6 +31,20 @@ def read_points(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
+def read_feature_names(path: Path) -> tuple[str, ...] | None:
+    """The names of the columns of a .csv file, or the array `features` of an .npz file; None where features have no names."""
+    if path.suffix.lower() != ".csv":
+        names = read_arrays(path).get("features")
+        return None if names is None or names.ndim != 1 else tuple(str(name) for name in names)
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        first = next((row for row in csv.reader(file) if row), [])
+    if not any(not _is_number(cell) for cell in first[:-1]):
+        return None
+    names = [cell.strip() for cell in first]
+    label = next((i for i, name in enumerate(names) if name.lower() in LABELS), len(names) - 1)
+    return tuple(name for i, name in enumerate(names) if i != label)
+
+
 def _from_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:
     arrays = read_arrays(path)
     names = {name.lower(): name for name in arrays}

@@ -6,11 +6,24 @@ import torch
 
 
 def generator_for(purpose: str, seed: int) -> torch.Generator:
-    """A fresh generator that depends on (purpose, seed) and on nothing else that runs.
+    """A new random generator that depends on a purpose and a seed, and on nothing else that runs.
 
-    Seeded by SHA-256("purpose/seed"), of which torch's CPU generator uses 32 bits: "data" and "init" with the same seed are
+    It is seeded by SHA-256("purpose/seed"), of which torch's CPU generator uses 32 bits: "data" and "init" with the same seed are
     independent streams, and drawing more from one never shifts the other.
 
+    Parameters
+    ----------
+    purpose : str
+        What the numbers are for.
+    seed : int
+        Which draw.
+
+    Returns
+    -------
+    torch.Generator
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> first, again = (torch.rand(3, generator=fp.generator_for("data", 0)) for _ in range(2))

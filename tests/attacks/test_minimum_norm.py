@@ -13,7 +13,7 @@ from asking import asked
 from scipy.optimize import linprog
 
 from featureprism.attacks.minimum_norm import TargetMargins, minimum_norm
-from featureprism.models.reading import read_model
+from featureprism.models import read_model
 from featureprism.networks import ReLU, ScoreNet
 
 NEAR = 1.001  # times the truth

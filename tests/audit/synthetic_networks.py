@@ -59,7 +59,7 @@ def at_kkt(seed, dim, half, width, made=double_edged.TrainingSetting.within):
 
 
 def amplified(seed, dim, points, width):
-    s = amplification.Setting.on_edge(16.0, dim=dim, points=points, width=width)
+    s = amplification.NoisyXor.on_edge(16.0, dim=dim, points=points, width=width)
     data = amplification.problem(s, seed).train
     return amplification.trained(s, data, seed).last.double(), data.data.x, data.data.y
 

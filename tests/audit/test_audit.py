@@ -17,6 +17,7 @@ from featureprism.audit.stages import averaging_index, density
 from featureprism.audit.watch import Watch, noted
 from featureprism.heads import load_head
 from featureprism.lab.heads.compare import candidates
+from featureprism.models import read_model
 from featureprism.networks import ReLU, TwoLayerNet, save_net
 
 RNG = np.random.default_rng(0)
@@ -159,10 +160,10 @@ def test_a_head_that_does_not_fit_the_data_is_refused(tmp_path):
 
 def test_the_index_is_one_for_averaging_and_small_for_single_features():
     mu, parent = torch.eye(4).double(), torch.tensor([0, 0, 1, 1])
-    average = GivenHead(
-        TwoLayerNet(torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]]), torch.tensor([-1.0, 1]), activation=ReLU())
-    )
-    single = GivenHead(TwoLayerNet(torch.eye(4), torch.tensor([-1.0, -1, 1, 1]), activation=ReLU()))
+    pairs = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 1]])
+    average = GivenHead(read_model(TwoLayerNet(pairs, torch.tensor([-1.0, 1]), activation=ReLU())))
+    votes = torch.tensor([-1.0, -1, 1, 1])
+    single = GivenHead(read_model(TwoLayerNet(torch.eye(4), votes, activation=ReLU())))
     assert averaging_index(average, mu, parent) == pytest.approx(1.0)
     assert averaging_index(single, mu, parent) == pytest.approx(0.5)
 

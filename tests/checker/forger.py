@@ -32,10 +32,10 @@ from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model, Scores
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
+from featureprism.models import as_model
 from featureprism.networks import PowerReLU, ReLU, ScoreNet
 from featureprism.verify.deep.prove import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
-from featureprism.verify.one_layer.form import scores_form
 
 BEYOND = 1.001  # times the witness: what is claimed
 BOX = (-3.0, 3.0)
@@ -228,7 +228,7 @@ def wide(case: Case, kind: str, rng: np.random.Generator) -> Certificate:
     m, x = case.model, torch.from_numpy(case.x)
     assert isinstance(m, Scores)
     W, V, b, c = (torch.from_numpy(part) for part in (m.W, m.V, m.b, m.c))
-    form = scores_form(ScoreNet(W, V, b, c, activation=ReLU() if m.p == 1 else PowerReLU(m.p)))
+    form = as_model(ScoreNet(W, V, b, c, activation=ReLU() if m.p == 1 else PowerReLU(m.p))).one_layer
     pair = form.of_pair(0, 1)
     claim = replace(case.certificate, kind=kind, reach=1.02 * case.claim, radius=0.0, tree={})
     weights = 1 + rng.exponential(size=3) if kind == "ellipsoid" else None

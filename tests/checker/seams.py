@@ -89,8 +89,7 @@ def write_proofs(
 ) -> tuple[int, set[tuple[str, str]]]:
     """A folder with proofs, model and points for every model and setting; how many points are proven, and the kinds of proof."""
     import featureprism as fp
-    from featureprism.models.reading import save_model
-    from featureprism.verify import opened
+    from featureprism.models import read_model
 
     proven, kinds = 0, set()
     folder.mkdir(exist_ok=True)
@@ -108,7 +107,7 @@ def write_proofs(
             case = folder / f"{name}_{setting}"
             case.mkdir()
             bracket.save(case / "proofs.npz")
-            assert save_model(case / "model.npz", opened(model, probe=X))
+            assert read_model(model, probe=X).save(case / "model.npz")
             np.savez(case / "data.npz", x=X[some], y=y[some])
             stated = ["--norm", str(options["norm"])] + (["--bounds", *map(str, box)] if bounds else [])
             (case / "stated.json").write_text(json.dumps(stated))

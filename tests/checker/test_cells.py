@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 from asking import asked
+from asking import check_point as check
 
 import exact_networks as exact
 from featureprism.checker.cells import DEEPEST, PARAMETERS
 from featureprism.checker.certificate import verified
 from featureprism.checker.scaled import Network, posed, votes_below
+from featureprism.models import as_model
+from featureprism.models.one_layer import PowerForm
 from featureprism.networks import (
     LinearClassifier,
     NearestCluster,
@@ -23,11 +26,9 @@ from featureprism.networks import (
     TwoLayerNet,
 )
 from featureprism.verify import Certificate
-from featureprism.verify import check_point as check
 from featureprism.verify.one_layer.branch_and_bound import prove
 from featureprism.verify.one_layer.cells import Problem
 from featureprism.verify.one_layer.certify import cells_certificate, crown_certificate
-from featureprism.verify.one_layer.form import PowerForm, power_form
 from featureprism.verify.query import Limits
 
 REACH = 6.0
@@ -44,7 +45,7 @@ def network(net: exact.Weights) -> TwoLayerNet:
 
 
 def form_of(net: exact.Weights) -> PowerForm:
-    form = power_form(network(net))
+    form = as_model(network(net)).one_layer
     assert form is not None
     return form
 

@@ -12,7 +12,7 @@ from small_models import question
 
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.verify import verified_radii
-from featureprism.verify.api import canonical_of
+from featureprism.models import read_model
 
 MUTANTS = 20  # of every certificate
 REACH = 4.0
@@ -83,7 +83,7 @@ def mutate_all(seeds: range) -> tuple[Counter, list[str]]:
             if not math.isfinite(float(bracket.attacked[i])):
                 continue
             far = float(bracket.attacked[i]) * (1 + 1e-9)
-            model, x, own = canonical_of(q.net), q.x[i : i + 1].numpy(), np.array([proof.own])
+            model, x, own = read_model(q.net).checkable(), q.x[i : i + 1].numpy(), np.array([proof.own])
             kind = "deep with cuts" if true.kind == "deep" and "cut" in true.tree else true.kind
             counts[kind, f"norm {q.norm:g}", "box" if q.domain else "no box"] += MUTANTS
             for _ in range(MUTANTS):

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from asking import check_point as check
 
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
 from featureprism.checker.verify import verified_radii
+from featureprism.models import read_model
 from featureprism.networks import QuadraticScores as Scores
-from featureprism.verify import check_point as check
 from featureprism.verify import robust_radius
-from featureprism.verify.api import canonical_of
 
 
 def drawn(k, d, seed, curvature=1.0):
@@ -120,7 +120,7 @@ def test_brackets_of_the_front_door_pass_the_checker(norm):
     bracket = robust_radius(net, x, y, norm=norm)
     assert (bracket.certified > 0).all()
     radii = verified_radii(
-        canonical_of(net),
+        read_model(net).checkable(),
         x.numpy(),
         y.numpy(),
         [Proof(i, int(y[i]), r, c) for i, of in enumerate(bracket.certificates) for r, c in of.items()],

@@ -12,7 +12,7 @@ import numpy as np
 from small_models import Question, question
 
 import featureprism as fp
-from featureprism.models.reading import read_model, save_model
+from featureprism.models import read_model
 from featureprism.networks import PolynomialReLU, PowerReLU, TwoLayerNet
 
 Arrays = dict[str, np.ndarray]
@@ -126,7 +126,7 @@ def written(seed: int, folder: Path, max_cells: int = 40) -> Written | None:
         )
     else:
         try:
-            saved = save_model(folder / "model.npz", read_model(q.net))
+            saved = read_model(q.net).save(folder / "model.npz")
         except ValueError:
             return None
         if not saved:
@@ -276,6 +276,7 @@ def kinds(arrays: Arrays, rng: np.random.Generator) -> None:
         "ellipsoid",
         "deep",
         "norm product",
+        "balls",
         "faith",
     ]
     a = arrays["proof_kind"]

@@ -1,7 +1,6 @@
 """What a run will cost: what finished units of the same settings took."""
 
 import json
-import sqlite3
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,7 +51,7 @@ def test_units_that_are_finished_here_come_first(tmp_path):
     reproduce([TOY], "quick", [0], out, Serial())
     with Store(out) as store:
         units = units_of(TOY, "quick", [0], Context())
-        cost, memory = store.seconds_of(units), store.memory_of(units)
+        cost, memory = store.cost_of(units)
     result = estimate(TOY, out)
     assert (result.seeds, result.source, result.memory_mb) == (3, "finished units", memory)
     assert result.seconds == pytest.approx(3 * cost)
@@ -78,25 +77,10 @@ def test_recorded_costs_are_seconds_a_seed_and_the_peak_of_a_unit(tmp_path, know
     seconds, memory = json.loads(known.read_text())["quick"]["toy/item"]
     with Store(tmp_path / "out") as store:
         units = units_of(TOY, "quick", [0, 1], Context())
-        assert seconds == pytest.approx(store.seconds_of(units) / 2, abs=0.01)
-        assert memory == pytest.approx(store.memory_of(units), abs=1)
+        took, held = store.cost_of(units)
+    assert seconds == pytest.approx(took / 2, abs=0.01)
+    assert memory == pytest.approx(held, abs=1)
     assert memory > HOARD
-
-
-def test_a_store_without_memory_is_read_and_written_on(tmp_path):
-    out = tmp_path / "out"
-    reproduce([TOY], "quick", [0], out, Serial())
-    with sqlite3.connect(out / "units.sqlite") as db:
-        db.execute("ALTER TABLE units DROP COLUMN memory_mb")
-        db.execute("PRAGMA user_version = 2")
-    units = units_of(TOY, "quick", [0], Context())
-    with Store(out) as store:
-        assert len(list(store.rows_of(units))) == 2
-        assert {memory for _, memory in store.costs("done").values()} == {0.0}
-    reproduce([TOY], "quick", [0, 1], out, Serial())
-    with Store(out) as store:
-        assert store.memory_of(units_of(TOY, "quick", [1], Context())) > HOARD
-        assert store.memory_of(units) == 0  # measured before anybody looked
 
 
 def test_the_command_prints_the_sum(capsys):

@@ -65,10 +65,3 @@ def test_a_paper_has_few_headlines():
     Paper("toy", "someone", (replace(experiment(), claims=claims[:7]),))
     with pytest.raises(ValueError, match="8 headline claims"):
         Paper("toy", "someone", (replace(experiment(), claims=claims),))
-
-
-def test_old_names_of_fields_still_work():
-    old = experiment(long=True, is_one_draw=lambda _rows: True)
-    assert old.slow
-    assert old.shared_weights is not None
-    assert not experiment().slow

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
-from featureprism.lab.printers import to_html, to_markdown, to_terminal
+from featureprism.lab.printers import to_html, to_markdown, to_terminal, without_tags
 from featureprism.lab.table import MARKS, VERDICTS, ClaimTable, counts, expected, measured, tally, verdict
 
 SENTENCE = "A network trained from a small start is as robust as any classifier can be, whatever its width."
@@ -109,7 +109,7 @@ def test_markdown_has_a_row_for_each_claim(table):
     lines = to_markdown(table).splitlines()
     assert lines[0] == "| claim | expected | quick |"
     assert len(lines) == 2 + len(CLAIMS)
-    assert "Ours <b> \\| c." in lines[-1]
+    assert "Ours &lt;b> \\| c." in lines[-1]
     assert all(line.replace("\\|", "").count("|") == 4 for line in lines)
 
 
@@ -136,3 +136,10 @@ def test_html_is_well_formed_and_escaped(table):
     assert "verdict out-of-reach" in text
     assert "id='item-best'" in text
     assert "href='elsewhere#item.best'" in to_html(table, lambda line: f"elsewhere#{line.id}")
+
+
+def test_markdown_holds_no_html():
+    assert (
+        without_tags("<script>alert(1)</script> a < b <!-- x")
+        == "&lt;script>alert(1)&lt;/script> a < b &lt;!-- x"
+    )

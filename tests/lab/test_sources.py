@@ -129,6 +129,20 @@ def test_the_hash_of_a_paper_follows_its_definitions_and_those_alone(hashed_pape
     assert hashed_paper(item=moved)[0] == plain[0]
 
 
+def test_a_submodule_is_followed_also_where_its_package_imports_it(hashed_paper):
+    item = PAPER["item.py"].replace(
+        "from paper_of_a_test.setting import START", "from paper_of_a_test import setting"
+    )
+    files = {
+        "item": item.replace("START", "setting.START"),
+        "__init__": "from paper_of_a_test import setting",
+    }
+    plain = hashed_paper(**files)
+    changed = hashed_paper(**files, setting="START = 2")
+    assert changed[0] != plain[0]
+    assert changed[1] != plain[1]
+
+
 def test_a_library_function_counts_by_name_for_a_paper_and_by_body_for_the_store(hashed_paper, monkeypatch):
     plain = hashed_paper()
     true_body = sources._body

@@ -21,7 +21,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 from sklearn.svm import LinearSVC
 
 from featureprism.heads import DecoupledHead, PReLUHead
-from featureprism.models.reading import read_model
+from featureprism.models import read_model
 from featureprism.networks import LayeredScores, LinearScores, ScoreNet
 
 

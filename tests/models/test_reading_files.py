@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from featureprism.heads import DecoupledHead, PReLUHead
-from featureprism.models.reading import onnx_files, read_model, save_model
+from featureprism.models import read_model
+from featureprism.models.reading import onnx_files
 from featureprism.networks import LayeredScores, LinearScores, PowerReLU, ScoreNet, TwoLayerNet, load_net
 
 onnx = pytest.importorskip("onnx")
@@ -418,7 +419,7 @@ def test_networks_of_many_classes_as_arrays(activation, tmp_path):
 def test_networks_of_two_classes_as_arrays(c, tmp_path):
     path = saved(tmp_path / "net.npz", a=A, c=c)
     x = torch.as_tensor(POINTS).double()
-    found = read_model(path).net(x)
+    found = read_model(path).scores(x)
     torch.testing.assert_close(
         found[:, 1] - found[:, 0], load_net(path)(x).detach() + (0 if c is None else 0.5)
     )
@@ -438,7 +439,7 @@ def test_linear_models_as_arrays(c, tmp_path):
 )
 def test_what_was_read_is_saved_and_read_again(module, tmp_path):
     found = read_model(module, ["a", "b", "c"])
-    assert save_model(tmp_path / "model.npz", found)
+    assert found.save(tmp_path / "model.npz")
     again = read_model(tmp_path / "model.npz")
     assert again.classes.tolist() == ["a", "b", "c"]
     for name, weights in found.net.state_dict().items():
@@ -459,22 +460,22 @@ def test_a_zero_neuron_of_a_prelu_network_is_silent(tmp_path):
 BAD_ARRAYS = {
     "no votes": ({}, "lacks a"),
     "both votes": ({"a": A, "V": V}, "both a and V"),
-    "V of other neurons": ({"V": V[:4]}, "5 neurons"),
-    "V flat": ({"V": A}, r"V must have the shape \(h, k\)"),
-    "one class": ({"V": V[:, :1]}, "two classes"),
-    "c of other classes": ({"V": V, "c": np.ones(2)}, "c must have the shape"),
+    "V of other neurons": ({"V": V[:4]}, "4 neurons"),
+    "V flat": ({"V": A}, r"V \(h, k\)"),
+    "one class": ({"V": V[:, :1]}, "k ≥ 2"),
+    "c of other classes": ({"V": V, "c": np.ones(2)}, r"c as a float64 array \(3,\)"),
     "c of two": ({"a": A, "c": np.ones(3)}, "one number"),
-    "NaN": ({"V": V * np.nan}, "finite"),
+    "NaN": ({"V": V * np.nan}, "usual numbers"),
     "complex": ({"V": V + 1j}, "complex"),
     "activation": ({"V": V, "activation": np.array("gelu")}, "gelu"),
     "no activation": ({"V": V, "activation": None}, "lacks activation"),
-    "power": ({"V": V, "activation": np.array("prelu")}, "needs p"),
+    "power": ({"V": V, "activation": np.array("prelu")}, "needs p\\."),
     "classes": ({"V": V, "classes": np.array(["a", "b"])}, "3 scores"),
     "classes twice": ({"V": V, "classes": np.array(["a", "b", "b"])}, "once"),
     "linear with neurons": ({"V": V, "activation": np.array("linear")}, "V .k, d. and c .k,. only"),
-    "linear without V": ({"activation": np.array("linear")}, "lacks V"),
+    "linear without V": ({"activation": np.array("linear")}, "V .k, d."),
     "owner": ({"owner": np.full(5, 7), "votes": A**2, "classes": np.arange(3), "p": 2.0}, "owner"),
-    "head without p": ({"owner": np.zeros(5, int), "votes": A**2, "classes": np.arange(3)}, "lacks p"),
+    "head without p": ({"owner": np.zeros(5, int), "votes": A**2, "classes": np.arange(3)}, "needs p\\."),
 }
 
 

@@ -4,13 +4,14 @@ import pytest
 import scipy.sparse
 import torch
 
-from featureprism.models.reading import Classifier, as_points
+from featureprism.inputs import as_points
+from featureprism.models import Model
 from featureprism.networks import LinearScores
 
 
 def classifier(k, classes=None):
-    return Classifier(
-        LinearScores(torch.ones(k, 2), torch.zeros(k)), None if classes is None else np.array(classes)
+    return Model(
+        LinearScores(torch.ones(k, 2), torch.zeros(k)), classes=None if classes is None else np.array(classes)
     )
 
 

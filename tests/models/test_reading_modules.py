@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from featureprism.models.reading import CalledScores, GraphScores, read_model
+from featureprism.models import CalledScores, GraphScores, read_model
 from featureprism.networks import (
     MLP,
     GroupedNet,
@@ -118,8 +118,8 @@ CHAINS = {
         ScoreNet,
     ),
     "power": (lambda: Handwritten(lambda s, x: s.b(torch.relu(s.a(x)) ** 3), **one()), ScoreNet),
-    "MLP": (lambda: MLP([torch.randn(5, DIM), torch.randn(4, 5), torch.randn(1, 4)]), LayeredScores),
-    "LinearClassifier": (lambda: LinearClassifier(torch.randn(DIM), 0.3), LinearScores),
+    "MLP": (lambda: MLP([torch.randn(5, DIM), torch.randn(4, 5), torch.randn(1, 4)]), MLP),
+    "LinearClassifier": (lambda: LinearClassifier(torch.randn(DIM), 0.3), LinearClassifier),
 }  # fmt: skip
 
 
@@ -141,7 +141,7 @@ TAILS = {
 
 def scores(found, own, name):
     """What was read, in the form of the module's own outputs."""
-    read = found.net(x=POINTS)
+    read = found.scores(POINTS)
     read = read[:, 1] - read[:, 0] if own.ndim == 1 else read
     return TAILS[name](read) if name in TAILS else read
 
@@ -345,7 +345,7 @@ def test_our_own_networks_are_read(activation):
     W, a, b = torch.randn(5, DIM), torch.randn(5), torch.randn(5)
     net = TwoLayerNet(W, a, b, activation=activation)
     for model in (net, TwoLogits(net)):
-        read = read_model(model, probe=POINTS).net(POINTS)
+        read = read_model(model, probe=POINTS).scores(POINTS)
         torch.testing.assert_close(read[:, 1] - read[:, 0], net.double()(POINTS).detach())
     grouped = GroupedNet(torch.randn(3, 4, DIM))
     torch.testing.assert_close(read_model(grouped).net(POINTS), grouped.double()(POINTS).detach())
@@ -357,7 +357,7 @@ def test_our_own_networks_are_read(activation):
 def test_a_zero_neuron_of_a_prelu_network_is_silent():
     W = torch.ones(2, DIM, dtype=torch.float64) * torch.tensor([[1.0], [0.0]])
     net = TwoLayerNet(W, torch.ones(2).double(), 10 * torch.ones(2).double(), activation=PolynomialReLU(2.0))
-    torch.testing.assert_close(read_model(net).net(POINTS)[:, 1], net(POINTS).detach())
+    torch.testing.assert_close(read_model(net).scores(POINTS)[:, 1], net(POINTS).detach())
 
 
 REFUSED = {

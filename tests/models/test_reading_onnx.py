@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.models.reading import onnx_files, read_model
-from featureprism.models.reading.ours import input_dim
+from featureprism.models import read_model
+from featureprism.models.reading import onnx_files
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -147,7 +147,7 @@ def test_an_operator_gives_what_onnxruntime_gives(name, tmp_path):
     path = save(tmp_path / "m.onnx", nodes, constants, shape, opset=opset)
     found = read_model(path)
     assert found.reason == ""
-    x = np.random.default_rng(1).normal(size=(7, input_dim(found.net))).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(7, found.dim)).astype(np.float32)
     session = ort.InferenceSession(str(path))
     lengths = [n for n in shape if isinstance(n, int)]
     rows = [

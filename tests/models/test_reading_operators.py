@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from featureprism.models.reading import GraphScores, graph, lowering, read_model
+from featureprism.models import GraphScores, read_model
+from featureprism.models.reading import graph, lowering
 from featureprism.networks import LayeredScores, LinearScores, ScoreNet
 
 DENSE = (LinearScores, ScoreNet, LayeredScores)

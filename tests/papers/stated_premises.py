@@ -18,6 +18,12 @@ RESTS_ON = {  # beside the group that has the theorem's own name
             for name in ("a-10", "a-11", "a-12", "d-2", "d-3", "d-4")
         },
     },
+    "feature-amplification": {
+        **dict.fromkeys(("theorem-3-1", "proposition-3-2", "lemma-4-3"), ("assumption",)),
+        **dict.fromkeys(
+            ("lemma-4-4", "lemma-4-9", "lemma-4-10", "lemma-4-11"), ("assumption", "lemma-4-1", "lemma-4-3")
+        ),
+    },
     "feature-averaging": {
         **dict.fromkeys(("theorem-4-6", "lemma-5-3"), (*AVERAGING, "theorem-4-5")),
         **dict.fromkeys(("theorem-4-5", "theorem-4-7"), AVERAGING),

@@ -13,17 +13,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
-import tiny_beyond
-import tiny_feature_amplification
 from quickened import quicken
 from stated_premises import left_out
 
-from featureprism.context import Context
-from featureprism.lab import Outcome, Rows, fields_of
-from featureprism.papers import all_papers
-from featureprism.report.figures import DRAWINGS, draw
-from featureprism.sweep import Serial, reproduce
-from featureprism.sweep.sources import dependencies
+from featureprism.lab import Outcome, Rows, Serial, all_papers, fields_of, reproduce
+from featureprism.lab.context import Context
+from featureprism.lab.figures import draw
+from featureprism.lab.registry import BUILT_IN
+from featureprism.lab.sources import dependencies
 
 
 def _loaded(path):
@@ -34,8 +31,6 @@ def _loaded(path):
 
 
 MODULES = (
-    tiny_feature_amplification,
-    tiny_beyond,
     *(
         _loaded(path)
         for path in sorted(Path(__file__).parent.glob("*/test_*.py"))
@@ -56,10 +51,10 @@ CASES = [pytest.param(e, id=e.id, marks=[pytest.mark.slow] if e.id in SLOW else 
 
 
 def test_every_experiment_of_ours_has_a_tiny_setting_and_a_drawing():
-    ours = {e.id for paper in all_papers().values() if not paper.drawings for e in paper.experiments}
+    ours = {e.id for name in BUILT_IN for e in all_papers()[name].experiments}
     assert ours == set(TINY)
     drawn = {e.id for paper in all_papers().values() for e in paper.experiments if e.draw is not None}
-    assert ours <= {*DRAWINGS, *drawn}
+    assert ours <= drawn
 
 
 @pytest.mark.parametrize("paper", ["gmm-flow", "double-edged"])

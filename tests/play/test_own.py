@@ -1,7 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
+from featureprism.play.export import digits
 from featureprism.play.own import read_own, story
+from featureprism.verify import Budget
 from play.files import write_own
 
 
@@ -19,6 +24,17 @@ def test_brackets_cards_and_classes_of_ones_own_model(tmp_path):
     assert {card["neuron"] for card in cards["cards"][:2]} == {0, 1}
     assert all(len(card["names"]) == len(card["cosines"]) for card in cards["cards"])
     assert cards["cards"][0]["active_share"] == 0.5
+
+
+def test_square_points_come_with_pictures_of_what_breaks_them():
+    own = digits()
+    rows = list(story(replace(own, x=own.x[:4], own=own.own[:4]), Budget(branches=1)))
+    (pictures,) = [row for row in rows if row["kind"] == "pictures"]
+    assert pictures["side"] == 8
+    moved = np.array(pictures["pictures"][0]["x"]) + np.array(pictures["pictures"][0]["delta"])
+    (brackets,) = [row for row in rows if row["kind"] == "brackets"]
+    scores = own.model.net(torch.tensor(moved[None]))
+    assert own.names[int(scores.argmax())] == brackets["rows"][0]["rival"]
 
 
 def test_what_does_not_fit_is_one_sentence(tmp_path):

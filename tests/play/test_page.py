@@ -122,9 +122,56 @@ def test_own_file_and_bad_file(browser, address, tmp_path):
 @pytest.mark.slow
 def test_sparse_coding_plays_to_its_end(browser, address):
     visit(browser, f"{address}#tab=sparse")
-    until(browser, "document.body.dataset.sparseFrame === '70'")
+    until(browser, "document.body.dataset.sparseFrame === '56'")
     until(browser, "document.getElementById('sparse-verdict').textContent.includes('haze')")
     no_complaints(browser)
+
+
+def test_the_tour_explains_averaging_and_ends(browser, address):
+    visit(browser, f"{address}#{SMALL}")
+    until(browser, "document.body.dataset.frame")
+    browser.find_element(By.ID, "tour-start").click()
+    seen = []
+    while not browser.execute_script("return document.getElementById('tour').hidden"):
+        seen.append(browser.execute_script("return [State.get('labels'), State.get('p')].join()"))
+        assert len(browser.find_elements(By.CSS_SELECTOR, ".looked-at")) == 1
+        browser.find_element(By.ID, "tour-next").click()
+    assert seen == ["two,1", "two,1", "two,1", "all,1", "all,1", "two,3"]
+    no_complaints(browser)
+
+
+def test_the_scenes_of_two_more_papers(browser, address):
+    visit(browser, f"{address}#tab=papers&clusters=4")
+    until(browser, "document.body.dataset.papers === 'done'")
+    assert "One step of descent" in browser.find_element(By.ID, "papers-verdict").text
+    assert "One perturbation is enough" in browser.find_element(By.ID, "edge-verdict").text
+    assert len(browser.find_elements(By.CSS_SELECTOR, "#fig-trained .trail")) == 48
+    no_complaints(browser)
+
+
+def test_points_that_a_person_draws(browser, address):
+    visit(browser, f"{address}#tab=drawn")
+    until(browser, "document.querySelectorAll('#fig-drawn .centre').length === 12")
+    figure = browser.find_element(By.CSS_SELECTOR, "#fig-drawn svg")
+    ActionChains(browser).move_to_element(figure).click().perform()
+    until(browser, "document.querySelectorAll('#fig-drawn .centre').length === 13")
+    browser.find_element(By.ID, "drawn-train").click()
+    assert until(browser, "document.body.dataset.drawn") == "13"
+    assert "half of them break within" in browser.find_element(By.ID, "drawn-verdict").text
+    no_complaints(browser)
+
+
+def test_the_view_as_python_runs(browser, address, capsys):
+    visit(browser, f"{address}#{SMALL}")
+    browser.find_element(By.ID, "as-python").click()
+    exec(browser.find_element(By.ID, "python").text, {})
+    assert "half break between" in capsys.readouterr().out
+
+
+def test_half_of_an_even_number_of_points_is_the_lower_one_of_the_middle(browser, address):
+    visit(browser, f"{address}#tab=own")
+    rows = "[4, 1, 3, 2].map(attacked => ({ attacked }))"
+    assert browser.execute_script(f"return OwnTab.halfOf({rows})") == 2
 
 
 def test_dark_and_narrow_pages_do_not_scroll_sideways(browser, address):

@@ -1,6 +1,12 @@
 """What the server says, and to whom."""
 
+import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from contextlib import closing
 from http.client import HTTPConnection
 from io import BytesIO
@@ -98,8 +104,71 @@ def test_an_archive_says_what_it_unpacks_to():
     assert _unpacked(bytearray(b"no archive")) == 0
 
 
-def test_both_files_are_needed(tmp_path):
+def lines_of(folder, paths, most=99):
+    """What is told of two files; the stream is closed after so many lines."""
     from featureprism.play.server import OwnFiles
 
-    with pytest.raises(ValueError, match="Choose a model and a data file first"):
-        list(OwnFiles(tmp_path)._story())
+    async def taken():
+        files = OwnFiles(folder)
+        files.paths = paths
+        lines = files.lines()
+        found = []
+        async for line in lines:
+            found.append(json.loads(line))
+            if len(found) == most:
+                break
+        await lines.aclose()
+        return found
+
+    return asyncio.run(taken())
+
+
+def test_both_files_are_needed(tmp_path):
+    assert lines_of(tmp_path, {}) == [{"error": "Choose a model and a data file first."}]
+
+
+def test_whoever_reads_files_is_ended_when_nobody_listens(tmp_path, monkeypatch):
+    """A reader that says its number and then never ends."""
+    (tmp_path / "endless.py").write_text(
+        "import json, os, time\nprint(json.dumps({'process': os.getpid()}), flush=True)\ntime.sleep(600)\n"
+    )
+    monkeypatch.setattr("featureprism.play.server.READER", "endless")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    paths = {"model": tmp_path / "m.npz", "data": tmp_path / "d.csv"}
+    (row,) = lines_of(tmp_path, paths, most=1)
+    for _ in range(500):  # it is killed, and then taken from the list of processes
+        try:
+            os.kill(row["process"], 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.02)
+    raise AssertionError("the reader is still there")
+
+
+def test_a_reader_that_dies_is_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "dying.py").write_text("import os\nos.abort()\n")
+    monkeypatch.setattr("featureprism.play.server.READER", "dying")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (row,) = lines_of(tmp_path, {"model": tmp_path / "m.npz", "data": tmp_path / "d.csv"})
+    assert "too much for the playground" in row["error"]
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".npz", "a\0b.npz", "a\nb.npz", "\x1b[31m.npz"])
+def test_odd_names_are_one_sentence(address, name):
+    status, answer = give(address, "model", name, b"PK")
+    assert status == 400
+    assert "printable characters" in answer["error"]
+
+
+def test_ctrl_c_ends_the_server_whatever_it_is_doing():
+    command = [sys.executable, "-m", "featureprism", "play", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        netloc = urlsplit(server.stdout.readline().split()[4]).netloc
+        with closing(HTTPConnection(netloc, timeout=300)) as connection:
+            connection.request("GET", "/brackets")
+            connection.getresponse().read(1)
+            server.send_signal(signal.SIGINT)
+            _, said = server.communicate(timeout=120)
+    assert server.returncode == 130
+    assert "Traceback" not in said

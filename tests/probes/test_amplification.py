@@ -1,4 +1,4 @@
-"""Probes of one step against loops over neurons and points, and the expansion against descent itself."""
+"""Probes of one step against loops over neurons and points."""
 
 import pytest
 import torch
@@ -11,7 +11,6 @@ from featureprism.probes.amplification import (
     count_by_noise,
     edges,
     feature_changes,
-    first_step,
     largest_crossing,
     leaning_neurons,
 )
@@ -66,25 +65,6 @@ def test_sets_and_counts_against_loops(run):
         if leaning[c, j]
     )
     assert largest_crossing(W, data.centres, leaning) == pytest.approx(crossing)
-
-
-def test_the_first_step_is_its_expansion(run):
-    net, sample, after = run
-    parts = first_step(net.W.detach(), net.a.detach(), sample.data, 0.25)
-    moved = after.W.detach() - net.W.detach()
-    torch.testing.assert_close(
-        parts.main + parts.point_noise + parts.loss_noise, moved, rtol=1e-12, atol=1e-16
-    )
-    # without noise in the points and with zero outputs only the centres remain
-    clean = sample_xor(
-        xor_clusters(8, 0.0, generator=generator_for("c", 1)),
-        20,
-        LabelNoise(),
-        generator=generator_for("t", 1),
-    )
-    only = first_step(net.W.detach(), 1e-9 * net.a.detach(), clean.data, 0.25)
-    assert float(only.point_noise.abs().max()) == 0
-    assert float(only.loss_noise.abs().max()) < 1e-8 * float(only.main.abs().max())
 
 
 def test_changes_and_counts():

@@ -7,7 +7,6 @@ from featureprism.training.images import (
     augmented,
     checkpoint_for,
     mixed_precision,
-    seconds_per_image,
     train_images,
 )
 
@@ -145,12 +144,6 @@ def test_half_precision_where_it_is_wanted_reaches_the_adversary_too(problem):
     begin, end, near = (net.head.weight.detach() for net in (small(), exact, rough))
     assert float((end - near).norm()) < 0.1 * float((end - begin).norm())
     assert near.dtype == torch.float32
-
-
-def test_a_step_takes_time_and_leaves_the_network_alone():
-    net = small()
-    assert seconds_per_image(net, (1, 8, 8), 2) > 0
-    assert same(net, small())
 
 
 def test_every_batch_is_announced(problem):

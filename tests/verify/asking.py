@@ -8,8 +8,12 @@ import torch
 from torch import Tensor
 
 from featureprism.brackets import RadiusBracket
+from featureprism.checker.proofs import Proof
+from featureprism.checker.verify import verified_radii
+from featureprism.models import as_model, read_model
+from featureprism.networks import BinaryReadout
+from featureprism.networks.readout_proofs import check_readout
 from featureprism.verify import Budget, robust_radius
-from featureprism.verify.model import ONE_OUTPUT
 
 
 @dataclass(frozen=True)
@@ -40,4 +44,25 @@ def asked(net: Any, x: Any, y: Any, *, branches: int = 500, **query: Any) -> InT
     """`robust_radius` with a limit in branches; labels may be tensors."""
     labels = y.numpy() if isinstance(y, Tensor) else y
     bracket = robust_radius(net, x, labels, budget=Budget(branches=branches), **query)
-    return InTensors(bracket, isinstance(net, ONE_OUTPUT) or "lipschitz" in query)
+    known = as_model(net)
+    return InTensors(bracket, "lipschitz" in query or (known is not None and known.has_one_output))
+
+
+def check_point(certificate: Any, net: Any, x: Tensor, y: float) -> bool:
+    """Whether the checker, from the weights of the network alone, verifies what is claimed of one point.
+
+    `certificate`: what a bracket holds for the point, one for each target, or a single one of a network with one output; `y`: -1 or +1
+    there, the position of the class for a network with many scores.
+    """
+    if isinstance(net, BinaryReadout):
+        every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
+        return bool(every) and all(check_readout(one, net, x, y) for one in every)
+    model = read_model(net)
+    label = int(y > 0) if model.has_one_output or not isinstance(certificate, dict) else int(y)
+    of_targets = certificate if isinstance(certificate, dict) else {1 - label: certificate}
+    proofs = [Proof(0, label, target, one) for target, one in of_targets.items()]
+    norm = next((one.norm for one in of_targets.values()), 2.0)
+    claimed = min((one.radius for one in of_targets.values()), default=0.0)
+    points = x.detach().double().numpy()[None]
+    found = verified_radii(model.checkable(), points, np.array([label]), proofs, norm)
+    return claimed > 0 and bool(found[0] >= claimed)

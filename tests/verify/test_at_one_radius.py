@@ -7,10 +7,10 @@ import pytest
 import torch
 from activation_patterns import classified, truths_held
 from asking import asked
+from asking import check_point as check
 from torch import nn
 
 from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
-from featureprism.verify import check_point as check
 
 EPS = 0.3
 

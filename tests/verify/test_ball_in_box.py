@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 from asking import asked
+from asking import check_point as check
 
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet
-from featureprism.verify import check_point as check
 
 BOX = (0.0, 1.0)
 CHEAP = {

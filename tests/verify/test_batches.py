@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from featureprism.models.reading import Classifier
+from featureprism.models import read_model
 from featureprism.networks import ReLU, gaussian_start
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, Query, batches
@@ -16,7 +16,7 @@ def problem():
     net = gaussian_start(6, 4, 1.0, ReLU(), generator=generator_for("net", 0))
     x = torch.randn(10, 4, generator=generator_for("points", 0)).double()
     with torch.no_grad():
-        return Classifier(net), x, (net(x) >= 0).long()
+        return read_model(net), x, (net(x) >= 0).long()
 
 
 def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeypatch):
@@ -31,8 +31,8 @@ def test_a_stopped_run_goes_on_and_does_nothing_twice(problem, tmp_path, monkeyp
         calls.append(len(args[1]))
         return real(*args, **options)
 
-    real = batches.bracket_classifier
-    monkeypatch.setattr(batches, "bracket_classifier", some)
+    real = batches.bracket_points
+    monkeypatch.setattr(batches, "bracket_points", some)
     with pytest.raises(KeyboardInterrupt):
         bracket_in_batches(net, x, y, Query(), BUDGET, tmp_path / "stopped")
     calls[:] = [-1, -1]  # lets the rest pass
@@ -64,7 +64,7 @@ def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, 
     net, x, y = problem
     first = bracket_in_batches(net, x[:3], y[:3], Query(), BUDGET, tmp_path)
     bracket_in_batches(net, x[:2], y[:2], Query(), BUDGET, tmp_path)
-    monkeypatch.setattr(batches, "bracket_classifier", None)  # nothing is left to do
+    monkeypatch.setattr(batches, "bracket_points", None)  # nothing is left to do
     again = bracket_in_batches(net, x[:3], y[:3], Query(), BUDGET, tmp_path)
     assert again.attacked.tolist() == first.attacked.tolist()
     assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4

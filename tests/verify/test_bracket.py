@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 from asking import asked
+from asking import check_point as check
 
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
+from featureprism.models import as_model
 from featureprism.networks import (
     BayesClassifier,
     BinaryReadout,
@@ -26,8 +28,6 @@ from featureprism.networks import (
     grouped_start,
 )
 from featureprism.seeds import generator_for
-from featureprism.verify import check_point as check
-from featureprism.verify.one_layer.form import power_form
 
 
 def bracketed(net, x, y, *, branches=16, **options):
@@ -121,7 +121,7 @@ def test_every_certificate_passes_the_checker_and_a_forged_one_does_not(generato
 def proven_by_cells():
     """A certificate of cells, what it is about, and the radius at which the attack flips."""
     net, x, y = trained(generator_for("test", 0))
-    bracket, form = bracketed(net, x, y), power_form(net)
+    bracket, form = bracketed(net, x, y), as_model(net).one_layer
     assert form is not None
     i, certificate = next((i, c) for i, c in enumerate(bracket.certificates) if c.kind == "cells")
     return certificate, form, x[i], float(y[i]), float(bracket.attacked[i])

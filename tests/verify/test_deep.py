@@ -16,10 +16,8 @@ from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
 from featureprism.checker.relaxations import first_values, relaxation
 from featureprism.cli import main
+from featureprism.models import read_model
 from featureprism.networks import LayeredScores, ReLU
-from featureprism.verify import opened
-from featureprism.verify.api import canonical_of
-from featureprism.verify.deep.layers import as_layers
 from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
 from featureprism.verify.query import Limits
 
@@ -89,9 +87,7 @@ def test_no_certificate_exceeds_the_truth_of_small_networks():
 
 @pytest.mark.parametrize("norm", [2, math.inf])
 def test_bounds_hold_on_random_perturbations(norm, generator):
-    net = as_layers(
-        opened(random_net(3, 3, dim=4), probe=torch.randn(2, 4, generator=generator).double()).net
-    )
+    net = read_model(random_net(3, 3, dim=4), probe=torch.randn(2, 4, generator=generator).double()).layers
     assert net is not None
     x = 0.3 * torch.randn(4, generator=generator, dtype=torch.float64).numpy()
     region = Region.around(x, 0.4, norm, (-0.5, 1.0) if (np.abs(x - 0.25) <= 0.75).all() else (-9.0, 9.0))
@@ -251,7 +247,7 @@ def test_tanh_layers_have_norm_products_that_can_be_checked(tmp_path):
     assert set(bracket.method) == {"norm product"}
     assert bool((bracket.certified > 0).all())
     bracket.save(tmp_path / "b.npz")
-    model = canonical_of(opened(net, probe=x).net)
+    model = read_model(net, probe=x).checkable()
     assert isinstance(model, Layers)
     for i in range(6):
         for rival, one in bracket.certificates[i].items():

@@ -15,10 +15,10 @@ import featureprism as fp
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import verified
 from featureprism.checker.proofs import Proof, proof_arrays
+from featureprism.models import as_model
 from featureprism.networks import LayeredScores, Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
 from featureprism.verify.deep import leaves as quadratic_leaves
-from featureprism.verify.deep.layers import as_layers
 from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
 from featureprism.verify.deep.semidefinite import Solved
 from featureprism.verify.query import Limits
@@ -59,7 +59,7 @@ def asked_of(seed: int) -> tuple[Asked, Tensor, Tensor] | None:
         if len(other) and float(length.min()) < nearest:
             nearest, flip = float(length.min()), other[int(length.argmin())]
         around, reach = flip, reach / 4
-    model = as_layers(net)
+    model = as_model(net).layers
     assert model is not None
     rival = int(classes(flip[None]))
     if not 0.05 < nearest < 3 or rival == own:

@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from asking import asked
+from asking import asked, check_point
 from torch import nn
 
 import featureprism as fp
 from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
-from featureprism.verify import Budget, Query, check_point
+from featureprism.verify import Budget, Query
 from featureprism.verify.query import as_norm
 
 CELLS = {"branches": 40}

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from asking import asked
+from asking import check_point as check
 
 from featureprism.checker.certificate import verified
+from featureprism.models import as_model
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
-from featureprism.verify import check_point as check
-from featureprism.verify.one_layer.form import power_form
 
 REACH, DOMAIN = 4.0, (-1.5, 1.5)
 POWERS = (1.0, 1.0, 1.0, 1.5, 2.0, 3.0, 4.2)
@@ -74,7 +74,7 @@ def test_box_norm_brackets_hold_the_truth_of_random_networks():
 
 
 def granted(certificate, net, x, y):
-    form = power_form(net)
+    form = as_model(net).one_layer
     assert form is not None
     return verified(certificate, form.network, x.numpy(), y)
 

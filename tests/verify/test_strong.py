@@ -4,13 +4,13 @@ import torch
 from asking import asked
 
 from featureprism.data import orthonormal_clusters, sample
+from featureprism.models import as_model
 from featureprism.models.activations import relu_power
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 from featureprism.verify.one_layer.active_neurons import Strong
 from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS
 from featureprism.verify.one_layer.cells import Problem
-from featureprism.verify.one_layer.form import power_form
 from featureprism.verify.one_layer.rescaling import Units
 
 
@@ -31,7 +31,7 @@ def margin(problem: Problem, t: torch.Tensor) -> torch.Tensor:
 
 def test_the_smaller_problem_lies_below_the_whole_one():
     net, x, y = wide_network(3.0, weak=1e-2)
-    form = power_form(net)
+    form = as_model(net).one_layer
     assert form is not None
     votes = y.unsqueeze(1) * form.weight
     reach = torch.full((len(x),), 0.7).double()

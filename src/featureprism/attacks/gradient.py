@@ -9,9 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from featureprism.attacks.batches import products
 from featureprism.attacks.starts import Start
-from featureprism.geometry import LpBall, span_basis
+from featureprism.geometry import LpBall, products, span_basis
 from featureprism.inputs import check_points
 from featureprism.models.protocols import HasInputDirections, HasInputGradient
 

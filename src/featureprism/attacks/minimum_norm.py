@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks.batches import batches, in_batches
-from featureprism.geometry import Box
+from featureprism.geometry import Box, Sides, batches, in_batches
 
 FMN_STEPS = (100, 200)  # of the first restart and of the others
 FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine
@@ -127,7 +126,7 @@ def minimum_norm(
     point: Int[Tensor, " m"],
     *,
     norm: float,
-    domain: tuple[float, float] | None = None,
+    domain: Sides | None = None,
     reach: Float[Tensor, " m"],
     enough: float = 0.0,
     starts: Float[Tensor, "s m d"] | None = None,

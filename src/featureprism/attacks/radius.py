@@ -8,15 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks.batches import products
 from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified, zero_share
 from featureprism.attacks.minimum_norm import SignScores, minimum_norm
-from featureprism.attacks.starts import FAN, Start, far_in_rivals
+from featureprism.attacks.starts import FAN, Start
 from featureprism.attacks.turning import turned, valleys
-from featureprism.geometry import Box, LpBall
+from featureprism.geometry import Box, LpBall, Sides, products
 from featureprism.inputs import check_points
-from featureprism.networks.grouped import BinaryReadout
+from featureprism.models.protocols import HasClassStarts
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
 RAY_HALVINGS = 14  # of the interval between two of these radii
@@ -73,7 +72,7 @@ def minimal_radius(
     norm: float = 2,
     steps: int = 20,
     rounds: int = 8,
-    domain: tuple[float, float] | None = None,
+    domain: Sides | None = None,
 ) -> AttackedRadius:
     """Smallest perturbation found: rays along every start, PGD at bisected radii, and a descent along the boundary.
 
@@ -138,7 +137,7 @@ def _bisected(
 
 
 def _fast_minimum_norm(
-    net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: tuple[float, float] | None
+    net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: Sides | None
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], float]:
     """The minimum-norm attack from zero and from the shortest rays: norms, flips, the share of zero gradients."""
     own = (y > 0).long()
@@ -165,7 +164,7 @@ def _drawn_in(
     """Witnesses moved along the boundary towards their points."""
     if ball.p == 2:
         far = (
-            [far_in_rivals(net, z, y, RIVALS)] if isinstance(net, BinaryReadout) and ball.box is None else []
+            [net.far_in_targets(z, y, RIVALS)] if isinstance(net, HasClassStarts) and ball.box is None else []
         )
         delta = _best_of(net, z, y, torch.cat([delta.unsqueeze(0), rays[:RIVALS], *far]), ball.box)
     delta = slide(net, z, y, delta, ball.box, ball.p)

@@ -11,11 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.models.protocols import HasClassStarts
 from featureprism.models.two_layer import TwoLayerNet
-from featureprism.networks.grouped import BinaryReadout
 
 FAN = {2: 360, 3: 1000}  # directions in two and three dimensions
-FAR = 1e3  # times the longest point, or the length at which a logit is 1
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
 
 
@@ -68,6 +67,21 @@ class Along:
     def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "Along":
         """The same start for points given as basisᵀ x."""
         return Along(self.direction @ basis)
+
+
+@dataclass(frozen=True)
+class AlongEach:
+    """Every pair along directions of its own, as far as the ball allows."""
+
+    directions: Float[Tensor, "s m d"]
+
+    def deltas(self, x: Float[Tensor, "m d"], y: Float[Tensor, " m"], ball: LpBall) -> Float[Tensor, "s m d"]:
+        """eps · direction/‖direction‖."""
+        return ball.steepest(self.directions)
+
+    def in_coordinates(self, basis: Float[Tensor, "d r"]) -> "AlongEach":
+        """The same starts for points given as basisᵀ x."""
+        return AlongEach(self.directions @ basis)
 
 
 @dataclass(frozen=True)
@@ -145,36 +159,6 @@ def structured_starts(
             groups, signs = groups[~same.any(dim=1)], signs[~same.any(dim=1)]
         starts.append(Along((net.a.detach() @ net.W.detach()).double()))
         starts += [Towards(groups, signs), Along(signs.unsqueeze(1) * groups)] if len(groups) else []
-    if isinstance(net, BinaryReadout):
-        starts.append(Along(_between_classes(net)))
+    if isinstance(net, HasClassStarts):
+        starts.append(Along(net.between_classes()))
     return tuple(starts)
-
-
-def _between_classes(net: BinaryReadout, limit: int = 64) -> Float[Tensor, "k d"]:
-    """Unit directions u_j - u_l from every negative class l to every positive class j, the first `limit` of them."""
-    U = unit_rows(net.net.equivalent_weights().double())
-    pairs = U[net.labels > 0].unsqueeze(1) - U[net.labels < 0].unsqueeze(0)
-    return pairs.reshape(-1, U.shape[1])[:limit]
-
-
-@torch.no_grad()
-def far_in_rivals(
-    net: BinaryReadout, z: Float[Tensor, "n d"], y: Float[Tensor, " n"], limit: int
-) -> Float[Tensor, "s n d"]:
-    """Perturbations so far along the weights u_l of rivals that the read-out's concave part is about the logit of that class alone.
-
-    There N's tangent is f_l ≤ N, and the first convex-concave step finds the shortest flip that class l makes; of many rivals
-    those whose linear estimate (P - f_l)/‖∇P - u_l‖ at the point is least.
-    """
-    V, logits = net.net.equivalent_weights().to(z.dtype), net.net(z)
-    P, slope, _, _ = net.convex_parts(z, y)
-    away = slope.unsqueeze(1) - V  # (n, k, d)
-    estimate = (P.unsqueeze(1) - logits) / row_norms(away.flatten(0, 1)).clamp_min(1e-300).reshape(
-        logits.shape
-    )
-    estimate = torch.where(net.labels != y.unsqueeze(1), estimate, torch.inf)
-    rivals = int((net.labels > 0).sum()), int((net.labels < 0).sum())
-    count = min(limit, *rivals)  # the same for both labels
-    nearest = estimate.argsort(dim=1)[:, :count].T  # (s, n)
-    far = FAR * row_norms(z) + FAR / row_norms(V).clamp_min(1e-300).min()
-    return far.unsqueeze(1) * unit_rows(V)[nearest]

@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
-from featureprism.attacks.rivals import PairMargins
 from featureprism.geometry import LpBall
 from featureprism.inputs import check_points
+from featureprism.models.margins import PairMargins
 
 UNIVERSAL_STEPS = 60
 

@@ -10,11 +10,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.geometry import row_norms
+from featureprism.inputs import as_points
+from featureprism.models import Model, read_model
 from featureprism.models.activations import relu_power
-from featureprism.models.reading import Classifier, as_points
+from featureprism.models.model import plain
 from featureprism.networks import PolynomialReLU, ScoreNet, SymmetricNet, Tanh, TwoLayerNet
 from featureprism.probes import cosines
-from featureprism.verify import opened
 
 LEAST_SILHOUETTE = (
     0.08  # of clusters within a class that count as clusters; pieces of one Gaussian cloud stay below 0.05
@@ -62,7 +63,7 @@ class Neurons:
 class Subject:
     """A model on its data: points, positions of labels, finer labels and their means; neurons where there is one hidden layer."""
 
-    model: Classifier
+    model: Model
     x: Float[Tensor, "n d"]
     y: Int[Tensor, " n"]
     fine: Int[Tensor, " n"]
@@ -86,7 +87,11 @@ class Subject:
 def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     """The model as the front door reads it, with its data; finer labels are discovered where none are given."""
     x = as_points(X).double()
-    read = Classifier(model) if isinstance(model, SymmetricNet) else opened(model, probe=X)
+    read = (
+        Model(plain(model), has_one_output=True)
+        if isinstance(model, SymmetricNet)
+        else read_model(model, probe=X)
+    )
     neurons = neurons_of(read.net)
     if neurons is not None and x.shape[1] != neurons.W.shape[1]:
         raise ValueError(f"The points have {x.shape[1]} coordinates, the model takes {neurons.W.shape[1]}.")

@@ -22,14 +22,14 @@ from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
+from featureprism.models import as_model
 from featureprism.models.activations import PowerReLU
-from featureprism.models.reading import Classifier
 from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
 from featureprism.progress import Progress, no_progress, part
-from featureprism.verify import bracket_classifier
+from featureprism.verify import bracket_points
 from featureprism.verify.query import Budget, Query
 
 POINTS = 60  # whose radii are bracketed
@@ -114,7 +114,7 @@ class Explanation:
 
     def save(self, folder: Path | str) -> None:
         """Write index.html, a page of its own with figures and cards, and explanation.json."""
-        import_module("featureprism.report.explain").save_page(self, Path(folder))
+        import_module("featureprism.audit.page").save_page(self, Path(folder))
 
 
 def explain(
@@ -126,11 +126,32 @@ def explain(
     num_points: int = POINTS,
     progress: Progress = no_progress,
 ) -> Explanation:
-    """Which of the papers' pictures fits this model on these points, what its theorem predicts, and what is measured.
+    """What the neurons of a model learned, and which theorem describes it on these points.
 
-    `model`: whatever `robust_radius` takes. `fine`: labels finer than y, where they are known; otherwise clusters are looked for in
-    each class. Pictures are of networks with one hidden layer; of others only the radii are told.
+    Theorems are about networks with one hidden layer; of other models only the radii are reported.
 
+    Parameters
+    ----------
+    model : any model that `robust_radius` takes
+        The classifier.
+    X : array (n, d)
+        Points.
+    y : array (n,)
+        Their labels.
+    fine : array (n,), optional
+        Labels finer than y; otherwise clusters are looked for in each class.
+    num_points : int
+        Points whose radius is bracketed.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Explanation
+        With figures and a summary in words.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.linear_model import LogisticRegression
@@ -178,10 +199,11 @@ def _bracket(of: Subject, num_points: int, progress: Progress) -> RadiusBracket:
     model = of.model
     if isinstance(model.net, SymmetricNet):
         assert of.neurons is not None
-        model = Classifier(margin_net(of.neurons))
+        model = as_model(margin_net(of.neurons))
+        assert model is not None
     rows = torch.linspace(0, len(of.x) - 1, min(num_points, len(of.x))).round().long()
     budget = Budget(branches=1)
-    return bracket_classifier(model, of.x[rows], of.y[rows], Query(), budget, progress=progress)
+    return bracket_points(model, of.x[rows], of.y[rows], Query(), budget, progress=progress)
 
 
 def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | None:

@@ -11,11 +11,10 @@ from featureprism.audit.read import Embeddings
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
-from featureprism.models.reading import Classifier
-from featureprism.models.reading.ours import input_dim
+from featureprism.models import Model, read_model
 from featureprism.networks import ScoreNet, TwoLayerNet
 from featureprism.progress import Progress, no_progress
-from featureprism.verify import Budget, Query, bracket_classifier, opened
+from featureprism.verify import Budget, Query, bracket_points
 
 
 class GivenHead:
@@ -24,16 +23,14 @@ class GivenHead:
     `order[i]` is the position among the scores of the task's class i.
     """
 
-    def __init__(self, net: nn.Module, order: np.ndarray | None = None) -> None:
-        self.net = net.double()
-        self.num_classes = Classifier(net).num_classes
+    def __init__(self, model: Model, order: np.ndarray | None = None) -> None:
+        self.model, self.net, self.num_classes = model, model.net, model.num_classes
         self.order = np.arange(self.num_classes) if order is None else order
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         """The label of every point."""
         with torch.no_grad():
-            out = self.net(torch.as_tensor(X).double())
-        index = (out > 0).long() if out.ndim == 1 else out.argmax(dim=1)
+            index = self.model.scores(torch.as_tensor(X).double()).argmax(dim=1)
         found = np.argsort(self.order)[index.numpy()]
         return 2 * found - 1 if self.num_classes == 2 else found
 
@@ -44,7 +41,7 @@ class GivenHead:
         own = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]
         x = torch.as_tensor(X).double()
         label, budget = torch.as_tensor(own), budget or Budget(branches=1)
-        return bracket_classifier(Classifier(self.net), x, label, Query(), budget, progress=progress)
+        return bracket_points(self.model, x, label, Query(), budget, progress=progress)
 
     def margin(self) -> nn.Module | None:
         """One output whose sign is the label, for two classes of one hidden layer; else None."""
@@ -79,17 +76,17 @@ def read_head(path: Path, data: Embeddings) -> Any:
         head.classes_ = np.unique(data.task.y)
         found = head.n_features_in_
     else:
-        model = opened(path)
+        model = read_model(path)
         if model.num_classes != len(names):
             kind = "two classes" if model.num_classes == 2 else f"{model.num_classes} classes"
             raise ValueError(f"{path} is a network of {kind}, the data has {len(names)}.")
-        head, found = GivenHead(model.net, _order(model, names, path)), input_dim(model.net)
+        head, found = GivenHead(model, _order(model, names, path)), model.dim
     if found != dim:
         raise ValueError(f"{path} takes points of dimension {found}, the data has {dim}.")
     return head
 
 
-def _order(model: Classifier, names: list[Any], path: Path) -> np.ndarray:
+def _order(model: Model, names: list[Any], path: Path) -> np.ndarray:
     """The position of each class of the data among the scores."""
     known = list(range(len(names))) if model.classes is None else model.classes.tolist()
     if set(known) == set(names):

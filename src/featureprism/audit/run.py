@@ -126,7 +126,7 @@ def _all_rows(
     failed: list[str] = []
     context = Context(progress=lambda _share: watch.refresh())
     with Store(out, write=True) as store:
-        before = store.statuses(unit.key for unit in units)
+        before = store.statuses(units)
         watch.end([unit.setting.name for unit in units if before.get(unit.key) == DONE])
         executor = Serial() if workers == 1 else Local(workers)
         for event in unit_events(store, units, executor, context=context):

@@ -35,7 +35,7 @@ MAX_MEMBERS = 10_000
 MOST_WORK = 1e10  # multiplications that `featureprism check --exact` takes on: about an hour
 EXACT_SIZE = 48  # larger matrices that 256 bits do not decide count as not positive
 
-KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
+KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls")
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
 
 Vector = tuple[list[int], int]
@@ -311,6 +311,24 @@ class Model:
     def sha256(self) -> str:
         return _sha256(f"featureprism model 2\n{self.form}\n", self.arrays)
 
+    def in_units(self, w: Sequence[float]) -> "Model":
+        """The model in units of 1/w_j for every coordinate, in doubles."""
+        _require(not self.form.startswith("network"), "A model with one output takes no weights of features.")
+        d, arrays = len(w), dict(self.arrays)
+        name = {"scores": "W", "linear": "V", "quadratic": "V"}.get(self.form, "W1")
+        arrays[name] = _array(
+            name, [[t / u for t, u in zip(row, w, strict=True)] for row in arrays[name].rows()]
+        )
+        if self.form == "quadratic":
+            A = arrays["A"]
+            flat = array("d", [t / (w[i // d % d] * w[i % d]) for i, t in enumerate(A.flat)])
+            arrays["A"] = Entries("A", "f8", A.shape, flat)
+        _require(
+            all(abs(t) <= LARGEST for a in arrays.values() for t in a.flat),
+            "A weighted model is beyond 1e100.",
+        )
+        return Model(self.form, arrays, self.names, self.p)
+
 
 def _sha256(text: str, arrays: dict[str, Entries]) -> str:
     digest = hashlib.sha256(text.encode())
@@ -478,6 +496,13 @@ class Points:
         label = Entries("label", "i8", (len(self.label),), self.label)
         return _sha256("featureprism points 2\n", {"x": self.x, "label": label})
 
+    def in_units(self, w: Sequence[float]) -> "Points":
+        """The points in units of 1/w_j for every coordinate, in doubles."""
+        d = len(w)
+        flat = array("d", [t * w[i % d] for i, t in enumerate(self.x.flat)])
+        _require(all(abs(t) <= LARGEST for t in flat), "A weighted point is beyond 1e100.")
+        return Points(Entries("x", "f8", self.x.shape, flat), self.label)
+
     def row(self, i: int) -> list[float]:
         d = self.x.shape[1]
         return list(self.x.flat[i * d : (i + 1) * d])
@@ -516,6 +541,7 @@ class ProofFile:
     margin: Sequence[float]
     lower: Sequence[float]
     upper: Sequence[float]
+    weights: Sequence[float] | None
     point: Sequence[int]
     target: Sequence[int]
     kind: Sequence[str]
@@ -608,6 +634,11 @@ def read_proofs(content: bytes) -> ProofFile:
     upper = reals("upper", len(lower), infinite=True)
     ordered = all(lo <= hi and lo < math.inf and hi > -math.inf for lo, hi in zip(lower, upper, strict=True))
     _require(ordered, "Lower bounds must not be above upper bounds.")
+    weights = reals("weights", len(lower)) if "weights" in archive else None
+    if weights is not None:
+        _require(all(1e-50 <= w <= 1e50 for w in weights), "A weight of a feature is beyond its limits.")
+        lower = [_times(lo, w, -math.inf) for lo, w in zip(lower, weights, strict=True)]
+        upper = [_times(hi, w, math.inf) for hi, w in zip(upper, weights, strict=True)]
     point = integers("proof_point", None, n)
     m = len(point)
     kind = archive.exactly("proof_kind", "U", 1).flat
@@ -635,9 +666,14 @@ def read_proofs(content: bytes) -> ProofFile:
             (b == a == -1) if c < 0 else (b >= 0 and a >= 0 and w == 0), "A node is neither a leaf nor a cut."
         )
     return ProofFile(
-        norm, classes, model_sha256, points_sha256, label, margin, lower, upper, point, target, kind, radius, reach, root,
+        norm, classes, model_sha256, points_sha256, label, margin, lower, upper, weights, point, target, kind, radius, reach, root,
         votes, *own, *vote, scale, cut, value, below, above, *node, numbers,
     )  # fmt: skip
+
+
+def _times(bound: float, w: float, outward: float) -> float:
+    """A bound in the unit of a coordinate, in doubles and rounded outward."""
+    return bound if w == 1 else math.nextafter(bound * w, outward)
 
 
 def _header(text: str) -> tuple[str, list[Any] | None, str, str]:
@@ -841,6 +877,8 @@ class _Check:
         _require(
             all(r < k and r != file.label[i] for r, i in targets), "The target of a proof is no other class."
         )
+        if file.weights is not None:
+            self.model, self.points = model.in_units(file.weights), points.in_units(file.weights)
 
     def fits(self, m: int) -> bool:
         """Whether the kind of a proof is one for this model and norm."""
@@ -848,7 +886,7 @@ class _Check:
         if form in ("linear", "quadratic"):
             return kind == "closed form"
         if form.startswith("layers"):
-            return kind == "norm product" or (kind in ("deep", "crown") and form == "layers relu")
+            return kind == "norm product" or (kind in ("deep", "crown", "balls") and form == "layers relu")
         if kind == "lipschitz":
             return norm == "2" and self.model.p == 1
         return kind in ("crown", "lines", "ellipsoid") or (kind == "cells" and norm == "2")
@@ -858,7 +896,10 @@ class _Check:
         file, kind, d = self.file, self.file.kind[m], self.model.dimension
         if not self.fits(m):
             return
-        own = {"ellipsoid": 2 * d, "norm product": len(self.model.widths)}.get(kind, 0)
+        widths = self.model.widths
+        own = {"ellipsoid": 2 * d, "norm product": len(widths), "balls": 2 * len(widths) + sum(widths)}.get(
+            kind, 0
+        )
         own = 1 if self.model.form == "quadratic" else own
         _require(own == 0 or file.width[m] == own, f"A proof of kind {kind} needs {own} numbers.")
         size = sum(self.model.widths)
@@ -895,6 +936,8 @@ class _Check:
             return linear(self, m) if self.model.form == "linear" else quadratic(self, m)
         if kind == "norm product":
             return norm_product(self, m)
+        if kind == "balls":
+            return balls(self, m)
         if self.model.form == "layers relu":
             return Deep(self, m).valid()
         return OneHidden(self, m).valid()
@@ -980,6 +1023,50 @@ def norm_product(check: _Check, m: int) -> bool:
     low, high = model.once(("hidden", tuple(check.x(m))), lambda: _hidden(model, check.x(m)))
     g = check.bias_gap(m) + least(a, low, high)
     return g > 0 and g * g >= bound * dot(a, a)
+
+
+def balls(check: _Check, m: int) -> bool:
+    """Kind `balls`: one multiplier for each layer's ball of values."""
+    model, radius = check.model, Fraction(check.file.radius[m])
+    if check.file.norm != "2":
+        return False
+    numbers = [Fraction(v) for v in check.file.own_numbers(m)]
+    count = len(model.widths)
+    norms, lams, slopes = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    for k, s in enumerate(norms, 1):
+        if s <= 0 or not model.once(("norm", k, s), lambda k=k, s=s: _spectral(model, k, s)):
+            return False
+    if any(lam <= 0 for lam in lams):
+        return False
+    o, r = check.classes(m)
+    x = [Fraction(v) for v in check.x(m)]
+    h, values = x, []
+    for k in range(1, count + 1):
+        rows, biases = model.rows(f"W{k}"), model.arrays[f"b{k}"].flat
+        z = [
+            sum((Fraction(w) * v for w, v in zip(row, h, strict=True)), Fraction(b))
+            for row, b in zip(rows, biases, strict=True)
+        ]
+        values.append(z)
+        h = [max(v, ZERO) for v in z]
+    W = model.rows(f"W{count + 1}")
+    c = [Fraction(s) - Fraction(t) for s, t in zip(W[o], W[r], strict=True)]
+    total, end = check.bias_gap(m), len(slopes)
+    for k in range(count, 0, -1):
+        z, lam = values[k - 1], lams[k - 1]
+        g, end = slopes[end - len(z) : end], end - len(z)
+        rho = radius * math.prod(norms[:k])
+        shifted = [a + lam * b for a, b in zip(g, z, strict=True)]
+        phi = [min(a - b, b, ZERO) for a, b in zip(c, shifted, strict=True)]
+        total += lam / 2 * (sum(v * v for v in z) - rho * rho) - sum(v * v for v in phi) / (2 * lam)
+        biases = model.arrays[f"b{k}"].flat
+        total += sum((a * Fraction(b) for a, b in zip(g, biases, strict=True)), ZERO)
+        c = [
+            sum((a * Fraction(w) for a, w in zip(g, column, strict=True)), ZERO)
+            for column in zip(*model.rows(f"W{k}"), strict=True)
+        ]
+    total += sum((a * b for a, b in zip(c, x, strict=True)), ZERO)
+    return total > 0 and total * total > radius * radius * sum(v * v for v in c)
 
 
 def _spectral(model: Model, k: int, s: Fraction) -> bool:
@@ -1809,7 +1896,7 @@ def cost(file: ProofFile, model: Model, m: int) -> float:
         return d if model.form == "linear" else 10.0 * d * d + d**3 / 6
     if not widths:
         return 0.0
-    if kind == "norm product":
+    if kind in ("norm product", "balls"):
         sizes = [d, *widths]
         small = [min(a, b) for a, b in zip(sizes, widths, strict=False)]
         return sum(a * b * s + s**3 / 6 for a, b, s in zip(sizes, widths, small, strict=False))

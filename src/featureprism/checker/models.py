@@ -145,15 +145,16 @@ def points_sha256(x: np.ndarray, labels: np.ndarray) -> str:
 
 def read_weights(path: Path) -> tuple[Model, np.ndarray | None]:
     """The model of an .npz file (docs/proof_format.md, "Models"), and its classes if they are named."""
-    return _model_of(read_arrays(path), str(path))
+    return model_of(read_arrays(path), str(path))
 
 
 def weights_of(content: bytes, name: str = "the model") -> tuple[Model, np.ndarray | None]:
     """The same from the content of the file."""
-    return _model_of(arrays_of(content, name), name)
+    return model_of(arrays_of(content, name), name)
 
 
-def _model_of(found: dict[str, np.ndarray], name: str) -> tuple[Model, np.ndarray | None]:
+def model_of(found: dict[str, np.ndarray], name: str) -> tuple[Model, np.ndarray | None]:
+    """The same from arrays by name."""
     try:
         return _form(found), found.get("classes")
     except (ValueError, IndexError, TypeError) as error:  # shapes that do not fit each other

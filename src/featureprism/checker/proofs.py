@@ -13,11 +13,12 @@ from featureprism.checker.cells import DEEPEST, MOST_CUTS, OF_LINES, PARAMETERS
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.lines import Bounds
 from featureprism.checker.scaled import LARGEST
+from featureprism.checker.weights import is_weight, weighted_bounds
 
 FORMAT, VERSION = "featureprism proof", 2
 ARITHMETICS = ("real", "float32")
 NONE = -1
-KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
+KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls")
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
 POINTS = {"certified": "<f8", "label": "<i8", "margin": "<f8"}
 OF_PROOF = {
@@ -58,7 +59,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """What all claims of a file have in common; bounds are (d,) arrays."""
+    """What all claims of a file have in common; bounds are (d,) arrays, weights of features too, or None for 1."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -68,6 +69,7 @@ class Statement:
     arithmetic: str = "real"
     model: Source = field(default_factory=Source)
     points_sha256: str = ""
+    weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +183,7 @@ def proof_bytes(
     }
     arrays = {name: np.ascontiguousarray(points[name], dtype=kind) for name, kind in POINTS.items()}
     arrays |= {name: np.ascontiguousarray(getattr(s, name), dtype="<f8") for name in ("lower", "upper")}
+    arrays |= {} if s.weights is None else {"weights": np.ascontiguousarray(s.weights, dtype="<f8")}
     content = BytesIO()
     words = np.array(json.dumps(header, ensure_ascii=True))
     np.savez_compressed(content, header=words, **arrays, **proof_arrays(proofs), **(others or {}))  # pyright: ignore[reportArgumentType]
@@ -208,11 +211,13 @@ def _read(arrays: dict[str, np.ndarray]) -> ProofFile:
     _refuse(not ((margin >= 0) & (margin <= LARGEST)).all(), f"margins must be from 0 to {LARGEST:g}")
     _refuse(bool((label < 0).any()), "labels must be positions among the classes")
     bounds = statement.lower, statement.upper
+    if statement.weights is not None:
+        bounds = weighted_bounds(*bounds, statement.weights)
     proofs = [
         Proof(i, int(label[i]), target, certificate)
         for i, target, certificate in tree_proofs(arrays, statement.norm, bounds, n)
     ]
-    known = {"header", "numbers", "lower", "upper", *POINTS}
+    known = {"header", "numbers", "lower", "upper", "weights", *POINTS}
     known |= {f"{table}_{name}" for table, columns in TABLES.items() for name in columns}
     others = {name: array for name, array in arrays.items() if name not in known}
     return ProofFile(statement, certified, label, margin, proofs, others)
@@ -255,8 +260,14 @@ def _statement(arrays: dict[str, np.ndarray]) -> Statement:
         lower.shape != upper.shape or not (lower <= upper).all(), "lower bounds must not be above upper ones"
     )
     source = Source(model["sha256"], model["source"], model["source_sha256"], model["reader"])
-    points = header["points"]["sha256"]
-    return Statement(lower, upper, norm, eps, classes, header["arithmetic"], source, points)
+    points, weights = header["points"]["sha256"], None
+    if "weights" in arrays:
+        weights = _column(arrays, "weights", "<f8")
+        _refuse(
+            weights.shape != lower.shape or not is_weight(weights),
+            "weights must be positive numbers, one for each coordinate",
+        )
+    return Statement(lower, upper, norm, eps, classes, header["arithmetic"], source, points, weights)
 
 
 def _column(arrays: dict[str, np.ndarray], name: str, kind: str) -> np.ndarray:

@@ -11,23 +11,30 @@ import numpy as np
 from featureprism.checker.float32 import float32_margin
 from featureprism.checker.models import Model, input_dim, model_sha256, points_sha256
 from featureprism.checker.proofs import ARITHMETICS, ProofFile, Statement
+from featureprism.checker.scaled import LARGEST
 from featureprism.checker.verify import verified_radii
+from featureprism.checker.weights import weighted_model
 
+CLOSE = 1 + 1e-9  # standard deviations that were summed in another order are the same weights
 SHOWN = 20  # points that a message names
 
 
 @dataclass(frozen=True, eq=False)
 class Stated:
-    """A norm, a radius (None: whatever is claimed), bounds of perturbed points (None: none), and whose arithmetic."""
+    """A norm, a radius (None: whatever is claimed), bounds of perturbed points (None: none), whose arithmetic, and weights.
+
+    The norm is that of weights ∘ δ (None: 1 everywhere); a feature with the weight inf does not move.
+    """
 
     norm: float = 2
     eps: float | None = None
     bounds: tuple[Any, Any] | None = None
     arithmetic: str = "real"
+    weights: Any = None
 
     def __post_init__(self) -> None:
         if self.norm not in (2, math.inf):
-            raise ValueError(f"norm must be 2 or inf, got {self.norm}.")
+            raise ValueError("norm must be 2 or inf.")
         if self.eps is not None and not 0 < self.eps < math.inf:
             raise ValueError(f"eps must be positive and finite, got {self.eps}.")
         if self.arithmetic not in ARITHMETICS:
@@ -43,6 +50,17 @@ class Stated:
         if not (sides[0] <= sides[1]).all():
             raise ValueError("Lower bounds must not be above upper ones.")
         return sides[0], sides[1]
+
+    def weight(self, dim: int) -> np.ndarray:
+        """(d,) Weights of the coordinates."""
+        try:
+            given = 1.0 if self.weights is None else self.weights
+            weights = np.broadcast_to(np.asarray(given, dtype=np.float64), (dim,))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"weights must be one number or {dim} numbers.") from error
+        if not (weights > 0).all():
+            raise ValueError("Weights must be positive; inf for a feature that does not move.")
+        return weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +93,8 @@ class Checked:
     def __str__(self) -> str:
         n, count = len(self.verified), int(self.proven.sum())
         where = f"{norm_name(self.stated.norm)} radius"
-        inside = within(self.statement)
+        weights = self.statement.weights
+        inside = ("" if weights is None else " of weighted features") + within(self.statement)
         if self.stated.eps is None:
             words = f"{count} of {n} points have a proven {where}{inside}, median {self.median:.5g}"
         else:
@@ -96,6 +115,7 @@ class Checked:
             "points": len(self.verified),
             "norm": 2 if s.norm == 2 else "inf",
             "bounds": bounds if within(s) else None,
+            "weights": None if s.weights is None else s.weights.tolist(),
             "eps": self.stated.eps,
             "proven": int(self.proven.sum()),
             "certified": int((self.certified > 0).sum()),
@@ -140,10 +160,23 @@ def checked(
     if verify is not None:
         radii = np.array(verify(), dtype=np.float64)
     else:
-        radii = verified_radii(model, x, labels, file.proofs, file.statement.norm, progress, file.margin)
+        weights, norm = file.statement.weights, file.statement.norm
+        known, points = (model, x) if weights is None else (weighted_model(model, weights), x * weights)
+        if not (np.abs(points) <= LARGEST).all():
+            raise ValueError(f"The weighted points must have coordinates of at most {LARGEST:g}.")
+        radii = verified_radii(known, points, labels, file.proofs, norm, progress, file.margin)
     if file.statement.arithmetic == "float32":
         radii = _in_float32(file, model, x, radii)
-    return Checked(stated, file.statement, radii, file.certified)
+    stretch = stretch_of(file.statement, stated)
+    return Checked(stated, file.statement, radii / stretch, file.certified / stretch)
+
+
+def stretch_of(statement: Statement, stated: Stated) -> float:
+    """At least 1: a ball of the stated weights lies in one of the file's weights that is larger by this factor."""
+    asked = stated.weight(len(statement.lower))
+    weights = np.ones_like(asked) if statement.weights is None else statement.weights
+    stretch = float((weights / asked).max())
+    return 1.0 if stretch <= 1 else stretch * (1 + 2.0**-50)
 
 
 def _in_float32(file: ProofFile, model: Model, x: np.ndarray, radii: np.ndarray) -> np.ndarray:
@@ -182,6 +215,14 @@ def refuse_other(file: ProofFile, model: Model, x: np.ndarray, labels: np.ndarra
         raise ValueError(
             f"The proofs hold only{within(statement)}, which is narrower than {asked}; state --bounds."
         )
+    if stretch_of(statement, stated) > CLOSE:
+        asked = "no weights" if stated.weights is None else "these weights"
+        raise ValueError(
+            f"The proofs are about features with other weights, which say less than {asked} ask; state the unit and the fixed "
+            "features of the proofs."
+        )
+    if statement.weights is not None and statement.arithmetic == "float32":
+        raise ValueError("Proofs about float32 take no weights of features.")
     found = model_sha256(model)
     if statement.model.sha256 != found:
         raise ValueError(

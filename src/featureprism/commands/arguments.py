@@ -52,6 +52,22 @@ def _experiments(add: Add) -> None:
     )
     _add_name(claims, "whose claims")
     claims.add_argument("--json", action="store_true", help="print JSON")
+    premises = add(
+        "premises",
+        "Is a setting inside a theorem, and which premise fails by how much? Without a name: which theorems there are.",
+        "premises feature-averaging/theorem-4-5 --set d=10000 --set n=200",
+    )
+    premises.add_argument(
+        "name", metavar="PAPER[/THEOREM]", nargs="?", default="", help="a theorem, or a paper"
+    )
+    premises.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SIZE=VALUE",
+        help="another value for a size, by its name or by the paper's letter; may be repeated",
+    )
+    premises.add_argument("--json", action="store_true", help="print JSON")
     doing = add(
         "reproduce",
         "Run the experiments of a paper and judge its claims.",
@@ -106,6 +122,17 @@ def _experiments(add: Add) -> None:
         metavar="FOLDER",
         help="also keep the results there, as one JSON file for each scale and small figures; seeds must be fresh",
     )
+    page.add_argument(
+        "--against",
+        type=Path,
+        metavar="OTHER",
+        help="write no page, but compare the claims with those of another folder, bit for bit; exit code 3 if one differs",
+    )
+    page.add_argument(
+        "--tolerant",
+        action="store_true",
+        help="with --against: the same verdicts and values within a thousandth are enough, as between processors",
+    )
 
 
 def _add_name(command: argparse.ArgumentParser, text: str) -> None:
@@ -124,6 +151,7 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(bracketing)
     _add_effort(bracketing)
+    _add_units(bracketing)
     bracketing.add_argument(
         "--eps",
         type=float,
@@ -131,17 +159,45 @@ def _networks(add: Add) -> None:
         help="ask only whether every point keeps its class within this radius (default: how far it does)",
     )
 
+    verifying = add(
+        "verify",
+        "Say whether a property of a network's outputs holds (VNN-LIB 1.0): a checked proof, a counterexample, or unknown.",
+        "verify model.onnx property.vnnlib --seconds 60 --out answer",
+    )
+    verifying.add_argument(
+        "model", type=Path, metavar="MODEL", help=".onnx (also .onnx.gz) or .npz: layers of ReLU"
+    )
+    verifying.add_argument(
+        "property",
+        type=Path,
+        metavar="PROPERTY.vnnlib",
+        help="what must not happen, as in the verification competition; also .gz",
+    )
+    verifying.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="CPU seconds (default: 120)"
+    )
+    verifying.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where proof.npz or counterexample.txt goes (default: nowhere)",
+    )
+    verifying.add_argument("--json", action="store_true", help="print JSON")
+
     checking = add(
         "check",
         "Verify the proofs that radius wrote, without the search that found them; exit 3 when one is refused.",
         "check radii/proofs.npz model.npz data.npz --norm 2 --eps 0.3",
     )
     checking.add_argument(
-        "proofs", type=Path, metavar="PROOFS.npz", help="as radius and bracket.save write them"
+        "proofs",
+        type=Path,
+        metavar="PROOFS.npz",
+        help="as radius, verify and bracket.save write them; DATA is the .vnnlib file of verify",
     )
     _add_model_and_data(checking)
     checking.add_argument(
-        "--norm", type=float, default=2, help="2 or inf: proofs about another norm are refused (default 2)"
+        "--norm", default="2", help="2 or inf (l2, linf): proofs about another norm are refused (default: 2)"
     )
     checking.add_argument("--eps", type=float, help="the radius in question (default: whatever is claimed)")
     checking.add_argument(
@@ -157,6 +213,7 @@ def _networks(add: Add) -> None:
         default="real",
         help="float32: proofs about real numbers are refused (default real)",
     )
+    _add_units(checking)
     checking.add_argument("--exact", action="store_true", help="verify in exact rational arithmetic, slowly")
     checking.add_argument("--json", action="store_true", help="print JSON")
 
@@ -181,6 +238,7 @@ def _networks(add: Add) -> None:
     )
     judging.add_argument("--json", action="store_true", help="print JSON")
     _add_effort(judging)
+    _add_units(judging)
 
 
 def _kkt(add: Add) -> None:
@@ -234,6 +292,28 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DATA",
         help=".npz with x (n, d) and y (n,), or .csv with a column of labels",
+    )
+
+
+def _add_units(command: argparse.ArgumentParser) -> None:
+    """--unit, --reference and --fixed."""
+    command.add_argument(
+        "--unit",
+        choices=("std",),
+        help="radii in standard deviations of each feature (default: units of DATA)",
+    )
+    command.add_argument(
+        "--reference",
+        type=Path,
+        metavar="DATA",
+        help="data that standard deviations are taken from, as the training data (default: DATA)",
+    )
+    command.add_argument(
+        "--fixed",
+        nargs="+",
+        default=[],
+        metavar="FEATURE",
+        help="features that do not change: names of columns, or positions from 0",
     )
 
 
@@ -459,7 +539,7 @@ def add_context(command: argparse.ArgumentParser) -> None:
 
 
 def add_executor(command: argparse.ArgumentParser) -> None:
-    """--executor, --workers and --scheduler."""
+    """--executor, --workers, --scheduler, --wait and --tolerant."""
     command.add_argument(
         "--executor", choices=("local", "dask"), default="local", help="where units run (default: local)"
     )
@@ -471,4 +551,16 @@ def add_executor(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--scheduler", metavar="ADDRESS", help="a Dask scheduler, such as tcp://10.0.0.1:8786"
+    )
+    command.add_argument(
+        "--wait",
+        type=float,
+        default=600.0,
+        metavar="SECONDS",
+        help="how long to wait for a Dask scheduler that is gone (default: 600)",
+    )
+    command.add_argument(
+        "--tolerant",
+        action="store_true",
+        help="take units measured with other versions or kinds of processors as finished: last digits may differ",
     )

@@ -7,9 +7,9 @@ from rich.console import Console
 
 from featureprism.audit import audit
 from featureprism.audit.advice import YOURS
+from featureprism.audit.tables import heads_table, premises_table, save_pareto
 from featureprism.lab.rows import Row
 from featureprism.lab.terminal import stage_progress
-from featureprism.report.audit import heads_table, premises_table, save_pareto
 
 
 def run_audit(args: argparse.Namespace) -> int:

@@ -21,7 +21,8 @@ def context_from(args: argparse.Namespace, networks: Path | None = None) -> Cont
     data = args.data if args.data is not None else Path(named) if named else None
     device = args.device or os.environ.get(DEVICE) or "cpu"
     check_device(device)
-    return Context(data=data, device=device, networks=networks)
+    tolerant = getattr(args, "tolerant", False)
+    return Context(data=data, device=device, networks=networks, tolerant=tolerant)
 
 
 def chosen_executor(args: argparse.Namespace, memory_mb: float | None = None) -> Executor:
@@ -29,7 +30,7 @@ def chosen_executor(args: argparse.Namespace, memory_mb: float | None = None) ->
     if args.scheduler and args.executor != "dask":
         raise ValueError("--scheduler needs --executor dask.")
     if args.executor == "dask":
-        return Cluster(args.scheduler, args.workers, memory_mb)
+        return Cluster(args.scheduler, args.workers, memory_mb, wait=args.wait, tolerant=args.tolerant)
     return Serial() if args.workers == 1 and memory_mb is None else Local(args.workers, memory_mb)
 
 

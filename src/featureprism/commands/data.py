@@ -5,7 +5,7 @@ import argparse
 from featureprism.commands.common import context_from
 from featureprism.data.clip import save_embeddings
 from featureprism.data.images import DIGITS, fetch_images, load_images
-from featureprism.report import progress_bar
+from featureprism.lab.terminal import progress_bar
 
 
 def fetch(args: argparse.Namespace) -> int:

@@ -15,11 +15,14 @@ from featureprism import __version__
 from featureprism.commands.common import chosen_executor, context_from, parsed_changes
 from featureprism.data.images import DIGITS, find_source
 from featureprism.files import as_json
+from featureprism.lab.comparison import compare
 from featureprism.lab.context import Context
 from featureprism.lab.costs import Estimate, estimate_seconds
+from featureprism.lab.engine import Remark
 from featureprism.lab.experiment import Experiment, fields_of
+from featureprism.lab.figures import save_figure
 from featureprism.lab.looks import Looks
-from featureprism.lab.page import read_items, write_report
+from featureprism.lab.page import in_words_of, read_items, write_report
 from featureprism.lab.printers import to_terminal
 from featureprism.lab.published import fresh_seeds, publish
 from featureprism.lab.registry import experiments_called
@@ -28,7 +31,6 @@ from featureprism.lab.rows import Row
 from featureprism.lab.table import ClaimTable, tally
 from featureprism.lab.terminal import duration, progress_bar
 from featureprism.lab.verdict import Outcome
-from featureprism.report.figures import save_figure
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
 
@@ -80,6 +82,8 @@ def run(
             except StopIteration as end:
                 return end.value
             bar.show(event)
+            if isinstance(event, Remark):
+                print(f"featureprism: {event.text}", file=sys.stderr)
             if isinstance(event, ItemJudged):
                 draw(event.result)
                 if not args.json:
@@ -221,9 +225,17 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
 
 
 def run_report(args: argparse.Namespace) -> int:
-    """Write the page and print its path; with --publish keep the results for the atlas."""
+    """Write the page and print its path; with --publish keep the results for the atlas, with --against compare them."""
+    if args.against is not None:
+        found = compare(args.folder, args.against, tolerant=args.tolerant)
+        print(found)
+        return CLAIM_FAILED if found.differing else 0
     if args.publish is not None:
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())
-    print(write_report(args.folder).resolve())
+    page = write_report(args.folder)
+    for sentence in in_words_of(args.folder):
+        print(sentence)
+    print("The page with the story, the figures and every claim, to be opened in a browser:")
+    print(page.resolve())
     return 0

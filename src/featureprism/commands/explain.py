@@ -9,8 +9,8 @@ from rich.table import Table
 from featureprism.audit.explanation import Explanation, explain
 from featureprism.checker.arrays import read_arrays
 from featureprism.lab.table import show
+from featureprism.lab.terminal import progress_bar
 from featureprism.points import read_points
-from featureprism.report import progress_bar
 
 
 def run_explain(args: argparse.Namespace) -> int:

@@ -1,7 +1,7 @@
 """radius, referee and kkt: your own model on your own points."""
 
 import argparse
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf, isnan
 from pathlib import Path
 from typing import Any
@@ -11,16 +11,20 @@ from rich.console import Console
 from torch import Tensor
 
 from featureprism.brackets import RadiusBracket
+from featureprism.commands.tables import kkt_table, rulings_table
+from featureprism.commands.units import stated_units
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
-from featureprism.models.reading import as_points, input_dim
+from featureprism.inputs import as_points
+from featureprism.lab.bracket_figure import save_curve
+from featureprism.lab.terminal import progress_bar
+from featureprism.models import read_model
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
 from featureprism.points import read_points
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data, self_test
-from featureprism.report import kkt_table, progress_bar, rulings_table, save_curve
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
-from featureprism.verify import Budget, Query, opened
+from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS
 from featureprism.verify.batches import bracket_in_batches
 from featureprism.verify.query import as_norm
@@ -32,9 +36,15 @@ def radius(args: argparse.Namespace) -> int:
     bracket = _bracketed(args, eps=args.eps)
     if args.eps is None:
         save_curve(bracket, args.out)
-        closed, median = int((bracket.gap <= args.gap).sum()), float(np.median(bracket.gap))
+        right = bracket.attacked > 0
+        gaps = bracket.gap[right]
         print(bracket)
-        print(f"{closed} of {len(bracket)} brackets closed to {args.gap:g}; median gap {median:.3g}")
+        if right.any() and bracket.certified.any():
+            closed, median = int((gaps <= args.gap).sum()), float(np.median(gaps))
+            print(
+                f"{closed} of {int(right.sum())} brackets of correctly classified points closed to {args.gap:g}; "
+                f"median gap {median:.3g}"
+            )
     else:
         holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.eps, bracket.attacked <= args.eps))
         left = len(bracket) - holds - flipped
@@ -61,10 +71,12 @@ def _blindness(bracket: RadiusBracket) -> str:
 def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBracket:
     """The brackets of the model and the points that the arguments name; `eps`: where only one radius is in question."""
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
-    query = Query(as_norm(args.norm), eps, bounds, gap=args.gap)
-    model = opened(args.model)
     points, labels = read_points(args.data)
-    if points.shape[1] != (dim := input_dim(model.net)):
+    names, spread, weights = stated_units(args, points)
+    query = Query(as_norm(args.norm), eps, bounds, gap=args.gap, weights=weights)
+    model = read_model(args.model)
+    model = model if weights is None else model.with_scores()
+    if points.shape[1] != (dim := model.dim):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
     try:
         x, label = as_points(points), model.indices(labels, len(points))
@@ -75,7 +87,8 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     seconds = args.seconds if args.branches is None or args.seconds is not None else inf
     budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
     with progress_bar("brackets") as bar:
-        return bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
+        bracket = bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
+    return replace(bracket, points=points, features=names, spread=spread, unit=args.unit or "")
 
 
 def referee(args: argparse.Namespace) -> int:

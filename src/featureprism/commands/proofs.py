@@ -1,6 +1,7 @@
 """check: proofs verified from the weights and the points alone. Nothing but numpy is imported for a model in an .npz file."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from io import BytesIO
@@ -9,24 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.checker.models import Model, named_arrays, read_weights
+from featureprism.checker.layers import Layers
+from featureprism.checker.models import Model, model_sha256, named_arrays, read_weights
 from featureprism.checker.proofs import read_proofs
+from featureprism.checker.property_proofs import read_property_proof, relu_layers, verify_property
 from featureprism.checker.stated import Stated, checked, file_content
+from featureprism.checker.vnnlib import Property, read_property
+from featureprism.commands.units import stated_units
 from featureprism.files import as_json
 from featureprism.labels import class_positions
 from featureprism.points import read_points
 
 REFUSED = 3
+NORMS = {"2": 2.0, "l2": 2.0, "inf": math.inf, "linf": math.inf}
 ABOUT = {"real": "about real numbers", "float32": "about a program in float32"}
 EVERY = 10  # percent between two lines of progress
 
 
 def check(args: argparse.Namespace) -> int:
     """Answer the stated question; 3 if the proofs do not establish what they claim, or are about something else."""
+    if args.data.suffix.lower() == ".vnnlib" or args.data.name.lower().endswith(".vnnlib.gz"):
+        return _check_property(args)
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
-    stated = Stated(args.norm, args.eps, bounds, args.arithmetic)
-    model, classes, reader = _model(args.model)
     x, y = read_points(args.data)
+    _, _, weights = stated_units(args, x)
+    stated = Stated(NORMS.get(args.norm, math.nan), args.eps, bounds, args.arithmetic, weights)
+    model, classes, reader = _model(args.model)
     try:
         content = file_content(args.proofs)
         file = read_proofs(content, str(args.proofs))
@@ -55,16 +64,38 @@ def check(args: argparse.Namespace) -> int:
     return 0 if result else REFUSED
 
 
+def _check_property(args: argparse.Namespace) -> int:
+    """Whether a property holds, from its file, the weights and the proof alone."""
+    prop = read_property(args.data)
+    model, _, reader = _model(args.model)
+    try:
+        layers = relu_layers(model)
+        content = file_content(args.proofs)
+        if args.exact:
+            num_leaves = _property_exactly(content, layers, prop)
+        else:
+            num_leaves = verify_property(read_property_proof(content, str(args.proofs)), layers, prop)
+    except ValueError as error:
+        print(as_json({"refused": str(error)}, indent=1) if args.json else f"refused: {error}")
+        return REFUSED
+    facts = {"answer": "holds", "parts": num_leaves, "model": model_sha256(layers), "property": prop.sha256}
+    if args.json:
+        print(as_json(facts | {"read_by": reader, "checker": "exact" if args.exact else "float64"}, indent=1))
+        return 0
+    print(f"holds (unsat): no input violates the property; {num_leaves} of {num_leaves} parts are proven")
+    print(f"model {facts['model'][:16]}, {reader}; property {prop.sha256[:16]}; about real numbers")
+    return 0
+
+
 def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     """The weights of an .npz file; an .onnx file is read as `radius` reads it, which needs all of featureprism."""
     if path.suffix.lower() != ".onnx":
         return *read_weights(path), "read by the checker"
-    from featureprism.verify import opened
-    from featureprism.verify.api import canonical_of
+    from featureprism.models import read_model
 
-    model = opened(path)
+    model = read_model(path)
     return (
-        canonical_of(model.net),
+        model.checkable(),
         model.classes,
         f"read from {path.name} by {model.origin.reader}, whom you trust for that",
     )
@@ -89,6 +120,19 @@ def _exactly(
             "check without --exact, or fewer points at a time."
         )
     return lambda: exact.verify(content, weights.getvalue(), points.getvalue(), progress=_Lines())
+
+
+def _property_exactly(content: bytes, model: Layers, prop: Property) -> int:
+    """The exact checker, on the same proof, weights and property."""
+    from featureprism.checker import exact_properties
+
+    work = exact_properties.estimate(content, model.weights)
+    if work > exact_properties.MOST_WORK:
+        raise ValueError(
+            f"The exact checker would need about {work:.0e} multiplications, more than its limit of "
+            f"{exact_properties.MOST_WORK:.0e}; check without --exact."
+        )
+    return exact_properties.verify(content, model.weights, model.biases, prop)
 
 
 class _Lines:

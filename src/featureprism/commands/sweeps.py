@@ -2,19 +2,21 @@
 
 import argparse
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from featureprism.commands.common import chosen_executor, context_from
 from featureprism.lab import Experiment, Local, Row, Serial, Store, Summary, read_spec
+from featureprism.lab.engine import Remark
 from featureprism.lab.export import as_csv, json_lines, write_parquet
 from featureprism.lab.phase import is_place, phase_of, power, rates, save_phase, show
 from featureprism.lab.sweeps import sweep_events
 from featureprism.lab.terminal import progress_bar
 from featureprism.lab.work import DONE
 
-BAD_USAGE = 2
+BAD_USAGE, DAMAGED = 2, 3
 
 
 def run_sweep(args: argparse.Namespace) -> int:
@@ -27,10 +29,13 @@ def run_sweep(args: argparse.Namespace) -> int:
         events = sweep_events(plan, args.out, executor, context=replace(context, progress=bar.within))
         while True:
             try:
-                bar.show(next(events))
+                event = next(events)
             except StopIteration as end:
                 summary: Summary = end.value
                 break
+            bar.show(event)
+            if isinstance(event, Remark):
+                print(f"featureprism: {event.text}", file=sys.stderr)
     print(in_words(summary, args.out))
     if isinstance(plan.source, Experiment) and summary.done:
         print(_judged(args.out / "claims.json"))
@@ -82,7 +87,8 @@ def item_of(store: Store, name: str | None) -> str:
 def print_rows(args: argparse.Namespace) -> int:
     """Export the rows of a store."""
     with Store(args.folder) as store:
-        rows = store.rows(item_of(store, args.item))
+        item = item_of(store, args.item)
+        rows = store.rows(item)
         if args.parquet:
             write_parquet(list(rows), args.folder / "rows.parquet")
             print(args.folder / "rows.parquet")
@@ -91,7 +97,21 @@ def print_rows(args: argparse.Namespace) -> int:
         else:
             for line in json_lines(rows):
                 print(line)
-    return 0
+        return _caveats(store, item)
+
+
+def _caveats(store: Store, item: str) -> int:
+    """Say on stderr what somebody who uses these rows should know; the exit code."""
+    endings = [ended for _, _, ended in store.planned(item)]
+    finished = endings.count(DONE)
+    if finished < len(endings):
+        print(f"featureprism: {finished} of {len(endings)} units of {item} are finished.", file=sys.stderr)
+    if mixed := store.mixture():
+        print(f"featureprism: {mixed}", file=sys.stderr)
+    if store.damaged:
+        words = "are damaged and left out; the same 'sweep' or 'reproduce' measures them again."
+        print(f"featureprism: Parts of {store.path} {words}", file=sys.stderr)
+    return DAMAGED if store.damaged else 0
 
 
 def draw_phase(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from rich.table import Table
 from featureprism.commands.common import context_from
 from featureprism.files import as_json
 from featureprism.lab.rows import Row
-from featureprism.report import duration, progress_bar
+from featureprism.lab.terminal import duration, progress_bar
 from featureprism.zoo.evaluation import JUDGES
 from featureprism.zoo.files import KEPT, read_card
 from featureprism.zoo.members import MEMBERS

@@ -19,10 +19,19 @@ BLOCK = (
 
 @dataclass(frozen=True)
 class GaussianClusters:
-    """x = mu_k + noise_std·ξ with ξ ~ N(0, I_d), k uniform, label y = labels[k].
+    """Gaussian clusters: x = mu_k + noise_std·ξ with ξ ~ N(0, I), k uniform and label y = labels[k].
 
-    `noise_std` is per coordinate, so the noise has norm about noise_std·√d.
+    Parameters
+    ----------
+    mu : tensor (k, d)
+        Centres.
+    labels : tensor (k,)
+        Label of each cluster, -1 or +1.
+    noise_std : float
+        Standard deviation of the noise in each coordinate; the noise has norm about noise_std·√d.
 
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> clusters = fp.GaussianClusters(mu=torch.eye(3), labels=torch.tensor([1.0, 1.0, -1.0]), noise_std=0.05)
@@ -112,8 +121,30 @@ def sphere_centres(
 def orthonormal_clusters(
     dim: int, num_positive: int, num_negative: int, alpha: float, *, generator: torch.Generator
 ) -> GaussianClusters:
-    """Unit centres, noise N(0, α²I/D): the noise norm is about α. Source: gmm-flow, eq. (1).
+    """Clusters with orthonormal centres and noise N(0, α²I/d), whose norm is about α.
 
+    Parameters
+    ----------
+    dim : int
+        Dimension d, at least the number of clusters.
+    num_positive, num_negative : int
+        Clusters with label +1 and -1.
+    alpha : float
+        Norm of the noise.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    GaussianClusters
+        Centres drawn uniformly among all orthonormal frames.
+
+    References
+    ----------
+    gmm-flow, equation (1).
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthonormal_clusters(64, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> clusters.labels.tolist(), round(clusters.noise_std, 6)
@@ -127,10 +158,32 @@ def orthonormal_clusters(
 def orthogonal_clusters(
     dim: int, num_positive: int, num_negative: int, sigma: float, *, generator: torch.Generator
 ) -> GaussianClusters:
-    """Centres of norm √d, noise N(0, σ²I). Source: feature-averaging, Definition 3.1.
+    """Clusters with orthogonal centres of norm √d and noise N(0, σ²I).
 
     Divided by √d this is `orthonormal_clusters` with α = σ.
 
+    Parameters
+    ----------
+    dim : int
+        Dimension d, at least the number of clusters.
+    num_positive, num_negative : int
+        Clusters with label +1 and -1.
+    sigma : float
+        Noise in each coordinate.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    GaussianClusters
+        Centres drawn uniformly among all orthogonal frames.
+
+    References
+    ----------
+    feature-averaging, Definition 3.1.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthogonal_clusters(64, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
     >>> [round(norm, 3) for norm in clusters.mu.norm(dim=1).tolist()], clusters.noise_std
@@ -159,8 +212,26 @@ def sample(
     generator: torch.Generator,
     noise: Noise = gaussian_noise,
 ) -> Dataset:
-    """Independent draws: cluster sizes are random. `noise` draws ξ.
+    """Independent points of a mixture; the sizes of the clusters are random.
 
+    Parameters
+    ----------
+    distribution : GaussianClusters
+        What to draw from.
+    num_points : int
+        How many points.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    noise : callable, optional
+        Function of a shape and a generator that draws ξ; Gaussian by default.
+
+    Returns
+    -------
+    Dataset
+        Points x (n, d), labels y (n,) and cluster indices (n,).
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
     >>> fp.sample(clusters, 5, generator=fp.generator_for("data", 0)).x.shape
@@ -187,8 +258,28 @@ def sample_blocks(
 def sample_balanced(
     distribution: GaussianClusters, per_cluster: int, *, generator: torch.Generator
 ) -> Dataset:
-    """Exactly `per_cluster` points around each centre, sorted by cluster. Source: gmm-flow, eq. (6).
+    """Exactly `per_cluster` points of each cluster, sorted by cluster.
 
+    Parameters
+    ----------
+    distribution : GaussianClusters
+        What to draw from.
+    per_cluster : int
+        Points of each cluster.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    Dataset
+        Points x (n, d), labels y (n,) and cluster indices (n,), n = per_cluster · k.
+
+    References
+    ----------
+    gmm-flow, equation (6).
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> fp.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).cluster.tolist()
@@ -222,8 +313,25 @@ def sample_in_span(
 
 
 def to_signs(y: Tensor) -> Float[Tensor, " n"]:
-    """Two label values, the larger becoming +1 and the smaller -1.
+    """Labels of two values as -1 and +1; the larger value becomes +1.
 
+    Parameters
+    ----------
+    y : tensor (n,)
+        Labels with exactly two values.
+
+    Returns
+    -------
+    tensor (n,)
+        Labels -1.0 and +1.0.
+
+    Raises
+    ------
+    ValueError
+        If there are not exactly two values.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> fp.to_signs(torch.tensor([0, 1, 1])).tolist()

@@ -11,8 +11,21 @@ from featureprism.inputs import check_points
 
 @dataclass(frozen=True)
 class Dataset:
-    """Points with labels ±1; the cluster index is the fine label, centres are its means.
+    """Points with labels ±1 and the cluster each point belongs to.
 
+    Parameters
+    ----------
+    x : tensor (n, d)
+        Points as rows.
+    y : tensor (n,)
+        Labels -1 or +1.
+    cluster : tensor (n,)
+        Index of the cluster of each point, the fine label.
+    centres : tensor (k, d)
+        Centres of the clusters.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample(clusters, 6, generator=fp.generator_for("data", 0))

@@ -175,11 +175,31 @@ def label_weights(
 
 @dataclass(frozen=True)
 class SparseCoding:
-    """x = Mz + ξ' + Mξ'', y = sign⟨w*, z⟩; ξ' ~ N(0, σ_x²/d I), ξ'' = ±spike with variance σ_x²/d (0: none).
+    """Sparse coding data: x = Mz + ξ' + Mξ'', y = sign⟨w*, z⟩.
 
-    `margin` > 0 keeps only z with |⟨w*, z⟩| ≥ margin. Ties ⟨w*, z⟩ = 0: "drop" draws again, "positive" is the paper's sign(0) = +1.
-    Points have the precision of M. Source: feature-purification, Section 2.
+    Parameters
+    ----------
+    M : tensor (d, D)
+        Dictionary; points have its precision.
+    w : tensor (D,)
+        Weights w* of the label.
+    hidden : HiddenVector
+        Law of the hidden vector z.
+    noise : float
+        σ_x of the noise ξ' ~ N(0, σ_x²/d I).
+    spike : float
+        Size of the entries ±spike of ξ'', with variance σ_x²/d; 0 for none.
+    margin : float
+        Keep only z with |⟨w*, z⟩| ≥ margin.
+    ties : str
+        What happens to ⟨w*, z⟩ = 0: "drop" draws again, "positive" labels it +1 as the paper does.
 
+    References
+    ----------
+    feature-purification, Section 2.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from featureprism.data import dictionary, label_weights, two_level
     >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
@@ -236,8 +256,24 @@ class SparseSample(NamedTuple):
 
 
 def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Generator) -> SparseSample:
-    """Independent draws, conditioned on the margin by rejection.
+    """Independent points of sparse coding data, conditioned on the margin by rejection.
 
+    Parameters
+    ----------
+    coding : SparseCoding
+        What to draw from.
+    num_points : int
+        How many points.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    SparseSample
+        Points x (n, d), labels y (n,) and hidden vectors z (n, D).
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from featureprism.data import dictionary, label_weights, two_level
     >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))

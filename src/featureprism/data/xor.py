@@ -49,8 +49,30 @@ class NoisySample:
 
 
 def xor_clusters(dim: int, sigma: float, law: str = "gaussian", *, generator: torch.Generator) -> XorClusters:
-    """Two directions drawn at random; in two dimensions the axes.
+    """Four clusters at ±μ₁ (label +1) and ±μ₂ (label -1), with orthogonal unit directions μ₁ and μ₂.
 
+    Parameters
+    ----------
+    dim : int
+        Dimension d; in two dimensions the directions are the axes.
+    sigma : float
+        Noise in each coordinate.
+    law : str
+        Law of the noise.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    XorClusters
+        With two random directions.
+
+    References
+    ----------
+    feature-amplification, Section 2.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
     >>> clusters.centres.shape
@@ -93,8 +115,26 @@ def best_classifier(directions: Float[Tensor, "2 d"], x: Float[Tensor, "n d"]) -
 def sample_xor(
     clusters: XorClusters, num_points: int, noise: LabelNoise, *, generator: torch.Generator
 ) -> NoisySample:
-    """Independent draws with noisy labels.
+    """Independent points of XOR clusters with noisy labels.
 
+    Parameters
+    ----------
+    clusters : XorClusters
+        What to draw from.
+    num_points : int
+        How many points.
+    noise : LabelNoise
+        Which labels are flipped, and how many.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    NoisySample
+        The data, and the labels before they were flipped.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from featureprism.data import LabelNoise
     >>> clusters = fp.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))

@@ -138,11 +138,47 @@ class Head(ScoredHead):
 
 
 class PReLUHead(Head):
-    """A two-layer pReLU network f_c(x) = Σ_j ‖w_j‖ [⟨w_j, x⟩/‖w_j‖]₊^p, `width` neurons for each class; p = 1 is a ReLU head.
+    """A classifier of pReLU neurons for embeddings: f_c(x) = Σ_j ‖w_j‖ [⟨w_j, x⟩/‖w_j‖]₊^p, with neurons of its own for each class.
 
-    Neurons start at norm `init_scale`, in random directions; cross-entropy, Adam. With p > 2 neurons specialise on clusters of a
-    class instead of averaging over them, which moves the decision boundary away from the points. Source: gmm-flow, eq. (5).
+    With p > 2 neurons specialise on clusters of a class instead of averaging over them, which moves the decision boundary away from the
+    points. Trained with cross-entropy by Adam; a scikit-learn estimator.
 
+    Parameters
+    ----------
+    p : float
+        Power of the neurons; 1 is a ReLU head.
+    width : int
+        Neurons of each class.
+    init_scale : float
+        Norm of the first weights, in random directions.
+    epochs : float, optional
+        Passes over the data; None trains until the loss no longer falls (`tol`), at most 1500 steps or 6 passes,
+        whichever is more.
+    batch_size : int
+        Points of a step.
+    step_size : float
+        Learning rate of Adam.
+    weight_decay : float, optional
+        Ridge penalty; None is 1/n, that of logistic regression with C = 1.
+    tol : float
+        Training ends when the loss falls by less than this, in nats.
+    validation_fraction : float
+        Share of the points that is watched; the best head on it is kept.
+    scaling : str
+        "points" divides by one spread, "features" each feature by its own, "auto" chooses.
+    fit_intercept : bool
+        Whether scores have a bias.
+    class_weight : None, "balanced" or mapping
+        Weights of the classes.
+    random_state : int, generator or None
+        As in scikit-learn.
+
+    References
+    ----------
+    gmm-flow, equation (5).
+
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> import featureprism as fp
     >>> X, y = load_iris(return_X_y=True)
@@ -199,12 +235,54 @@ class PReLUHead(Head):
 
 
 class DecoupledHead(Head):
-    """A pReLU network that also learns labels finer than the task: `width` neurons for each sub-class, started at its mean.
+    """A pReLU head that also learns labels finer than the task, so that the clusters of a class are kept apart.
 
-    loss = (1 - fine_weight) CE(class scores) + fine_weight CE(sub-class scores); a class scores the sum of its sub-classes, so
-    margins stay differences of convex functions. `labels`: "given" takes `fine_labels` in fit, "discovered" finds
-    `num_subclasses` clusters of each class by k-means. Source: feature-averaging, Section 4.2 (finer labels decouple features).
+    The loss is (1 - fine_weight) CE(class scores) + fine_weight CE(sub-class scores); a class scores the sum
+    of its sub-classes. Neurons
+    start at the means of the sub-classes.
 
+    Parameters
+    ----------
+    labels : str
+        "given" takes `fine_labels` in fit, "discovered" finds `num_subclasses` clusters of each class by k-means.
+    num_subclasses : int, optional
+        Clusters of each class where they are discovered.
+    p : float
+        Power of the neurons.
+    width : int
+        Neurons of each sub-class.
+    init_scale : float
+        Norm of the first weights.
+    fine_weight : float
+        Weight of the finer labels in the loss.
+    epochs : float, optional
+        Passes over the data; None trains until the loss no longer falls (`tol`), at most 1500 steps or 6 passes,
+        whichever is more.
+    batch_size : int
+        Points of a step.
+    step_size : float
+        Learning rate of Adam.
+    weight_decay : float, optional
+        Ridge penalty; None is 1/n, that of logistic regression with C = 1.
+    tol : float
+        Training ends when the loss falls by less than this, in nats.
+    validation_fraction : float
+        Share of the points that is watched; the best head on it is kept.
+    scaling : str
+        "points" divides by one spread, "features" each feature by its own, "auto" chooses.
+    fit_intercept : bool
+        Whether scores have a bias.
+    class_weight : None, "balanced" or mapping
+        Weights of the classes.
+    random_state : int, generator or None
+        As in scikit-learn.
+
+    References
+    ----------
+    feature-averaging, Section 4.2.
+
+    Examples
+    --------
     >>> from sklearn.datasets import load_iris
     >>> import featureprism as fp
     >>> X, y = load_iris(return_X_y=True)
@@ -295,8 +373,25 @@ class DecoupledHead(Head):
 
 
 def load_head(path: Path | str) -> "PReLUHead | DecoupledHead | GaussianHead":
-    """A fitted head from a file that `save` wrote.
+    """Read a fitted head that `save` wrote.
 
+    Parameters
+    ----------
+    path : path
+        An .npz file.
+
+    Returns
+    -------
+    PReLUHead, DecoupledHead or GaussianHead
+        With its labels, column names and parameters.
+
+    Raises
+    ------
+    ValueError
+        If the file does not hold a head.
+
+    Examples
+    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> from sklearn.datasets import load_iris

@@ -13,7 +13,7 @@ import torch
 from featureprism.checker.arrays import read_arrays, real_number, real_numbers
 from featureprism.files import write_whole
 from featureprism.heads.network import HeadNet
-from featureprism.networks import LinearScores, QuadraticScores
+from featureprism.models.scores import LinearScores, QuadraticScores
 
 NEEDED = ("W", "b", "votes", "owner", "classes", "p", "kind", "parameters")
 SITE = Path(__file__).parents[3] / "docs" / "_build" / "html"  # where `make docs` puts it in a source tree

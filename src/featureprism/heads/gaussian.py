@@ -15,7 +15,7 @@ from featureprism.heads.files import GAUSSIAN, described, write_arrays
 from featureprism.heads.scaling import SCALINGS, Scaling, fitted_scaling
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.targets import Targets, targets
-from featureprism.networks import LinearScores, QuadraticScores
+from featureprism.models.scores import LinearScores, QuadraticScores
 from featureprism.progress import Progress, no_progress
 
 COVARIANCES = ("shared", "per_class")
@@ -24,13 +24,25 @@ PARTS = ("means", "covariances", "priors")
 
 
 class GaussianHead(ScoredHead):
-    """Classes as Gaussians N(m_c, Σ_c) and their Bayes rule, log π_c - ½ log det Σ_c - ½ (x - m_c)ᵀ Σ_c⁻¹ (x - m_c).
+    """Classes as Gaussians N(m_c, Σ_c) and their Bayes rule; nothing is trained and nothing is random.
 
-    `covariance` "shared": one Σ, linear scores, the radius is a distance to half-spaces. "per_class": quadratic scores, the radius is
-    the nearest point of a quadric for each rival, by a one-dimensional secular equation; what is proven is its dual value, rounded
-    down. `structure`: "full" or "diagonal". `shrinkage`: Σ = (1 - s) S + s tr(S)/d I in the units of `scaling` (see PReLUHead); a
-    number from 0 to 1, or "auto" for the one of Ledoit and Wolf (2004). Nothing is drawn at random, nothing is trained.
+    Scores are log π_c - ½ log det Σ_c - ½ (x - m_c)ᵀ Σ_c⁻¹ (x - m_c). With a shared Σ they are linear and a
+    radius is a distance to half-spaces;
+    otherwise the nearest point of a quadric is found by a one-dimensional secular equation, and its dual value is proven.
 
+    Parameters
+    ----------
+    covariance : str
+        "shared" or "per_class".
+    structure : str
+        "full" or "diagonal".
+    shrinkage : float or "auto"
+        Σ = (1 - s) S + s tr(S)/d I in the units of `scaling`; "auto" is the s of Ledoit and Wolf (2004).
+    scaling : str
+        As for `PReLUHead`.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)

@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from featureprism.networks import PowerReLU, ReLU, ScoreNet
+from featureprism.models.activations import PowerReLU, ReLU
+from featureprism.models.scores import ScoreNet
 
 
 class HeadNet(ScoreNet):

@@ -11,8 +11,9 @@ from featureprism.lab.intervals import mean_interval, share_interval
 from featureprism.lab.looks import Looks
 from featureprism.lab.premise import Premise, PremiseStatus, Requires, requires
 from featureprism.lab.rate import Rate, rate
-from featureprism.lab.registry import all_papers, experiments_called, item_called
+from featureprism.lab.registry import all_papers, experiments_called, item_called, paper_called
 from featureprism.lab.rows import Row, Rows, Values, log_slope
+from featureprism.lab.theorem import PremiseTable, Theorem, premises_of
 from featureprism.lab.verdict import Outcome, Verdict, judge
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ __all__ = [
     "Paper",
     "Premise",
     "PremiseStatus",
+    "PremiseTable",
     "Rate",
     "Requires",
     "Result",
@@ -69,6 +71,7 @@ __all__ = [
     "Store",
     "Summary",
     "Sweep",
+    "Theorem",
     "Unit",
     "Values",
     "Verdict",
@@ -89,6 +92,8 @@ __all__ = [
     "mean_interval",
     "of_function",
     "of_item",
+    "paper_called",
+    "premises_of",
     "rate",
     "read_spec",
     "reproduce",

@@ -21,6 +21,8 @@ class Context:
         Where image networks are trained.
     networks : Path, optional
         Where trained networks are kept.
+    tolerant : bool
+        Whether units count as finished whatever versions and kind of processor measured them: rows may differ in their last digits.
     progress : callable
         Takes the share that is done. Results never depend on it.
     log : callable
@@ -30,6 +32,7 @@ class Context:
     data: Path | None = None
     device: str = "cpu"
     networks: Path | None = None
+    tolerant: bool = False
     progress: Progress = field(default=no_progress, compare=False)
     log: Log = field(default=no_log, compare=False)
 

@@ -7,7 +7,7 @@ no neighbour is harmed, and a new process takes its place.
 import os
 import time
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor, cpu_co
 
 from featureprism.lab.work import (
     DIED,
+    LOST,
     MB,
     RAISED,
     TIME,
@@ -26,18 +27,18 @@ from featureprism.lab.work import (
     Job,
     Limits,
     enter_worker,
-    run_job,
+    run_jobs,
 )
 from featureprism.threads import one_thread
 
 OVERDUE = 60.0  # seconds past its time limit after which a unit that has not ended its worker is given up, with the worker
 WORKER_MB = 500  # what a worker holds before its first unit: Python, torch, featureprism
-Finished = list[tuple[Job, Ending]]
+Finished = list[tuple[Hashable, list[Ending]]]
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """Takes jobs while it has free workers, and hands back how they ended."""
+    """Takes jobs while it has free workers, and hands back how they ended, those of a worker together."""
 
     def __enter__(self) -> "Executor": ...
 
@@ -47,12 +48,12 @@ class Executor(Protocol):
         """The workers that could start a job now."""
         ...
 
-    def start(self, worker: Hashable, job: Job) -> None:
-        """Start a job on a free worker."""
+    def start(self, worker: Hashable, jobs: Sequence[Job]) -> None:
+        """Start jobs on a free worker, one after the other."""
         ...
 
     def finished(self, timeout: float) -> Finished:
-        """Jobs that have ended since the last call; waits for one, but no longer than `timeout` seconds."""
+        """Workers whose jobs have ended since the last call, and how; waits for one, but no longer than `timeout` seconds."""
         ...
 
 
@@ -60,7 +61,7 @@ class Serial:
     """One unit after the other in this process, watched from within; nothing protects the process from them."""
 
     def __init__(self) -> None:
-        self._job: Job | None = None
+        self._jobs: Sequence[Job] = ()
         self._threads = ExitStack()
 
     def __enter__(self) -> "Serial":
@@ -71,18 +72,18 @@ class Serial:
         self._threads.close()
 
     def free(self) -> list[Hashable]:
-        return [] if self._job else [0]
+        return [] if self._jobs else [0]
 
-    def start(self, worker: Hashable, job: Job) -> None:
-        if job.limits != Limits():
+    def start(self, worker: Hashable, jobs: Sequence[Job]) -> None:
+        if any(job.limits != Limits() for job in jobs):
             raise ValueError(
                 "Limits need worker processes: use the local executor instead of the serial one."
             )
-        self._job = job
+        self._jobs = jobs
 
     def finished(self, timeout: float) -> Finished:
-        job, self._job = self._job, None
-        return [(job, run_job(job))] if job else []
+        jobs, self._jobs = self._jobs, ()
+        return [(0, run_jobs(jobs))] if jobs else []
 
 
 @dataclass
@@ -90,14 +91,14 @@ class _Worker:
     """A pool of one process and what it is doing."""
 
     pool: ProcessPoolExecutor
-    job: Job | None = None
+    jobs: Sequence[Job] = ()
     future: Future | None = None
     began: float = 0.0
 
     @property
     def is_overdue(self) -> bool:
         """Whether its process should long be gone."""
-        return self.job is not None and past_due(self.job, time.perf_counter() - self.began)
+        return past_due(self.jobs, time.perf_counter() - self.began)
 
 
 class Local:
@@ -123,54 +124,61 @@ class Local:
         self._quiet.close()
 
     def free(self) -> list[Hashable]:
-        return [index for index, worker in enumerate(self._workers) if worker.job is None]
+        return [index for index, worker in enumerate(self._workers) if not worker.jobs]
 
-    def start(self, worker: Hashable, job: Job) -> None:
+    def start(self, worker: Hashable, jobs: Sequence[Job]) -> None:
         assert isinstance(worker, int)
         chosen = self._workers[worker]
-        chosen.job, chosen.began = job, time.perf_counter()
-        chosen.future = self._submit(chosen, job)
+        chosen.jobs, chosen.began = jobs, time.perf_counter()
+        chosen.future = self._submit(chosen, jobs)
 
     def finished(self, timeout: float) -> Finished:
-        busy = [w for w in self._workers if w.future]
-        wait([w.future for w in busy if w.future], timeout, FIRST_COMPLETED)
-        return [self._take(w) for w in busy if w.future and (w.future.done() or w.is_overdue)]
+        busy = [(i, w) for i, w in enumerate(self._workers) if w.future]
+        wait([w.future for _, w in busy if w.future], timeout, FIRST_COMPLETED)
+        return [(i, self._take(w)) for i, w in busy if w.future and (w.future.done() or w.is_overdue)]
 
-    def _submit(self, worker: _Worker, job: Job) -> Future:
+    def _submit(self, worker: _Worker, jobs: Sequence[Job]) -> Future:
         try:
-            return worker.pool.submit(run_job, job)
+            return worker.pool.submit(run_jobs, jobs)
         except BrokenProcessPool:  # it died between two units
             self._renew(worker)
-            return worker.pool.submit(run_job, job)
+            return worker.pool.submit(run_jobs, jobs)
 
-    def _take(self, worker: _Worker) -> tuple[Job, Ending]:
-        """The job that ended in a worker, which is free again afterwards."""
-        job, future = worker.job, worker.future
-        assert job is not None
+    def _take(self, worker: _Worker) -> list[Ending]:
+        """How the jobs of a worker ended, which is free again afterwards."""
+        jobs, future = worker.jobs, worker.future
         assert future is not None
         seconds = time.perf_counter() - worker.began
-        worker.job = worker.future = None
+        worker.jobs, worker.future = (), None
         if not future.done():
             self._renew(worker)
-            return job, Ending(TIME, message="the worker had to be killed", seconds=seconds)
+            return ended_alike(jobs, Ending(TIME, message="the worker had to be killed", seconds=seconds))
         error = future.exception()
         if error is None:
-            return job, future.result()
+            return future.result()
         text = " ".join(str(error).split())
         if not isinstance(error, BrokenProcessPool):
-            return job, Ending(RAISED, message=f"{type(error).__name__}: {text}", seconds=seconds)
+            return ended_alike(
+                jobs, Ending(RAISED, message=f"{type(error).__name__}: {text}", seconds=seconds)
+            )
         self._renew(worker)
-        status = TIME if job.limits.seconds and "SIGALRM" in text else DIED
-        return job, Ending(status, message=text, seconds=seconds)
+        status = TIME if jobs[0].limits.seconds and "SIGALRM" in text else DIED
+        return ended_alike(jobs, Ending(status, message=text, seconds=seconds))
 
     def _renew(self, worker: _Worker) -> None:
         worker.pool.shutdown(wait=True, kill_workers=True)
         worker.pool = _pool()
 
 
-def past_due(job: Job, seconds: float) -> bool:
-    """Whether a job has run so long that its time limit must have failed."""
-    return job.limits.seconds is not None and seconds > job.limits.seconds + OVERDUE
+def ended_alike(jobs: Sequence[Job], ending: Ending) -> list[Ending]:
+    """What is known of jobs that were lost together: it is the ending of one job, but of several nobody knows which it was."""
+    return [ending] if len(jobs) == 1 else [Ending(LOST)] * len(jobs)
+
+
+def past_due(jobs: Sequence[Job], seconds: float) -> bool:
+    """Whether jobs have run so long that their time limits must have failed."""
+    limits = [job.limits.seconds for job in jobs if job.limits.seconds is not None]
+    return bool(limits) and seconds > sum(limits) + OVERDUE
 
 
 def _pool() -> ProcessPoolExecutor:

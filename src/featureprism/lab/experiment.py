@@ -1,7 +1,7 @@
 """A figure or theorem of a paper as something that can be run, and a paper as a set of them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ from featureprism.lab.claim import Claim, check_names
 from featureprism.lab.context import Context
 from featureprism.lab.looks import Looks
 from featureprism.lab.rows import Row, Rows
+from featureprism.lab.theorem import Theorem
 from featureprism.lab.verdict import Verdict, as_one_draw, judge
 from featureprism.suggest import did_you_mean
 
@@ -72,13 +73,8 @@ class Experiment:
     slow: bool = False
     shared_weights: Callable[[Rows], bool] | None = None
     draw: Callable[[Rows], Any] | None = None
-    long: bool = False  # old name of `slow`
-    is_one_draw: Callable[[Rows], bool] | None = None  # old name of `shared_weights`
-    foretell: Any = None  # no longer used
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "slow", self.slow or self.long)
-        object.__setattr__(self, "shared_weights", self.shared_weights or self.is_one_draw)
         if self.id.count("/") != 1:
             raise ValueError(f"An experiment is called PAPER/ITEM, got '{self.id}'.")
         if unknown := set(self.scales) - set(SCALES):
@@ -148,8 +144,8 @@ class Paper:
         Authors, title, place, year.
     experiments : tuple of Experiment
         In reading order.
-    drawings : mapping
-        Functions of the rows that give a matplotlib figure, by item; an experiment may also bring one as `draw`.
+    theorems : tuple of Theorem
+        Whose premises sizes decide, for `featureprism premises`.
     story : path, optional
         A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`).
 
@@ -164,7 +160,7 @@ class Paper:
     name: str
     citation: str
     experiments: tuple[Experiment, ...]
-    drawings: Mapping[str, Callable[[Rows], Any]] = field(default_factory=dict)
+    theorems: tuple[Theorem, ...] = ()
     story: Path | None = None
 
     @property
@@ -202,6 +198,8 @@ def changed(setting: Any, changes: Mapping[str, Any], name: str = "the setting")
 def _like(model: Any, value: Any, name: str) -> Any:
     if isinstance(model, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if type(model) is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # 1e6
     if isinstance(model, tuple) and isinstance(value, list):
         return tuple(value)
     if type(value) is not type(model):

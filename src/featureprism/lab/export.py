@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from featureprism.files import as_json
+from featureprism.files import as_json, csv_cell
 from featureprism.lab.rows import Row
 
 
@@ -24,9 +24,10 @@ def columns_of(rows: Iterable[Row]) -> list[str]:
 def as_csv(rows: list[Row]) -> str:
     """A table with a header; empty where a row has no such column."""
     text = StringIO()
-    writer = csv.DictWriter(text, columns_of(rows), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    columns = columns_of(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(csv_cell, columns))
+    writer.writerows([csv_cell(row.get(name, "")) for name in columns] for row in rows)
     return text.getvalue()
 
 

@@ -5,16 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.lab.experiment import Experiment
-from featureprism.lab.registry import all_papers
 from featureprism.lab.rows import Rows
 from featureprism.lab.verdict import Outcome, Verdict
 
 
 def draw(experiment: Experiment, rows: Rows) -> Any:
-    """The figure of an experiment: its drawing, that of its paper, or, for want of one, its claims."""
-    paper = all_papers().get(experiment.paper)
-    drawing = experiment.draw or (paper.drawings.get(experiment.item) if paper else None)
-    return drawing(rows) if drawing else draw_verdicts(experiment.judge(rows))
+    """The figure of an experiment: its drawing or, for want of one, its claims."""
+    return experiment.draw(rows) if experiment.draw else draw_verdicts(experiment.judge(rows))
 
 
 def draw_verdicts(verdicts: list[Verdict]) -> Any:
@@ -37,13 +34,14 @@ def draw_verdicts(verdicts: list[Verdict]) -> Any:
     return figure
 
 
-def save_figure(figure: Any, folder: Path) -> None:
-    """figure.png and figure.svg in a folder."""
+def save_figure(experiment: Experiment, rows: Rows, folder: Path) -> None:
+    """figure.png and figure.svg of an experiment, in its folder."""
     import matplotlib.pyplot as plt
 
     from featureprism.lab.style import SETTINGS
 
     with plt.rc_context(SETTINGS):
+        figure = draw(experiment, rows)
         figure.savefig(folder / "figure.png", metadata={"Software": None})
         figure.savefig(folder / "figure.svg", metadata={"Date": None})
     plt.close(figure)

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.files import write_whole
-from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html, to_markdown
+from featureprism.lab.printers import (
+    anchor,
+    html_table,
+    premises_html,
+    tally_html,
+    to_html,
+    to_markdown,
+    without_tags,
+)
 from featureprism.lab.registry import all_papers
+from featureprism.lab.reproduction import with_checksum
 from featureprism.lab.rows import Row
 from featureprism.lab.story import Text, parts_of
-from featureprism.lab.table import ClaimTable, Line, counts, show, tally
+from featureprism.lab.table import ClaimTable, Line, counts, in_words, show, tally
 
 RULES = (
     "A claim holds or fails when the 95 % interval over seeds lies inside or outside its bound, and is undecided otherwise; a claim"
@@ -24,15 +33,32 @@ WEB = files("featureprism.lab") / "web"
 OPEN = 3  # so many items are shown open; more are folded
 
 
-def read_items(folder: Path) -> list[tuple[Row, list[Row]]]:
-    """Every finished PAPER/ITEM below a folder: what run.json and claims.json say."""
+Item = tuple[Row, list[Row]]  # what run.json and claims.json say
+
+
+def read_items(folder: Path) -> list[Item]:
+    """Every finished PAPER/ITEM below a folder; a damaged one is refused."""
+    items, damaged = sound_items(folder)
+    if damaged:
+        raise ValueError(" ".join(damaged))
+    return items
+
+
+def sound_items(folder: Path) -> tuple[list[Item], list[str]]:
+    """Every finished PAPER/ITEM below a folder that is sound, and a sentence about each that is not."""
     paths = sorted(folder.glob("*/*/run.json")) if folder.is_dir() else []
     paths = [path for path in paths if (path.parent / "claims.json").exists()]
     if not paths:
         raise ValueError(
             f"No results in {folder}. Run 'featureprism reproduce gmm-flow --out {folder}' first."
         )
-    return [_item(path, path.parent / "claims.json") for path in paths]
+    items, damaged = [], []
+    for path in paths:
+        try:
+            items.append(_item(path, path.parent / "claims.json"))
+        except ValueError as error:
+            damaged.append(str(error))
+    return items, damaged
 
 
 def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
@@ -42,6 +68,8 @@ def _item(run: Path, claims: Path) -> tuple[Row, list[Row]]:
         raise ValueError(_damaged(run, "it is no JSON object"))
     if not isinstance(judged, list) or not all(isinstance(claim, dict) for claim in judged):
         raise ValueError(_damaged(claims, "it is no list of JSON objects"))
+    if "checksum" in about and about != with_checksum(about, judged):
+        raise ValueError(_damaged(run.parent, "its files are not what was written"))
     for path, part in ((run, []), (claims, judged)):
         try:
             _section(about, part, run.parent)
@@ -62,15 +90,41 @@ def _damaged(path: Path, why: str) -> str:
 
 
 def write_report(folder: Path) -> Path:
-    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page."""
-    items = in_reading_order(read_items(folder))
+    """Write folder/index.html and results.md from every PAPER/ITEM below it, and return the path of the page.
+
+    An item whose files are damaged is left out, and named in the ValueError that comes when the page is written.
+    """
+    sound, damaged = sound_items(folder)
+    if not sound:
+        raise ValueError(" ".join(damaged))
+    items = in_reading_order(sound)
     write_whole(folder / "results.md", markdown_page(items))
     page = folder / "index.html"
     papers = dict.fromkeys(about["id"].partition("/")[0] for about, _ in items)
     of_paper = {name: [item for item in items if item[0]["id"].startswith(f"{name}/")] for name in papers}
     body = "".join(_paper(name, members, folder) for name, members in of_paper.items())
     write_whole(page, html_page("featureprism report", body))
+    if damaged:
+        raise ValueError(f"{' '.join(damaged)} {page} has the rest.")
     return page
+
+
+def in_words_of(folder: Path) -> list[str]:
+    """A sentence for each paper in a folder: what was reproduced, and what came out of its headline claims."""
+    items, _ = sound_items(folder)
+    lines: dict[str, list[Line]] = {}
+    for about, claims in in_reading_order(items):
+        lines.setdefault(f"{about['id'].partition('/')[0]} at the {about['scale']} scale", []).extend(
+            _table(about, claims)
+        )
+    sentences = []
+    for paper, all_lines in lines.items():
+        headlines = [line for line in all_lines if line.is_headline]
+        first = f"of {len(headlines)} headline claims {in_words(counts(headlines))}; " if headlines else ""
+        sentences.append(
+            f"Reproduced {paper}: {first}of all {len(all_lines)} claims {in_words(counts(all_lines))}."
+        )
+    return sentences
 
 
 def in_reading_order(items: list[tuple[Row, list[Row]]]) -> list[tuple[Row, list[Row]]]:
@@ -153,7 +207,8 @@ def markdown_page(items: list[tuple[Row, list[Row]]]) -> str:
     """The claims of all items as Markdown."""
     parts = [f"# Results\n\n{RULES}\n"]
     for about, claims in items:
-        parts += [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        words = [f"## {about['id']}: {about['title']}\n", f"{about['source']}. {_facts(about)}.\n"]
+        parts += map(without_tags, words)
         parts.append(to_markdown(_table(about, claims)))
     return "\n".join(parts)
 

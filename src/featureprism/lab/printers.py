@@ -82,7 +82,12 @@ def to_markdown(table: ClaimTable) -> str:
         words = " ".join([f"`{line.id}` {line.claim['says']}", *(f"({text})" for text in failing)])
         cells = [words, expected(line.claim), *(_markdown_cell(line.judged.get(s)) for s in table.scales)]
         lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join([*lines, ""])
+    return without_tags("\n".join([*lines, ""]))
+
+
+def without_tags(text: str) -> str:
+    """Markdown in which what looks like a tag of HTML is text."""
+    return re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
 
 
 def _markdown_cell(claim: Row | None) -> str:

@@ -41,6 +41,16 @@ def all_papers() -> dict[str, Paper]:
     return papers
 
 
+def paper_called(name: str) -> Paper:
+    """One paper by its name; those of featureprism are loaded without the others."""
+    if name in BUILT_IN:
+        return _load(*BUILT_IN[name].split(":"))
+    papers = all_papers()
+    if name not in papers:
+        raise ValueError(f"No paper is called '{name}'. {did_you_mean(name, papers)}")
+    return papers[name]
+
+
 def _load(module: str, name: str) -> Paper:
     return getattr(import_module(module), name)
 

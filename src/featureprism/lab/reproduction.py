@@ -1,5 +1,6 @@
 """Experiments, unit by unit: whatever is measured is kept at once, and an experiment is judged as soon as its last unit is there."""
 
+import json
 import subprocess
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from featureprism import __version__
-from featureprism.files import as_json, content_hash, prepare_folder, write_whole
+from featureprism.files import as_json, content_hash, prepare_folder, strict, write_whole
 from featureprism.lab.context import Context
-from featureprism.lab.engine import Step, UnitEnded, last, unit_events
+from featureprism.lab.engine import Remark, Step, UnitEnded, last, unit_events
+from featureprism.lab.environment import environment, versions
 from featureprism.lab.executors import Executor
 from featureprism.lab.experiment import Experiment, fields_of
 from featureprism.lab.looks import Looks
 from featureprism.lab.rows import Row, Rows
 from featureprism.lab.sources import paper_hash, paper_packages, value_hash
 from featureprism.lab.store import Store
-from featureprism.lab.unit import Unit, units_of, versions
+from featureprism.lab.unit import Unit, units_of
 from featureprism.lab.verdict import Outcome, Verdict
 from featureprism.lab.work import DONE
 
@@ -125,7 +127,7 @@ def reproduce(
 
 def reproduction_events(
     request: Reproduction, out: Path, executor: Executor, *, context: Context = Context()
-) -> Generator[Step | UnitEnded | ItemJudged, None, tuple[list[Result], list[Failure]]]:
+) -> Generator[Step | UnitEnded | Remark | ItemJudged, None, tuple[list[Result], list[Failure]]]:
     """The same as a stream of events, which returns results and failures at its end."""
     prepare_folder(out)
     experiments = [e.with_settings(request.scale, request.changes) for e in request.experiments]
@@ -159,7 +161,7 @@ class _Plan:
 
     def judge(self, store: Store, out: Path) -> Iterator[ItemJudged]:
         """Judge the experiment, write its folder, and see whether another look is due."""
-        rows, seconds = Rows.gather(store.rows_of(self.units)), store.seconds_of(self.units)
+        rows, (seconds, _) = Rows.gather(store.rows_of(self.units)), store.cost_of(self.units)
         looks = self.request.looks
         verdicts = self.experiment.judge(rows, looks)
         if looks is not None:
@@ -175,12 +177,12 @@ class _Plan:
 
 def _round(
     plans: Sequence[_Plan], store: Store, out: Path, executor: Executor, context: Context
-) -> Generator[Step | UnitEnded | ItemJudged, None, list[Failure]]:
+) -> Generator[Step | UnitEnded | Remark | ItemJudged, None, list[Failure]]:
     """Run what is missing of all plans; each is judged as soon as its last unit is there."""
     by_name = {plan.experiment.id: plan for plan in plans}
     failures: list[Failure] = []
     for plan in plans:
-        statuses = store.statuses(plan.missing)
+        statuses = store.statuses(plan.units)
         plan.missing -= {key for key, status in statuses.items() if status == DONE}
         if not plan.missing:
             yield from plan.judge(store, out)
@@ -236,16 +238,23 @@ def _write(result: Result, store: Store, units: Sequence[Unit], changes: Mapping
         "settings": [fields_of(setting) for setting in experiment.settings(result.scale)],
         "set": dict(changes),
         "seconds": result.seconds,
-        "memory_mb": store.memory_of(units),
+        "memory_mb": store.cost_of(units)[1],
         "code": units[0].code,
         "hashes": hashes(experiment, result.scale),
         "premises": premises(rows),
         "attack": attack_facts(rows),
         **provenance(),
     }
+    claims = strict([v.as_row() for v in result.verdicts])
     write_whole(result.folder / "rows.jsonl", "".join(as_json(row) + "\n" for row in rows))
-    write_whole(result.folder / "run.json", as_json(about, indent=1))
-    write_whole(result.folder / "claims.json", as_json([v.as_row() for v in result.verdicts], indent=1))
+    write_whole(result.folder / "run.json", as_json(with_checksum(strict(about), claims), indent=1))
+    write_whole(result.folder / "claims.json", as_json(claims, indent=1))
+
+
+def with_checksum(about: Row, claims: list[Row]) -> Row:
+    """What run.json holds: a checksum over it and the claims tells the report that neither is damaged."""
+    plain = json.loads(json.dumps({name: value for name, value in about.items() if name != "checksum"}))
+    return {**about, "checksum": content_hash([plain, claims])[:16]}
 
 
 def hashes(experiment: Experiment, scale: str) -> Row:
@@ -297,7 +306,12 @@ def attack_facts(rows: Rows) -> Row | None:
 
 def provenance() -> Row:
     """The code and the versions that results come from."""
-    return {"featureprism": __version__, "commit": _commit(), "versions": versions()}
+    return {
+        "featureprism": __version__,
+        "commit": _commit(),
+        "versions": versions(),
+        "environment": environment(),
+    }
 
 
 @lru_cache(maxsize=1)

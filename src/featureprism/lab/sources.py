@@ -267,8 +267,14 @@ def _module_of(module: str, name: str | None) -> str | None:
     """The module that an imported name is, None if it is something in a module."""
     if name is None:
         return module
-    if _is_readable(module) and name in (top := _read(module)).definitions | top.imports:
-        return None
+    if _is_readable(module):
+        top = _read(module)
+        is_submodule = top.imports.get(name) == (
+            module,
+            name,
+        )  # from PACKAGE import name, in the package itself
+        if name in top.definitions or (name in top.imports and not is_submodule):
+            return None
     return f"{module}.{name}" if _is_readable(f"{module}.{name}") else None
 
 

@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ import torch
 
 from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab.context import Context
-from featureprism.lab.engine import Rules, Step, Summary, UnitEnded, last, unit_events
+from featureprism.lab.engine import Remark, Rules, Step, Summary, UnitEnded, last, unit_events
 from featureprism.lab.executors import Executor
-from featureprism.lab.experiment import Experiment, changed, fields_of
+from featureprism.lab.experiment import Experiment, Measure, changed, fields_of
 from featureprism.lab.registry import item_called
 from featureprism.lab.rows import Row, Rows
 from featureprism.lab.store import Store
@@ -30,7 +30,7 @@ from featureprism.suggest import did_you_mean
 SimpleMeasure = Callable[[Row, int], list[Row]]  # takes a setting as a dictionary, and a seed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Point:
     """One setting to measure, and the changes that it was made with."""
 
@@ -54,15 +54,20 @@ class Sweep:
         if not self.seeds:
             raise ValueError("There is no seed to run.")
 
-    def units(self, context: Context) -> list[Unit]:
-        """Setting × seed, each once, in order."""
-        return [self.unit(p.setting, seed, context) for p, seed in itertools.product(self.points, self.seeds)]
+    def units(self, context: Context) -> Iterator[Unit]:
+        """Setting × seed, in order."""
+        return (self.unit(p.setting, seed, context) for p in self.points for seed in self.seeds)
 
     def unit(self, setting: Any, seed: int, context: Context) -> Unit:
         """One of its units."""
         if isinstance(self.source, Experiment):
             return unit_of(self.source, setting, seed, context)
-        return Unit(self.name, partial(_measured, self.source), setting, seed, fields_of(setting))
+        return Unit(self.name, self._measure, setting, seed, setting, tolerant=context.tolerant)
+
+    @cached_property
+    def _measure(self) -> Measure:
+        assert not isinstance(self.source, Experiment)
+        return partial(_measured, self.source)
 
 
 def _measured(measure: SimpleMeasure, setting: Row, seed: int, _context: Context) -> Any:
@@ -143,7 +148,7 @@ def of_item(
 
 def of_function(measure: SimpleMeasure, settings: Sequence[Row], *, name: str = "", **options: Any) -> Sweep:
     """Sweep a function `measure(setting, seed) -> rows`; `options` are those of `Sweep`."""
-    points = [Point(dict(setting), dict(setting)) for setting in settings]
+    points = [Point(setting, setting) for setting in settings]
     return Sweep(name or f"{measure.__module__}:{measure.__qualname__}", measure, points, **options)
 
 
@@ -168,15 +173,21 @@ def sweep(plan: Sweep, out: Path, executor: Executor, *, context: Context = Cont
 
 def sweep_events(
     plan: Sweep, out: Path, executor: Executor, *, context: Context = Context()
-) -> Generator[Step | UnitEnded, None, Summary]:
+) -> Generator[Step | UnitEnded | Remark, None, Summary]:
     """Run what is missing and keep it in `out`; claims.json there judges an item of a paper at every finished point.
 
     A grid may leave out what a claim compares: such a point is written down as not judged, with the reason.
     """
     prepare_folder(out)
+    yield Step(0, len(plan.points) * len(plan.seeds), is_plan=True)  # to open a large store takes seconds
     with Store(out, write=True) as store:
         summary = yield from unit_events(
-            store, plan.units(context), executor, context=context, rules=plan.rules
+            store,
+            plan.units(context),
+            executor,
+            context=context,
+            rules=plan.rules,
+            total=len(plan.points) * len(plan.seeds),
         )
         if isinstance(plan.source, Experiment):
             points = [point.as_row() for point in judge_points(plan, plan.source, store, context)]
@@ -194,7 +205,7 @@ def judge_points(
     for points in groups.values():
         settings = [point.setting for i, point in enumerate(points) if point not in points[:i]]
         units = [plan.unit(setting, seed, context) for setting in settings for seed in plan.seeds]
-        statuses = store.statuses(unit.key for unit in units)
+        statuses = store.statuses(units)
         if all(statuses.get(unit.key) == DONE for unit in units):
             yield _judged(points[0].changes, experiment, Rows.gather(store.rows_of(units)))
 

@@ -1,28 +1,26 @@
 """One call of `measure`, known by everything its rows depend on."""
 
-import platform
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
-from importlib.metadata import version
+from functools import cache
 from typing import Any
 
 from featureprism.data.images import find_source
-from featureprism.files import content_hash
 from featureprism.lab.context import Context
+from featureprism.lab.environment import environment
 from featureprism.lab.experiment import Experiment, fields_of
 from featureprism.lab.rows import Row
 from featureprism.lab.sources import source_hash
 
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn")  # whose versions rows may depend on
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # there may be a million of them
 class Unit:
     """`measure(setting, seed, context)` for one setting and seed.
 
     `name` says what is measured: the id of an experiment, or a function. Units of the same `affinity` profit from running in one
-    process.
+    process. A `tolerant` unit counts as finished whatever versions and processor measured it.
     """
 
     name: str
@@ -31,32 +29,35 @@ class Unit:
     seed: int
     fields: Row = field(compare=False)
     affinity: str = ""
+    tolerant: bool = False
+    _key: str = field(default="", init=False, compare=False, repr=False)
 
-    @cached_property
+    @property
     def code(self) -> str:
         """A hash of the sources that `measure` depends on."""
         return _code(self.measure)
 
     @property
-    def versions(self) -> dict[str, str]:
-        """The versions of what else it depends on."""
-        return versions()
+    def place(self) -> str:
+        """A hash of what is measured, setting and seed."""
+        return _hash(json.dumps([self.name, self.fields, self.seed], sort_keys=True))
 
-    @cached_property
+    @property
     def key(self) -> str:
-        """A hash of what is measured, setting, seed, sources and versions."""
-        return content_hash([self.name, self.fields, self.seed, self.code, self.versions])[:16]
+        """A hash of that, the sources, and what else decides the bits of its rows."""
+        if not self._key:
+            text = self.place + self.code + ("" if self.tolerant else environment())
+            object.__setattr__(self, "_key", _hash(text))
+        return self._key
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @cache
 def _code(measure: Callable) -> str:
     return source_hash(measure)
-
-
-@lru_cache(maxsize=1)
-def versions() -> dict[str, str]:
-    """Python and the packages that rows may depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def unit_of(experiment: Experiment, setting: Any, seed: int, context: Context) -> Unit:
@@ -65,7 +66,7 @@ def unit_of(experiment: Experiment, setting: Any, seed: int, context: Context) -
     if "data" in fields:
         fields["source"] = find_source(fields["data"], context.data)[0]
     affinity = f"{experiment.family} {seed}" if experiment.family else ""
-    return Unit(experiment.id, experiment.measure, setting, seed, fields, affinity)
+    return Unit(experiment.id, experiment.measure, setting, seed, fields, affinity, context.tolerant)
 
 
 def units_of(experiment: Experiment, scale: str, seeds: Sequence[int], context: Context) -> list[Unit]:

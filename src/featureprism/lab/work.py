@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,10 +24,12 @@ from typing import Any
 import cloudpickle
 
 from featureprism.lab.context import Context
+from featureprism.lab.environment import environment
 from featureprism.lab.experiment import Measure
 from featureprism.threads import one_thread_for_good
 
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"
+LOST = "lost"  # with its worker, among others, or with the scheduler: nobody knows whether this unit was to blame
 RETRYABLE = (TIME, MEMORY, DIED)  # these cost a worker, and are tried once more
 MB = 2**20
 # one thread each; and tensors from 4 MB on go back to the system when they are freed: where the C library decides by itself, those of a
@@ -49,8 +51,6 @@ class Limits:
 class Job:
     """All that a worker needs for a unit; for other processes `measure` is pickled, by value where they could not import it."""
 
-    key: str
-    attempt: int
     measure: bytes | Measure
     setting: Any
     seed: int
@@ -68,6 +68,7 @@ class Ending:
     traceback: str = ""
     seconds: float = 0.0  # of processor time: what else the machine was doing does not count
     memory_mb: float = 0.0  # the most that its process held meanwhile
+    environment: str = ""  # versions and kind of processor that measured it
 
 
 def run_job(job: Job) -> Ending:
@@ -85,7 +86,14 @@ def run_job(job: Job) -> Ending:
         status = MEMORY if job.limits.memory_mb and _is_out_of_memory(error) else RAISED
         message = f"{type(error).__name__}: {error}"
         ending = {"status": status, "message": message, "traceback": traceback.format_exc()}
-    return Ending(**ending, seconds=time.process_time() - began, memory_mb=peak_mb())
+    return Ending(
+        **ending, seconds=time.process_time() - began, memory_mb=peak_mb(), environment=environment()
+    )
+
+
+def run_jobs(jobs: Sequence[Job]) -> list[Ending]:
+    """Measure one setting after the other: short ones share the cost of being sent."""
+    return [run_job(job) for job in jobs]
 
 
 def forget_peak() -> None:

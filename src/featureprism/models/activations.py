@@ -62,8 +62,19 @@ class _Power:
 
 
 class PowerReLU(_Power):
-    """φ(z) = [z]₊^p, the "regular polynomial ReLU" of gmm-flow, Appendix B.2.
+    """φ(z) = [z]₊^p.
 
+    Parameters
+    ----------
+    p : float
+        The power, at least 1.
+
+    References
+    ----------
+    The "regular polynomial ReLU" of gmm-flow, Appendix B.2.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> net = fp.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.PowerReLU(3))
@@ -75,11 +86,21 @@ class PowerReLU(_Power):
 
 
 class PolynomialReLU(_Power):
-    """pReLU: neuron j gives [z]₊^p / ‖w_j‖^(p-1), computed as ‖w_j‖ [z/‖w_j‖]₊^p.
+    """pReLU: neuron j gives [z]₊^p / ‖w_j‖^(p-1), computed as ‖w_j‖ [z/‖w_j‖]₊^p. Not torch.nn.PReLU.
 
-    `value` and `derivative` are those of [·]₊^p at the normalised pre-activation z/‖w_j‖; the power of a
-    tiny number is never formed. Source: gmm-flow, eq. (5). Not torch.nn.PReLU.
+    `value` and `derivative` are those of [·]₊^p at the normalised pre-activation z/‖w_j‖; the power of a tiny number is never formed.
 
+    Parameters
+    ----------
+    p : float
+        The power, at least 1; 1 is ReLU.
+
+    References
+    ----------
+    gmm-flow, equation (5).
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> net = fp.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.PolynomialReLU(3))

@@ -1,9 +1,12 @@
 """What a network may know about itself beside f(x): whoever asks, asks with isinstance; a network offers it by having the methods."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from featureprism.brackets import RadiusBracket
 
 
 @runtime_checkable
@@ -12,6 +15,39 @@ class HasExactRadius(Protocol):
 
     def exact_radius(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """Least ‖δ‖ with y f(x + δ) ≤ 0, 0 where misclassified."""
+        ...
+
+
+@runtime_checkable
+class HasRadiusBracket(Protocol):
+    """Its ℓ2 radius is enclosed by closed forms."""
+
+    def radius_bracket(self, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> RadiusBracket:
+        """Both ends of the least ‖δ‖ with y f(x + δ) ≤ 0."""
+        ...
+
+
+@runtime_checkable
+class HasClassStarts(Protocol):
+    """It reads two classes off many, and knows where flips between them begin."""
+
+    def between_classes(self) -> Float[Tensor, "k d"]:
+        """Unit directions from negative to positive classes."""
+        ...
+
+    def far_in_targets(
+        self, z: Float[Tensor, "n d"], y: Float[Tensor, " n"], limit: int
+    ) -> Float[Tensor, "s n d"]:
+        """Perturbations that lead far into single classes of the other label."""
+        ...
+
+
+@runtime_checkable
+class HasProofs(Protocol):
+    """Methods of proof are known for it alone."""
+
+    def proof_methods(self) -> Sequence[Any]:
+        """Methods as `featureprism.verify` has them."""
         ...
 
 

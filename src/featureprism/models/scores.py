@@ -1,8 +1,6 @@
-"""Networks that give every class a score: linear, with one hidden layer, or with several. The largest score wins."""
+"""Networks that give every class a score: linear, quadratic, with one hidden layer or with several. The largest score wins."""
 
-import copy
 from collections.abc import Sequence
-from functools import singledispatch
 
 import torch
 from jaxtyping import Float
@@ -145,43 +143,53 @@ class LayeredScores(nn.Module):
         return x
 
 
-def scores_of(
-    weights: Sequence[Tensor], biases: Sequence[Tensor], activation: Activation
-) -> LinearScores | ScoreNet | LayeredScores:
-    """The network of a chain of layers W_i (out, in), b_i (out,); of a single output f the two scores 0 and f."""
-    weights, biases = [W.double() for W in weights], [b.double() for b in biases]
-    if len(weights[-1]) == 1:
-        weights[-1] = torch.cat([torch.zeros_like(weights[-1]), weights[-1]])
-        biases[-1] = torch.cat([torch.zeros_like(biases[-1]), biases[-1]])
-    if len(weights) == 1:
-        return LinearScores(weights[0], biases[0])
-    if len(weights) == 2:
-        return ScoreNet(weights[0], weights[1].T, biases[0], biases[1], activation=activation)
-    if not isinstance(activation, ReLU | Tanh):
-        raise ValueError("Several hidden layers are known with ReLU or tanh only.")
-    return LayeredScores(weights, biases, activation)
+class QuadraticScores(nn.Module):
+    """Scores c_r + ⟨V_r, x⟩ - ½ xᵀA_r x: A (k, d, d) symmetric, V (k, d), c (k,). The largest wins."""
+
+    def __init__(self, A: Float[Tensor, "k d d"], V: Float[Tensor, "k d"], c: Float[Tensor, " k"]) -> None:
+        super().__init__()
+        k, d = V.shape[:2]
+        self.A = checked_parameter(A, "A", (k, d, d))
+        self.V = checked_parameter(V, "V", (k, d))
+        self.c = checked_parameter(c, "c", (k,))
+        if not torch.equal(self.A.detach(), self.A.detach().mT):
+            raise ValueError("The matrices A of quadratic scores must be symmetric.")
+
+    @property
+    def num_classes(self) -> int:
+        """k."""
+        return len(self.c)
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n k"]:
+        """The score of every class."""
+        curved = torch.stack([((x @ A) * x).sum(dim=1) for A in self.A], dim=1)
+        return self.c + x @ self.V.T - curved / 2
+
+    def margin(self, own: int, rival: int) -> "QuadraticMargin":
+        """f_own - f_rival as a function with one output."""
+        A, V, c = (t.detach() for t in (self.A, self.V, self.c))
+        return QuadraticMargin(A[own] - A[rival], V[own] - V[rival], float(c[own] - c[rival]))
+
+    def after(self, W: Float[Tensor, "d e"], b: Float[Tensor, " d"]) -> "QuadraticScores":
+        """The same scores of Wx + b, as a function of x."""
+        A, V, c = (t.detach() for t in (self.A, self.V, self.c))
+        bent = W.T @ A @ W
+        slopes = V - A @ b
+        return QuadraticScores((bent + bent.mT) / 2, slopes @ W, c + (V + slopes) @ b / 2)
 
 
-@singledispatch
-def as_scores(_module: nn.Module) -> nn.Module | None:
-    """A network that gives every class a score, from a network that registers how it becomes one; None for others."""
-    return None
+class QuadraticMargin(nn.Module):
+    """f(x) = c + ⟨v, x⟩ - ½ xᵀQx, with its gradient."""
 
+    def __init__(self, Q: Float[Tensor, "d d"], v: Float[Tensor, " d"], c: float) -> None:
+        super().__init__()
+        self.Q, self.v, self.c = nn.Parameter(Q), nn.Parameter(v), c
 
-@as_scores.register
-def _(module: ScoreNet) -> nn.Module:
-    parts = (t.detach() for t in (module.W, module.V, module.b, module.c))  # of heads, which know more
-    return ScoreNet(*parts, activation=module.activation)
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+        """f(x)."""
+        return self.c + x @ self.v - ((x @ self.Q) * x).sum(dim=1) / 2
 
-
-@as_scores.register(LinearScores)
-@as_scores.register(LayeredScores)
-def _(module: nn.Module) -> nn.Module:
-    return copy.deepcopy(module)
-
-
-@as_scores.register
-def _(module: TwoLayerNet) -> nn.Module:
-    if module.W.ndim > 2:
-        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
-    return ScoreNet.of(copy.deepcopy(module).double())
+    @torch.no_grad()
+    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
+        """f(x) and ∇f(x) = v - Qx."""
+        return self(x), self.v - x @ self.Q

@@ -20,11 +20,24 @@ class Gradient(NamedTuple):
 
 
 class TwoLayerNet(nn.Module):
-    """f(x) = Σ_j a_j φ(⟨w_j, x⟩ + b_j), or with PolynomialReLU Σ_j a_j ‖w_j‖ φ((⟨w_j, x⟩ + b_j)/‖w_j‖).
+    """A network with one hidden layer, f(x) = Σ_j a_j φ(⟨w_j, x⟩ + b_j).
 
-    W (h, d), a (h,), b (h,) or None. A leading axis (s, h, d) makes a stack of s networks that share
+    With PolynomialReLU a neuron is a_j ‖w_j‖ φ((⟨w_j, x⟩ + b_j)/‖w_j‖). A leading axis (s, h, d) makes a stack of s networks that share
     every matrix product; outputs are then (s, n), and net[i] is the i-th network.
 
+    Parameters
+    ----------
+    W : tensor (h, d)
+        Neurons as rows.
+    a : tensor (h,)
+        Output weights.
+    b : tensor (h,), optional
+        Biases.
+    activation : ReLU, PowerReLU, PolynomialReLU or Tanh
+        φ.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> net = fp.TwoLayerNet(torch.eye(2), torch.tensor([1.0, -1.0]), activation=fp.ReLU())

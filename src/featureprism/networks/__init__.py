@@ -7,9 +7,8 @@ from featureprism.models.activations import (
     ReLU,
     Tanh,
 )
-from featureprism.models.files import load_net, load_points, save_net, save_points
-from featureprism.models.quadratic import QuadraticMargin, QuadraticScores
-from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet, scores_of
+from featureprism.models.archives import load_net, load_points, save_net, save_points
+from featureprism.models.scores import LayeredScores, LinearScores, QuadraticMargin, QuadraticScores, ScoreNet
 from featureprism.models.two_layer import TwoLayerNet, stack
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import BalancedWeights, balanced
@@ -81,7 +80,6 @@ __all__ = [
     "robust_margin_classifier",
     "save_net",
     "save_points",
-    "scores_of",
     "shared_features_net",
     "smoothed_relu",
     "smoothed_step",

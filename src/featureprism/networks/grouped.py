@@ -1,11 +1,15 @@
 """The grouped multi-class network, and the two-class classifier one reads off it."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.geometry import row_norms, unit_rows
 from featureprism.models.activations import ReLU, relu_power
-from featureprism.models.scores import ScoreNet, as_scores
+from featureprism.models.model import Model, as_model, plain
+from featureprism.models.scores import ScoreNet
 from featureprism.models.two_layer import TwoLayerNet
 
 
@@ -41,6 +45,7 @@ def group_means(z: Float[Tensor, "*n k h"]) -> Float[Tensor, "*n k"]:
 
 
 READOUTS = ("log-sum-exp", "max")
+FAR = 1e3  # times the longest point, or the length at which a logit is 1
 
 
 class BinaryReadout(nn.Module):
@@ -103,6 +108,40 @@ class BinaryReadout(nn.Module):
         """The same function of z = basisᵀ x, exact when the basis spans the rows of W."""
         return BinaryReadout(GroupedNet(self.net.W.detach().to(basis.dtype) @ basis), self.labels, self.kind)
 
+    def between_classes(self, limit: int = 64) -> Float[Tensor, "k d"]:
+        """Unit directions u_j - u_l from every negative class l to every positive class j, the first `limit` of them."""
+        U = unit_rows(self.net.equivalent_weights().double())
+        pairs = U[self.labels > 0].unsqueeze(1) - U[self.labels < 0].unsqueeze(0)
+        return pairs.reshape(-1, U.shape[1])[:limit]
+
+    @torch.no_grad()
+    def far_in_targets(
+        self, z: Float[Tensor, "n d"], y: Float[Tensor, " n"], limit: int
+    ) -> Float[Tensor, "s n d"]:
+        """Perturbations so far along the weights u_l of target classes that N is about the logit of that class alone.
+
+        There N's tangent is f_l ≤ N, and the first convex-concave step finds the shortest flip that class l makes; of many classes
+        those whose linear estimate (P - f_l)/‖∇P - u_l‖ at the point is least.
+        """
+        V, logits = self.net.equivalent_weights().to(z.dtype), self.net(z)
+        P, slope, _, _ = self.convex_parts(z, y)
+        away = slope.unsqueeze(1) - V  # (n, k, d)
+        estimate = (P.unsqueeze(1) - logits) / row_norms(away.flatten(0, 1)).clamp_min(1e-300).reshape(
+            logits.shape
+        )
+        estimate = torch.where(self.labels != y.unsqueeze(1), estimate, torch.inf)
+        num_targets = int((self.labels > 0).sum()), int((self.labels < 0).sum())
+        count = min(limit, *num_targets)  # the same for both labels
+        nearest = estimate.argsort(dim=1)[:, :count].T  # (s, n)
+        far = FAR * row_norms(z) + FAR / row_norms(V).clamp_min(1e-300).min()
+        return far.unsqueeze(1) * unit_rows(V)[nearest]
+
+    def proof_methods(self) -> tuple[Any, ...]:
+        """A Lipschitz bound, then boxes of class scores."""
+        from featureprism.networks.readout_proofs import Readout
+
+        return (Readout(),)
+
 
 def summed_readout(net: GroupedNet, labels: Float[Tensor, " k"]) -> TwoLayerNet:
     """f(x) = Σ_{j ∈ J₊} f_j(x) - Σ_{j ∈ J₋} f_j(x): logits summed instead of probabilities, which is a two-layer network."""
@@ -111,10 +150,15 @@ def summed_readout(net: GroupedNet, labels: Float[Tensor, " k"]) -> TwoLayerNet:
     return TwoLayerNet(net.W.detach().reshape(k * h, d), votes, activation=ReLU())
 
 
-@as_scores.register
-def _(module: GroupedNet) -> nn.Module:
-    if module.W.ndim > 3:
-        raise ValueError(f"A stack of {len(module.W)} networks was given; choose one, as net[0].")
-    k, h, _ = module.W.shape
-    votes = torch.eye(k, dtype=module.W.dtype).repeat_interleave(h, dim=0) / h
-    return ScoreNet(module.W.detach().flatten(0, 1), votes, activation=ReLU())
+@as_model.register
+def _(net: GroupedNet) -> Model | None:
+    if net.W.ndim > 3:
+        raise ValueError(f"A stack of {len(net.W)} networks was given; choose one, as net[0].")
+    k, h, _ = net.W.shape
+    votes = torch.eye(k, dtype=net.W.dtype).repeat_interleave(h, dim=0) / h
+    return as_model(ScoreNet(net.W.detach().flatten(0, 1), votes, activation=ReLU()))
+
+
+@as_model.register
+def _(net: BinaryReadout) -> Model:
+    return Model(plain(net), has_one_output=True)

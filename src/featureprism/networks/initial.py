@@ -17,8 +17,31 @@ from featureprism.networks.plain import MLP
 def gaussian_start(
     width: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
 ) -> TwoLayerNet:
-    """All entries of W and a independent N(0, std²), no bias. Source: gmm-flow, Appendix B.2.
+    """A network whose entries of W and a are independent N(0, std²), without biases.
 
+    Parameters
+    ----------
+    width : int
+        Neurons.
+    dim : int
+        Dimension of the points.
+    std : float
+        Size of the first weights.
+    activation : ReLU, PowerReLU, PolynomialReLU or Tanh
+        φ.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    TwoLayerNet
+
+    References
+    ----------
+    gmm-flow, Appendix B.2.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> net = fp.gaussian_start(8, 50, 1e-3, fp.ReLU(), generator=fp.generator_for("start", 0))
     >>> net.W.shape, net.a.shape

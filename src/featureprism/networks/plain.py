@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.checker.layers import Layers
+from featureprism.checker.linear import LinearScores
 from featureprism.inputs import check_points
-from featureprism.models.activations import ReLU, relu_power
-from featureprism.models.scores import as_scores, scores_of
+from featureprism.models.activations import relu_power
+from featureprism.models.model import Model, arrays_of, as_model, plain
 
 
 class LinearClassifier(nn.Module):
@@ -68,11 +71,20 @@ class MLP(nn.Module):
         return self.weights[0].detach()
 
 
-@as_scores.register
-def _(module: LinearClassifier) -> nn.Module:
-    return scores_of([module.w[None]], [torch.tensor([module.bias], dtype=torch.float64)], ReLU())
+@as_model.register
+def _(net: LinearClassifier) -> Model:
+    (w,) = arrays_of(net.w)
+    weights = LinearScores(np.stack([np.zeros_like(w), w]), np.array([0.0, float(net.bias)]))
+    return Model(plain(net), weights, has_one_output=True)
 
 
-@as_scores.register
-def _(module: MLP) -> nn.Module:
-    return scores_of(list(module.weights), [torch.zeros(len(W)) for W in module.weights], ReLU())
+@as_model.register
+def _(net: MLP) -> Model:
+    *hidden, last = arrays_of(*net.weights)
+    both = np.concatenate([np.zeros_like(last), last])  # of the output f the two scores 0 and f
+    if not hidden:
+        return Model(plain(net), LinearScores(both, np.zeros(2)), has_one_output=True)
+    layers = (*hidden, both)
+    return Model(
+        plain(net), Layers(layers, tuple(np.zeros(len(W)) for W in layers), "relu"), has_one_output=True
+    )

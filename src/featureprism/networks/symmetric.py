@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from featureprism.geometry import LpBall
 from featureprism.models.activations import ReLU
+from featureprism.models.model import Model, as_model, plain
 from featureprism.models.two_layer import TwoLayerNet
 from featureprism.networks.gates import Bias, gates, least, openings, smoothed_relu, smoothed_step
 
@@ -146,3 +147,8 @@ def unsmoothed(net: SymmetricNet) -> TwoLayerNet:
     return TwoLayerNet(
         torch.cat([W, -W]), torch.cat([ones, -ones]), (-net.thresholds * ones).repeat(2), activation=ReLU()
     )
+
+
+@as_model.register
+def _(net: SymmetricNet) -> Model | None:
+    return as_model(unsmoothed(net)) if net.smoothing == 0 else Model(plain(net), has_one_output=True)

@@ -12,11 +12,11 @@ from featureprism.attacks import flip_rate, structured_starts, universal_directi
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import unit_rows
 from featureprism.lab.rows import Row
-from featureprism.models.reading import Classifier
+from featureprism.models import read_model
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape
-from featureprism.verify import Budget, Query, bracket_classifier
+from featureprism.verify import Budget, Query, bracket_points
 
 REACH = 2.0  # how far an attack looks; centres have norm 1
 GAP = 0.02  # at which a bracket counts as closed
@@ -64,7 +64,7 @@ def _bracket(net: Net, scene: Scene, x: Tensor, y: Tensor, branches: int = BRANC
     clusters = world(scene.anywhere()).clusters
     starts = structured_starts(net, clusters.mu, clusters.labels)
     query, budget = Query(gap=GAP, max_radius=REACH), Budget(branches=branches)
-    return bracket_classifier(Classifier(net), x, (y > 0).long(), query, budget, starts=starts)
+    return bracket_points(read_model(net), x, (y > 0).long(), query, budget, starts=starts)
 
 
 def brackets(scene: Scene) -> Iterator[Row]:

@@ -1,10 +1,14 @@
 """`featureprism play`: the playground on this machine, or as a folder of recordings."""
 
 import argparse
+import os
+import sys
 import webbrowser
+from contextlib import suppress
 from importlib.util import find_spec
 
 NEEDED = ("starlette", "uvicorn")
+INTERRUPTED = 130
 
 
 def play(args: argparse.Namespace) -> int:
@@ -22,14 +26,16 @@ def play(args: argparse.Namespace) -> int:
         if not args.no_browser:
             webbrowser.open(address)
 
-    serve(args.port, ready)
-    return 0
+    with suppress(KeyboardInterrupt):
+        serve(args.port, ready)
+    print("\nThe playground has ended.", file=sys.stderr, flush=True)
+    os._exit(INTERRUPTED)  # at once: threads that still compute answers for nobody would keep the process
 
 
 def _export(args: argparse.Namespace) -> int:
     """Record every scene of the tour, with progress."""
+    from featureprism.lab.terminal import progress_bar
     from featureprism.play.export import export
-    from featureprism.report import progress_bar
 
     with progress_bar("recordings") as bar:
         export(args.export, bar.move)

@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.inputs import as_points
 from featureprism.lab.rows import Row
-from featureprism.models.reading import as_points, read_model
+from featureprism.models import read_model
 from featureprism.play.answers import brackets, nearest_of
 from featureprism.play.film import film
 from featureprism.play.frames import WINDOW, frames
 from featureprism.play.own import Own, story
+from featureprism.play.papers import SCENES
 from featureprism.play.scene import Scene
 from featureprism.play.sparse import Sparse, purification
 from featureprism.verify import Budget
@@ -74,6 +76,8 @@ def recordings() -> Iterator[tuple[str, Callable[[], Any]]]:
     """Every file and how it is made."""
     for scene in TOUR:
         yield _name(scene), lambda scene=scene: recorded(scene)
+    for name, scene in SCENES.items():
+        yield f"{name}.js", lambda scene=scene: {"rows": list(scene({}))}
     yield "sparse.js", lambda: {"rows": list(purification(Sparse()))}
     yield (
         "own.js",

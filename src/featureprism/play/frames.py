@@ -2,7 +2,7 @@
 
 import base64
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
@@ -91,16 +91,23 @@ def compass(labels: Float[Tensor, " k"]) -> Float[Tensor, "k 2"]:
     return torch.stack([angles.cos(), angles.sin()], dim=1)
 
 
-@torch.no_grad()
 def decisions(net: Net, axes: Float[Tensor, "2 d"]) -> str:
+    """f in the plane of a scene."""
+    return decision_bytes(lambda places: net(places @ axes), WINDOW)
+
+
+@torch.no_grad()
+def decision_bytes(f: Callable[[Tensor], Tensor], window: tuple[float, float, float, float]) -> str:
     """f on a grid of the plane, from the top left, in units of its largest value there: signed bytes in base64."""
-    left, right, bottom, top = WINDOW
+    left, right, bottom, top = window
     across = torch.linspace(left, right, GRID, dtype=torch.float64)
     down = torch.linspace(top, bottom, GRID, dtype=torch.float64)
     t, s = torch.meshgrid(down, across, indexing="ij")
-    f = net(torch.stack([s.flatten(), t.flatten()], dim=1) @ axes)
-    scaled = 127 * torch.sign(f) * (f.abs() / f.abs().max().clamp_min(1e-300)).sqrt()
-    towards_sign = torch.where(f >= 0, scaled.ceil(), scaled.floor())  # no value is rounded to the other side
+    values = f(torch.stack([s.flatten(), t.flatten()], dim=1))
+    scaled = 127 * torch.sign(values) * (values.abs() / values.abs().max().clamp_min(1e-300)).sqrt()
+    towards_sign = torch.where(
+        values >= 0, scaled.ceil(), scaled.floor()
+    )  # none is rounded to the other side
     return base64.b64encode(towards_sign.to(torch.int8).numpy().tobytes()).decode()
 
 

@@ -3,8 +3,11 @@
 The library itself is imported in the background while the page loads; nothing here needs it before the first question.
 """
 
+import asyncio
 import socket
+import sys
 import threading
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -32,6 +35,8 @@ HOST = "127.0.0.1"
 PAGE = Path(__file__).parent / "page"
 KINDS = {"model": (".npz", ".onnx"), "data": (".npz", ".csv")}
 MOST_BYTES, MOST_UNPACKED = 64 * 2**20, 256 * 2**20  # of one file
+LONGEST_NAME = 100
+READER = "featureprism.play.own"
 FROM_PAGE = "x-featureprism"  # only a page of the same origin can send it without asking first
 
 
@@ -101,6 +106,25 @@ async def sparse(request: Request) -> Response:
     return stream(lambda: library("sparse").purification(library("sparse").Sparse.of(words)))
 
 
+async def drawn(request: Request) -> Response:
+    """A network trained on points that a person drew."""
+    words = dict(request.query_params)
+    return stream(lambda: library("drawn").training(library("drawn").Drawing.of(words)))
+
+
+async def of_paper(request: Request) -> Response:
+    """A scene of one of the other papers."""
+    name, words = request.path_params["name"], dict(request.query_params)
+
+    def rows() -> Iterator[dict[str, Any]]:
+        scenes = library("papers").SCENES
+        if name not in scenes:
+            raise ValueError(f"There is no scene '{name}'; there are {', '.join(scenes)}.")
+        return scenes[name](words)
+
+    return stream(rows)
+
+
 async def nearest(request: Request) -> Response:
     """The nearest point of another decision to one place in the plane of a scene."""
     words = dict(request.query_params)
@@ -134,6 +158,9 @@ class OwnFiles:
             return _json(
                 {"error": f"A {kind} file must be {wanted}, got {name or 'a file without a name'}."}, 400
             )
+        if len(name) > LONGEST_NAME or not name.isprintable():
+            wanted = f"at most {LONGEST_NAME} printable characters"
+            return _json({"error": f"The name of a file may have {wanted}; rename it and try again."}, 400)
         content = bytearray()
         async for piece in request.stream():
             content += piece
@@ -144,23 +171,39 @@ class OwnFiles:
                 )
         if _unpacked(content) > MOST_UNPACKED:
             return _json({"error": f"{name} unpacks to more than {MOST_UNPACKED // 2**20} MB."}, 413)
-        self.paths[kind] = self.folder / kind / name
-        self.paths[kind].parent.mkdir(exist_ok=True)
-        self.paths[kind].write_bytes(content)
+        path = self.folder / kind / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        self.paths[kind] = path
         return _json({"name": name, "bytes": len(content)})
 
     async def story(self, _request: Request) -> Response:
         """Brackets, cards and worst points of both files."""
-        return stream(self._story)
+        return StreamingResponse(self.lines(), media_type="application/x-ndjson")
 
-    def _story(self) -> Iterator[dict[str, Any]]:
+    async def lines(self) -> AsyncIterator[str]:
+        """Lines of JSON from a process that reads the files: it is ended when nobody listens any more, whatever it is doing."""
         if missing := [kind for kind in KINDS if kind not in self.paths]:
-            raise ValueError(f"Choose a {' and a '.join(missing)} file first.")
-        own = library("own")
+            yield as_json({"error": f"Choose a {' and a '.join(missing)} file first."}) + "\n"
+            return
+        paths = [str(self.paths[kind]) for kind in ("model", "data")]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", READER, *paths, stdout=PIPE, stderr=DEVNULL, limit=MOST_UNPACKED
+        )
+        assert process.stdout is not None
         try:
-            yield from own.story(own.read_own(self.paths["model"], self.paths["data"]))
-        except ValueError as error:  # the file's name is enough; the folder is ours
-            raise ValueError(_without(str(error), self.folder)) from error
+            async for line in process.stdout:
+                yield _without(line.decode(), self.folder)  # the file's name is enough; the folder is ours
+            if await process.wait():
+                yield (
+                    as_json(
+                        {"error": "These files are too much for the playground; use `featureprism radius`."}
+                    )
+                    + "\n"
+                )
+        finally:
+            if process.returncode is None:
+                process.kill()
 
 
 def _unpacked(content: bytearray) -> int:
@@ -201,6 +244,8 @@ def application(folder: Path) -> Starlette:
             Route("/brackets", brackets),
             Route("/nearest", nearest),
             Route("/sparse", sparse),
+            Route("/papers/{name}", of_paper),
+            Route("/drawn", drawn),
             Route("/own/{kind}", own.take, methods=["PUT"]),
             Route("/own", own.story),
             Mount("/", StaticFiles(directory=PAGE, html=True)),
@@ -216,7 +261,8 @@ def application(folder: Path) -> Starlette:
 def serve(port: int, ready: Callable[[str], None]) -> None:
     """Serve on 127.0.0.1 until interrupted; `ready` is told the address once the port is open."""
     with TemporaryDirectory(prefix="featureprism-") as folder:
-        config = uvicorn.Config(application(Path(folder)), log_level="warning", ws="none")
+        app = application(Path(folder))
+        config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
         with _listening(port) as door:
             ready(f"http://{HOST}:{door.getsockname()[1]}/")
             uvicorn.Server(config).run(sockets=[door])

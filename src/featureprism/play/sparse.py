@@ -9,15 +9,16 @@ from torch import Tensor
 
 from featureprism.data import SparseCoding
 from featureprism.lab.rows import Row
-from featureprism.networks import SymmetricNet
+from featureprism.networks import SymmetricNet, pure_net
 from featureprism.papers.feature_purification import setting as paper
+from featureprism.papers.feature_purification.demonstration import START, won_features
 from featureprism.probes import purification as probes
 from featureprism.training import train_symmetric
 
-DIM, SIDE = 64, 8  # features, drawn as a square
-CLEAN, ADVERSARIAL, PER_FRAME = 500, 200, 10  # steps
+SIDE = 10  # features are drawn as a square
+CLEAN, ADVERSARIAL, PER_FRAME = 400, 160, 10  # steps
 SHOWN = 16  # neurons
-RADII = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3)
+RADII = (0.0, 0.04, 0.08, 0.13, 0.2, 0.3)
 TEST_POINTS = 200
 
 
@@ -26,7 +27,7 @@ class Sparse:
     """`hidden`: the law of the hidden vector; `radius`: that of the adversary in training."""
 
     hidden: str = "two-level"
-    radius: float = 0.17
+    radius: float = 0.13
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -51,15 +52,11 @@ class Sparse:
 
     @property
     def setting(self) -> paper.Battery:
-        """The regime of Assumption 2.1 at this size."""
-        return paper.battery(
-            DIM,
-            width=3 * DIM,
-            bias_growth=0.15,
-            bias_cap=0.5,
-            step_per_bias=0.2,
-            penalty=0.07,
-            ties="positive",
+        """Neurons that have won their features, as in the item `demonstration`: large mixtures after clean training, none after."""
+        return won_features(
+            SIDE**2,
+            9,
+            0.4,
             hidden=self.hidden,
             steps=CLEAN,
             adversarial_steps=ADVERSARIAL,
@@ -92,10 +89,11 @@ def purification(choice: Sparse) -> Iterator[Row]:
 
 def _moments(s: paper.Battery, seed: int) -> Iterator[tuple[int, SymmetricNet]]:
     """Clean, then adversarial training, a few steps at a time."""
-    net, step = paper.start(s, seed), 0
+    problem, bias = paper.coding(s, seed), s.final_bias
+    net, step = pure_net(problem.M, problem.w, bias, s.smoothing * bias, scale=START), 0
     yield step, net
     stages = (
-        ("clean", CLEAN, paper.clean_phase(s)),
+        ("clean", CLEAN, paper.later_phase(s)),
         ("adversarial", ADVERSARIAL, paper.later_phase(s, paper.fast_gradient(s))),
     )
     for stage, steps, phase in stages:
@@ -128,8 +126,8 @@ def picture(step: int, net: SymmetricNet, coding: SparseCoding, chosen: Tensor) 
         "step": step,
         "stage": "clean" if step <= CLEAN else "adversarial",
         "neurons": base64.b64encode(scaled.numpy().tobytes()).decode(),
-        "purity": round(probes.weighted_purity(W, coding.M), 4),
-        "haze": round(probes.large_neurons(W, coding).ratio, 5),
+        "purity": round(pure := probes.weighted_purity(W, coding.M), 4),
+        "haze": round(1 - pure**2, 5),  # share of the energy that lies in other features
     }
 
 

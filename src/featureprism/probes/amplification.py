@@ -1,7 +1,5 @@
 """Random features before and after they are amplified: which neurons lean to which cluster, and how much."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -63,31 +61,6 @@ def feature_changes(
     """‖φ(W x_i) - φ(W⁰ x_i)‖/‖φ(W⁰ x_i)‖ of every point. Proposition 3.2."""
     before, after = relu_power(x @ start.T, 1), relu_power(x @ W.T, 1)
     return torch.linalg.vector_norm(after - before, dim=1) / torch.linalg.vector_norm(before, dim=1)
-
-
-@dataclass(frozen=True)
-class FirstStep:
-    """w¹ - w⁰ = main + ζ1 + ζ2: the centres, the noise of the points, and the deviation of the loss derivatives from 1/2."""
-
-    main: Float[Tensor, "h d"]
-    point_noise: Float[Tensor, "h d"]
-    loss_noise: Float[Tensor, "h d"]
-
-
-def first_step(W: Float[Tensor, "h d"], a: Float[Tensor, " h"], data: Dataset, step_size: float) -> FirstStep:
-    """The exact expansion (28) of one step: main = (α a_j/2n) Σ_c μ_c Σ_{i ∈ I_c} y_i φ'(⟨w_j, x_i⟩)."""
-    z = data.x @ W.T
-    margin = data.y * (relu_power(z, 1) @ a)
-    weight = relu_power(z, 0) * data.y.unsqueeze(1)  # (n, h)
-    scale = step_size * a.unsqueeze(1) / len(data.x)
-    by_cluster = torch.stack([weight[data.cluster == c].sum(dim=0) for c in range(len(data.centres))])
-    noise = data.x - data.centres[data.cluster]
-    extra = torch.sigmoid(-margin) - 0.5
-    return FirstStep(
-        scale / 2 * (by_cluster.T @ data.centres),
-        scale / 2 * (weight.T @ noise),
-        scale * ((weight * extra.unsqueeze(1)).T @ data.x),
-    )
 
 
 def count_by_noise(margin: Float[Tensor, " n"], flipped: Bool[Tensor, " n"]) -> tuple[int, int]:

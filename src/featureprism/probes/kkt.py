@@ -79,12 +79,41 @@ def kkt_audit(
     tolerance: float = 1e-3,
     multipliers: tuple[Tensor, Tensor] | None = None,
 ) -> KKTAudit:
-    """Measure every KKT condition of a ReLU network (biases or not) on a data set.
+    """Measure every KKT condition of a ReLU network on a data set.
 
-    Multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
-    derivative of its own there. `multipliers` gives both instead, for the rescaled network: λ of each point, and the derivatives of the
-    neurons on their kinks, one for all neurons of a point or one for each.
+    The multipliers are the non-negative least squares fit of θ by the gradients y_i ∇N(x_i); each neuron on its kink at a point has a
+    derivative of its own there.
 
+    Parameters
+    ----------
+    net : TwoLayerNet
+        A ReLU network, with or without biases.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    tolerance : float
+        Points within this share of the smallest margin are on the margin.
+    multipliers : pair of tensors, optional
+        Multipliers λ of the points and derivatives of the neurons on their kinks, of the rescaled network,
+        instead of a fit.
+
+    Returns
+    -------
+    KKTAudit
+        Margins, multipliers, and the residual of stationarity.
+
+    Raises
+    ------
+    ValueError
+        If a point is misclassified: there is no margin then.
+
+    References
+    ----------
+    Lyu & Li, ICLR 2020; double-edged, Theorem 2.1.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))

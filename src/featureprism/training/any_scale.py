@@ -50,11 +50,44 @@ def balanced_flow(
     step_size: float = 0.1,
     progress: Progress = no_progress,
 ) -> Trajectory[BalancedWeights]:
-    """The flow of a balanced pReLU network from t = 0 to t_end, whatever its scale.
+    """Gradient flow of a balanced pReLU network from any initialisation scale, also far below what a float can hold.
 
-    p ≥ 2: adaptive order 8 with local error below `rtol` (default 1e-7); p < 2: fixed steps halved until the final
-    directions and log-norms move by less than `rtol` (default 1e-3). Runs in float64 in the span of the data; recording interpolates.
+    Directions and logarithms of norms are integrated in float64 in the span of the data: adaptively at order 8 for p
+        ≥ 2, by fixed steps
+    that are halved until the end settles for p < 2.
 
+    Parameters
+    ----------
+    start : BalancedWeights
+        Directions and log-norms of the neurons.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    p : float
+        Power of the pReLU.
+    loss : Loss
+        What to minimise.
+    t_end : float
+        Time at which the flow ends.
+    record : sequence, optional
+        Times (or steps) at which to keep a snapshot; the last one is always kept.
+    probes : mapping, optional
+        Functions of the network, by name; what they return is kept at the same times.
+    rtol : float, optional
+        Local error (default 1e-7); for p < 2 the largest move of directions and log-norms (default 1e-3).
+    step_size : float
+        First step where steps are fixed.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        Of `BalancedWeights`.
+
+    Examples
+    --------
     >>> from math import log
     >>> import featureprism as fp
     >>> from featureprism.networks import balanced, gaussian_shape

@@ -32,11 +32,40 @@ def gradient_descent(
     probes: Probes | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
-    """θ ← θ - step_size ∇L(θ) on all parameters but the `fixed` ones ("W", "a", "b"), `steps` times; the given net is left alone.
+    """Gradient descent θ ← θ - step_size ∇L(θ) on all points at once; the given network is left alone.
 
-    A stack of networks shares every matrix product. Times are step counts; step 0 is the start, and the last step (of a
-    diverging run the last finite one) is always recorded. Runs in the precision of the network.
+    A stack of networks shares every matrix product. Runs in the precision of the network.
 
+    Parameters
+    ----------
+    net : TwoLayerNet
+        Where to start.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    loss : Loss
+        What to minimise.
+    step_size : float
+        Learning rate.
+    steps : int
+        How many steps.
+    fixed : collection of str
+        Parameters that stay as they are, of "W", "a" and "b".
+    record : sequence, optional
+        Times (or steps) at which to keep a snapshot; the last one is always kept.
+    probes : mapping, optional
+        Functions of the network, by name; what they return is kept at the same times.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        Times are steps. Of a run that diverges the last finite step is kept; `ended` says so.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))

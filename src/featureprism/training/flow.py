@@ -135,13 +135,41 @@ def gradient_flow(
     step_size: float = 0.1,
     progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
-    """dθ/dt = -∇L(θ) for all parameters, in float64, from t = 0 to t_end.
+    """Gradient flow dθ/dt = -∇L(θ) of all parameters, in float64.
 
-    Smooth fields (Tanh, powers p ≥ 2): adaptive order 8, local error below `rtol` (default 1e-7). Kinks (ReLU,
-    p < 2), where φ'(0) = 0: Runge-Kutta steps from `step_size` halved until the final parameters move by less than
-    `rtol` (default 1e-3) in norm; the trajectory's `error` says by how much. Recording interpolates, so it does
-    not change the run.
+    Smooth activations (Tanh, powers p ≥ 2) are integrated adaptively at order 8. With kinks (ReLU, p < 2, where φ'(0) = 0) Runge-Kutta
+    steps are halved until the final parameters settle. Recording interpolates, so it does not change the run.
 
+    Parameters
+    ----------
+    net : TwoLayerNet
+        Where to start.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    loss : Loss
+        What to minimise.
+    t_end : float
+        Time at which the flow ends.
+    record : sequence, optional
+        Times (or steps) at which to keep a snapshot; the last one is always kept.
+    probes : mapping, optional
+        Functions of the network, by name; what they return is kept at the same times.
+    rtol : float, optional
+        Local error (default 1e-7), or for kinks the largest relative move of the final parameters (default 1e-3).
+    step_size : float
+        First step where steps are fixed.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        `last` is the network at t_end; `error` is the integrator's own estimate.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample_balanced(clusters, 5, generator=fp.generator_for("train", 0))

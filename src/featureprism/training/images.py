@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from copy import deepcopy
 from dataclasses import dataclass
 from importlib.metadata import version
 from math import cos, pi
@@ -174,20 +173,6 @@ def mixed_precision(device: torch.device, *, wanted: bool = False) -> AbstractCo
     if wanted or (device.type == "cuda" and torch.cuda.is_bf16_supported()):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
-
-
-def seconds_per_image(
-    net: nn.Module, shape: tuple[int, int, int], num_classes: int, *, device: str = "cpu"
-) -> float:
-    """How long one image of a clean training step takes here: the second of two steps of a copy on random pictures."""
-    generator = generator_for("timing", 0)
-    x, y = torch.rand(TIMED, *shape, generator=generator), torch.arange(TIMED) % num_classes
-    net, taken = deepcopy(net), 0.0
-    for _ in range(2):
-        began = time.perf_counter()
-        train_images(net, x, y, Recipe(1, batch_size=TIMED), seed=0, device=device)
-        taken = time.perf_counter() - began
-    return taken / TIMED
 
 
 def checkpoint_for(folder: Path | None, **what: Any) -> Path | None:

@@ -23,10 +23,19 @@ NORMALISATIONS = ("sum", "per-cluster", "mean")
 
 @dataclass(frozen=True)
 class Loss:
-    """L = scale · Σ_i ℓ(y_i, f(x_i)); per-cluster needs `num_clusters`.
+    """A loss L = scale · Σ_i ℓ(y_i, f(x_i)).
 
-    square: ½(y - f)²; exponential: e^(-yf); logistic: ln(1 + e^(-yf)).
+    Parameters
+    ----------
+    kind : str
+        "square" for ½(y - f)², "exponential" for e^(-yf), "logistic" for ln(1 + e^(-yf)).
+    normalisation : str
+        "mean" divides by the number of points, "sum" by nothing, "per-cluster" by the points of a cluster.
+    num_clusters : int, optional
+        Needed for "per-cluster".
 
+    Examples
+    --------
     >>> import featureprism as fp
     >>> fp.Loss("logistic", "sum").kind
     'logistic'

@@ -60,12 +60,35 @@ class MaxMargin:
 
 @one_thread()
 def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMargin:
-    """Solve the convex problem of the module's head to rounding, in float64.
+    """The ReLU network with one neuron for each class that has the least norm among those with all margins at least 1.
 
-    ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear constraints, each with 2n non-negative multipliers
-    (Lawson & Hanson, ch. 23), reweighted until both norms settle. Raises NotSeparableError with the points whose constraints
-    contradict each other (Farkas) when there is no such network. That the flow ends here is an observation, not a theorem.
+    The problem is convex and solved to rounding in float64: ‖u‖ = min_a ½(‖u‖²/a + a) turns it into least-norm problems under linear
+    constraints (Lawson & Hanson, chapter 23), reweighted until both norms settle. That gradient flow ends here is an observation, not a
+    theorem.
 
+    Parameters
+    ----------
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+
+    Returns
+    -------
+    MaxMargin
+        The network as `net`, and its multipliers.
+
+    Raises
+    ------
+    NotSeparableError
+        With the points whose constraints contradict each other, if there is no such network.
+
+    References
+    ----------
+    double-edged, equation (2).
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
     >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))

@@ -30,8 +30,23 @@ class Ended(Enum):
 class Trajectory(Generic[Snapshot]):
     """A run seen at chosen times: snapshots, what probes measured there, and how it ended.
 
-    `work` counts gradient evaluations; `error` is the integrator's own estimate, where it has one.
+    Parameters
+    ----------
+    times : list of float
+        When the snapshots were taken.
+    snapshots : list
+        The networks; `last` is the last one.
+    ended : Ended
+        How the run ended, with advice where it is not complete.
+    probes : mapping
+        What each probe measured at these times.
+    work : int
+        Gradient evaluations.
+    error : float
+        The integrator's own estimate; NaN where it has none.
 
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from featureprism.training import Ended
     >>> run = fp.Trajectory([0.0, 1.0], ["start", "end"], Ended.TIME_REACHED, probes={"loss": [1.0, 0.1]})

@@ -1,28 +1,27 @@
 """How far is a model from breaking? Queries, budgets, proofs, and the one loop that brackets radii."""
 
 from featureprism.checker.certificate import Certificate
+from featureprism.checker.vnnlib import property_of, read_property
 from featureprism.verify.api import (
-    bracket_classifier,
     check,
-    check_point,
-    opened,
     robust_radius,
     statement_of,
 )
-from featureprism.verify.driver import INTERRUPTED
-from featureprism.verify.model import Model
+from featureprism.verify.driver import INTERRUPTED, bracket_points
+from featureprism.verify.properties.api import PropertyResult, verify_property
 from featureprism.verify.query import Budget, Query
 
 __all__ = [
     "INTERRUPTED",
     "Budget",
     "Certificate",
-    "Model",
+    "PropertyResult",
     "Query",
-    "bracket_classifier",
+    "bracket_points",
     "check",
-    "check_point",
-    "opened",
+    "property_of",
+    "read_property",
     "robust_radius",
     "statement_of",
+    "verify_property",
 ]

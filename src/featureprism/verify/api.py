@@ -7,26 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.attacks import Start
 from featureprism.attacks.gradient import in_double
-from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
-from featureprism.checker import models as canonical
-from featureprism.checker.arrays import read_arrays
-from featureprism.checker.models import model_sha256, points_sha256
-from featureprism.checker.proofs import ARITHMETICS, Proof, Statement, read_proofs
+from featureprism.brackets import RadiusBracket
+from featureprism.checker.models import points_sha256
+from featureprism.checker.proofs import ARITHMETICS, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
-from featureprism.checker.verify import verified_radii
-from featureprism.models.reading import Classifier, as_points
-from featureprism.networks import BinaryReadout, load_net
+from featureprism.features import as_weights, query_weights, spread_of
+from featureprism.geometry import check_domain
+from featureprism.inputs import as_points, feature_names
+from featureprism.models import Model, NotANetwork, as_model, read_model
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
-from featureprism.verify.model import ONE_OUTPUT, Model
-from featureprism.verify.one_layer.certify import THREADS, check_readout
+from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.query import Budget, Query, as_norm
+from featureprism.verify.weights import finite_weights
 
 SECONDS = 5.0  # CPU seconds for each point of a call, unless a budget is given
 
@@ -38,11 +36,16 @@ def robust_radius(
     *,
     norm: Any = 2,
     eps: float | None = None,
-    bounds: tuple[float, float] | None = None,
+    bounds: Any = None,
+    weights: Any = None,
+    fixed: Any = None,
+    unit: str | None = None,
+    reference: Any = None,
     budget: Budget | None = None,
     gap: float = 0.01,
     max_radius: float | None = None,
     classes: Sequence[Any] | None = None,
+    output: str | int | None = None,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
     arithmetic: str = "real",
@@ -52,8 +55,10 @@ def robust_radius(
 
     Parameters
     ----------
-    model : torch module, scikit-learn classifier or Pipeline, path or featureprism network
-        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file.
+    model : torch module, scikit-learn classifier or Pipeline, path, featureprism network, or function
+        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file. Trees, forests,
+        gradient boosting, nearest neighbours and kernel machines are bounded by what they are; any other classifier with `predict`,
+        and any function that gives labels (n,) or scores (n, k), is attacked by its answers alone, and nothing is proven of it.
     X : array of shape (n, d)
         Points, in whatever holds them. Radii are in the units of X.
     y : array of shape (n,)
@@ -63,8 +68,17 @@ def robust_radius(
     eps : float, optional
         Ask the cheaper question of robust accuracy: does each point keep its class within eps? A point is finished once it is
         proven beyond eps or flipped within, and `attacked` is infinite where nothing within eps flips.
-    bounds : (float, float), optional
-        Perturbed points keep every coordinate in this interval, as pixels must; X has to lie in it too.
+    bounds : (lower, upper), optional
+        Perturbed points keep every coordinate in this interval, as pixels must; X has to lie in it too. Two numbers, or two arrays
+        (d,) with a bound for each feature, infinite where there is none.
+    weights : array of shape (d,), optional
+        Radii are norms of weights·δ: a feature with a large weight is dear to change. math.inf fixes a feature.
+    fixed : sequence, optional
+        Features that do not change: positions, names of columns, or a mask.
+    unit : {"std"}, optional
+        Radii in standard deviations of each feature, over `reference`. Features that never vary there are fixed.
+    reference : array of shape (m, d), optional
+        Data that the standard deviations are taken from, as the training data (default: X).
     budget : Budget, optional
         CPU seconds and branches that the call may use. The default is five CPU seconds for each point, shared by all points.
     gap : float
@@ -73,6 +87,8 @@ def robust_radius(
         The attack looks no farther (default: four times the length of each point).
     classes : sequence, optional
         Names of the model's outputs, where it does not know them.
+    output : str or int, optional
+        Which output of a torch module holds the scores, where it returns a dict or a tuple (default: "logits" if it is there).
     starts : sequence of Start, optional
         Where the attack on a network with one output starts.
     lipschitz : float, optional
@@ -104,7 +120,6 @@ def robust_radius(
     >>> bool((bracket.certified <= bracket.attacked).all()), len(bracket)
     (True, 5)
     """
-    query = Query(as_norm(norm), eps, bounds, max_radius, gap)
     if lipschitz is not None and not 0 < lipschitz < inf:
         raise ValueError(f"lipschitz must be positive and finite, got {lipschitz}.")
     if arithmetic not in ARITHMETICS:
@@ -112,104 +127,90 @@ def robust_radius(
     in_float32 = arithmetic == "float32"
     if in_float32 and not (lipschitz is None and starts is None):
         raise ValueError('arithmetic="float32" takes neither starts nor lipschitz.')
-    x = as_points(X)
-    read = opened(model, classes, probe=X) if lipschitz is None else Classifier(model, _named(classes))
-    label = read.indices(y, len(x))
-    if in_float32:
-        limit = budget or Budget(seconds=SECONDS * max(1, len(x)))
-        bracket = bracket_float32(model, read, x, label, query, limit, progress)
-        bracket = replace(bracket, classes=read.classes)
+    x, features = as_points(X), feature_names(X)
+    spread = spread_of(x.numpy(), None if reference is None else as_points(reference).numpy())
+    weighted = query_weights(unit, weights, fixed, spread, features)
+    if weighted is not None and (in_float32 or lipschitz is not None):
+        raise ValueError(
+            'weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.'
+        )
+    query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
+    about = {"points": x.numpy(), "features": features, "spread": spread, "unit": unit or ""}
+    if lipschitz is None:
+        model = _with_output(model, output, X)
+        try:
+            read = read_model(model, classes, probe=X)
+        except NotANetwork as error:
+            bracket = _only_called(model, classes, X, y, query, str(error))
+            statement = Statement(*_bound_arrays(query, x.shape[1]), query.norm, query.eps)
+            return replace(bracket, statement=statement, **about)
+        read = read if weighted is None else read.with_scores()
     else:
-        bracket = bracket_classifier(
+        read = Model(
+            in_double(model),
+            classes=None if classes is None else np.array(list(classes)),
+            has_one_output=True,
+        )
+    label = read.indices(y, len(x))
+    budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
+    if in_float32:
+        bracket = bracket_float32(model, read, x, label, query, budget, progress)
+    else:
+        bracket = bracket_points(
             read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
         )
-    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic))
+    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic), **about)
 
 
-def statement_of(
-    classifier: Classifier, x: Tensor, label: Tensor, query: Query, arithmetic: str = "real"
-) -> Statement:
-    """What the proofs of a bracket are about."""
-    sides = (-np.inf, np.inf) if query.bounds is None else query.bounds
-    lower, upper = (np.full(x.shape[1], float(side)) for side in sides)
-    canonical = Model.of(classifier.net).canonical
-    source = replace(classifier.origin, sha256="" if canonical is None else model_sha256(canonical))
-    classes = None if classifier.classes is None else classifier.classes.tolist()
-    points = points_sha256(x.detach().double().numpy(), label.numpy())
-    return Statement(lower, upper, query.norm, query.eps, classes, arithmetic, source, points)
+def _with_output(model: Any, output: Any, X: Any) -> Any:
+    """The part of a torch module that gives the scores; networks that are read as they are stay so."""
+    if output is None and (not isinstance(model, nn.Module) or as_model(model) is not None):
+        return model
+    from featureprism.models.reading.outputs import with_output
+
+    return with_output(model, output, X)
 
 
-def bracket_classifier(
-    classifier: Classifier,
-    x: Float[Tensor, "n d"],
-    label: Int[Tensor, " n"],
-    query: Query,
-    budget: Budget | None = None,
-    *,
-    starts: Sequence[Start] | None = None,
-    lipschitz: float | None = None,
-    progress: Progress = no_progress,
-) -> RadiusBracket:
-    """`robust_radius` for a model that was read, points as rows, and labels as positions among its classes."""
-    budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
-    one_output = isinstance(classifier.net, ONE_OUTPUT) or lipschitz is not None
-    model = Model.of(in_double(classifier.net), has_one_output=one_output)
-    bracket = bracket_points(
-        model, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
-    )
-    reason = f"{NOT_CERTIFIED}: {classifier.reason}" if classifier.reason else NOT_CERTIFIED
-    method = tuple(reason if m == NOT_CERTIFIED else m for m in bracket.method)
-    return replace(bracket, classes=classifier.classes, method=method)
+def _only_called(model: Any, classes: Any, X: Any, y: Any, query: Query, why: str) -> RadiusBracket:
+    """A model that is no network: what its kind has a bound for, and an attack by its answers alone."""
+    from featureprism.verify.called.bracket import bracket_called, called_model
+
+    x = as_points(X).numpy()
+    if query.bounds is not None:
+        check_domain(as_points(X), query.bounds)
+    reason = why.split(";")[0].rstrip(".")
+    reason = f"{reason[0].lower()}{reason[1:]}, so it is attacked by its answers alone"
+    return bracket_called(called_model(model, classes, x, X, reason), x, y, query)
 
 
-def opened(model: Any, classes: Sequence[Any] | None = None, *, probe: Any = None) -> Classifier:
-    """The model as a network with its labels; our networks with one output, and .npz files of such, stay as they are."""
-    if isinstance(model, nn.Module) and isinstance(model, ONE_OUTPUT):
-        return Classifier(model, _named(classes))
-    if isinstance(model, str | Path) and Path(model).suffix.lower() == ".npz":
-        arrays = read_arrays(Path(model))
-        if "a" in arrays and not {"c", "V", "owner"} & arrays.keys():
-            names = arrays.get("classes") if classes is None else _named(classes)
-            return Classifier(load_net(Path(model)), names)
-    from featureprism.models.reading import read_model  # brings scipy along
-
-    return read_model(model, classes, probe=probe)
-
-
-def canonical_of(net: nn.Module) -> canonical.Model:
-    """The network as the checker reads it."""
-    model = Model.of(net).canonical
-    if model is None:
+def _sides(bounds: Any) -> tuple[Any, Any] | None:
+    """Bounds as two numbers, or as two arrays of float64."""
+    if bounds is None:
+        return None
+    try:
+        lower, upper = (np.asarray(side, dtype=np.float64) for side in bounds)
+    except (TypeError, ValueError) as error:
         raise ValueError(
-            "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
-        )
-    return model
+            f"bounds must be a pair (lower, upper) of numbers or of arrays (d,), got {bounds!s:.60}."
+        ) from error
+    return tuple(float(side) if side.ndim == 0 else side for side in (lower, upper))  # pyright: ignore[reportReturnType]
 
 
-def _named(classes: Sequence[Any] | None) -> np.ndarray | None:
-    return None if classes is None else np.array(list(classes))
+def _bound_arrays(query: Query, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """(d,) Lower and upper bounds, infinite where there are none."""
+    lower, upper = (-np.inf, np.inf) if query.bounds is None else query.bounds
+    low, high = (np.broadcast_to(np.asarray(s, dtype=np.float64), (dim,)).copy() for s in (lower, upper))
+    return low, high
 
 
-def check_point(certificate: Any, net: nn.Module, x: Float[Tensor, " d"], y: float) -> bool:
-    """Whether the checker, from the weights of the network alone, verifies what is claimed of one point.
-
-    `certificate`: what a bracket holds for the point, one for each rival, or a single one of a network with one output; `y`: -1 or +1
-    there, the position of the class for a network with many scores.
-    """
-    if isinstance(net, BinaryReadout):
-        every = list(certificate.values()) if isinstance(certificate, dict) else [certificate]
-        return bool(every) and all(check_readout(one, net, x, y) for one in every)
-    model = canonical_of(net)
-    own = int(y > 0) if isinstance(net, ONE_OUTPUT) or not isinstance(certificate, dict) else int(y)
-    of_rivals = certificate if isinstance(certificate, dict) else {1 - own: certificate}
-    proofs = [Proof(0, own, rival, one) for rival, one in of_rivals.items()]
-    norm = next((one.norm for one in of_rivals.values()), 2.0)
-    claimed = min((one.radius for one in of_rivals.values()), default=0.0)
-    points = x.detach().double().numpy()[None]
-    with THREADS.limit(limits=1, user_api="blas"):
-        return claimed > 0 and bool(
-            verified_radii(model, points, np.array([own]), proofs, norm)[0] >= claimed
-        )
+def statement_of(model: Model, x: Tensor, label: Tensor, query: Query, arithmetic: str = "real") -> Statement:
+    """What the proofs of a bracket are about."""
+    lower, upper = _bound_arrays(query, x.shape[1])
+    weights = None if query.weights is None else finite_weights(model, query.weights)
+    source = replace(model.origin, sha256=model.sha256)
+    classes = None if model.classes is None else model.classes.tolist()
+    points = points_sha256(x.detach().double().numpy(), label.numpy())
+    return Statement(lower, upper, query.norm, query.eps, classes, arithmetic, source, points, weights)
 
 
 def check(
@@ -220,8 +221,10 @@ def check(
     *,
     norm: Any = 2,
     eps: float | None = None,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     arithmetic: str = "real",
+    weights: Any = None,
+    fixed: Any = None,
     classes: Sequence[Any] | None = None,
 ) -> Checked:
     """Verify proofs from the weights and the points alone, and answer the question that is stated here.
@@ -243,6 +246,8 @@ def check(
         (lower, upper) of perturbed points, for all coordinates or for each; None: no bounds.
     arithmetic
         "float32": proofs about real numbers are refused.
+    weights, fixed
+        As `robust_radius` takes them: proofs about smaller regions are refused.
 
     Returns
     -------
@@ -268,12 +273,14 @@ def check(
         content, name = proofs.content(), "the bracket"
     else:
         content, name = file_content(Path(proofs)), str(proofs)
-    read = opened(model, classes, probe=X)
     x = as_points(X).numpy()
-    labels = read.indices(y, len(x)).numpy()
-    question = Stated(as_norm(norm), eps, bounds, arithmetic)
     file = read_proofs(content, name)
+    weighted = as_weights(weights, fixed, x.shape[1], feature_names(X))
+    read = read_model(model, classes, probe=X)
+    read = read if file.statement.weights is None else read.with_scores()
+    labels = read.indices(y, len(x)).numpy()
+    question = Stated(as_norm(norm), eps, bounds, arithmetic, weighted)
     if file.statement.arithmetic == "float32":
         Program.of(model, read)  # refuses a model that computes otherwise than its weights say
     with THREADS.limit(limits=1, user_api="blas"):
-        return checked(file, canonical_of(read.net), x, labels, question)
+        return checked(file, read.checkable(), x, labels, question)

@@ -11,9 +11,9 @@ from featureprism.attacks import Along, AtRandom, Start, minimal_radius, structu
 from featureprism.attacks.boundary import flips_near
 from featureprism.attacks.gradient import to_span
 from featureprism.attacks.minimum_norm import RESTARTS, minimum_norm
-from featureprism.attacks.rivals import AlongEach, NeuronMargins
-from featureprism.attacks.starts import FAN, fan
+from featureprism.attacks.starts import FAN, AlongEach, fan
 from featureprism.geometry import row_norms
+from featureprism.models.margins import NeuronMargins
 from featureprism.seeds import generator_for
 from featureprism.verify.pairs import Pairs
 

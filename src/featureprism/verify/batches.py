@@ -12,13 +12,11 @@ from torch import Tensor
 
 from featureprism import __version__
 from featureprism.brackets import RadiusBracket
-from featureprism.checker.models import model_sha256
-from featureprism.files import prepare_folder, write_whole
-from featureprism.models.reading import Classifier, save_model
+from featureprism.files import csv_cell, prepare_folder, write_whole
+from featureprism.models.model import Model
 from featureprism.progress import Progress, no_progress
-from featureprism.verify.api import bracket_classifier, statement_of
-from featureprism.verify.driver import INTERRUPTED
-from featureprism.verify.model import Model
+from featureprism.verify.api import statement_of
+from featureprism.verify.driver import INTERRUPTED, bracket_points
 from featureprism.verify.query import Budget, Query
 
 BATCH = 32  # points bracketed between two writes
@@ -26,7 +24,7 @@ SHARDS = "batches"
 
 
 def bracket_in_batches(
-    classifier: Classifier,
+    model: Model,
     x: Tensor,
     label: Tensor,
     query: Query,
@@ -45,12 +43,12 @@ def bracket_in_batches(
     for first in range(0, len(x), BATCH):
         part = slice(first, first + BATCH)
         share = replace(budget, seconds=_share(budget.seconds, len(x[part]), len(x)))
-        path = out / SHARDS / f"{first:07d}-{_key(classifier, x[part], label[part], query, share)}.npz"
-        parts.append(_bracketed(classifier, x[part], label[part], query, share, path))
+        path = out / SHARDS / f"{first:07d}-{_key(model, x[part], label[part], query, share)}.npz"
+        parts.append(_bracketed(model, x[part], label[part], query, share, path))
         progress(min(1.0, (first + BATCH) / len(x)))
-    bracket = replace(RadiusBracket.joined(parts), statement=statement_of(classifier, x, label, query))
+    bracket = replace(RadiusBracket.joined(parts), statement=statement_of(model, x, label, query))
     _write(out, bracket)
-    save_model(out / "model.npz", classifier)
+    model.save(out / "model.npz")
     return bracket
 
 
@@ -59,35 +57,37 @@ def _share(seconds: float, num: int, total: int) -> float:
 
 
 def _bracketed(
-    classifier: Classifier, x: Tensor, label: Tensor, query: Query, budget: Budget, path: Path
+    model: Model, x: Tensor, label: Tensor, query: Query, budget: Budget, path: Path
 ) -> RadiusBracket:
     if path.is_file():
         try:
-            return replace(RadiusBracket.load(path), classes=classifier.classes)
+            return replace(RadiusBracket.load(path), classes=model.classes)
         except ValueError:
             path.unlink()  # a damaged batch is computed again
-    bracket = bracket_classifier(classifier, x, label, query, budget)
+    bracket = bracket_points(model, x, label, query, budget)
     if INTERRUPTED in bracket.method:
         raise KeyboardInterrupt
-    replace(bracket, statement=statement_of(classifier, x, label, query)).save(path)
+    replace(bracket, statement=statement_of(model, x, label, query)).save(path)
     return bracket
 
 
-def _key(classifier: Classifier, x: Tensor, label: Tensor, query: Query, budget: Budget) -> str:
+def _key(model: Model, x: Tensor, label: Tensor, query: Query, budget: Budget) -> str:
     """A hash of all that decides a batch; a network that can only be called counts with its file or all of its tensors."""
-    canonical = Model.of(classifier.net).canonical
-    identity = model_sha256(canonical) if canonical is not None else _identity(classifier)
-    digest = hashlib.sha256(repr((__version__, identity, query, budget)).encode())
+    plain = replace(query, bounds=None, weights=None)
+    arrays = [*(query.bounds or ()), *([] if query.weights is None else [query.weights])]
+    digest = hashlib.sha256(repr((__version__, model.sha256 or _identity(model), plain, budget)).encode())
+    for array in arrays:
+        digest.update(repr(np.asarray(array, dtype=np.float64).tolist()).encode())
     for tensor in (x, label):
         digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
     return digest.hexdigest()[:16]
 
 
-def _identity(classifier: Classifier) -> str:
-    if classifier.origin.source_sha256:
-        return classifier.origin.source_sha256
-    digest = hashlib.sha256(repr(classifier.net).encode())
-    for tensor in (*classifier.net.parameters(), *classifier.net.buffers()):
+def _identity(model: Model) -> str:
+    if model.origin.source_sha256:
+        return model.origin.source_sha256
+    digest = hashlib.sha256(repr(model.net).encode())
+    for tensor in (*model.net.parameters(), *model.net.buffers()):
         digest.update(tensor.detach().numpy().tobytes())
     return digest.hexdigest()
 
@@ -96,7 +96,9 @@ def _write(out: Path, bracket: RadiusBracket) -> None:
     """For people and programs."""
     table, witnesses, columns = StringIO(), BytesIO(), bracket.columns()
     lines = zip(*(column.tolist() for column in columns.values()), strict=True)
-    csv.writer(table, lineterminator="\n").writerows([list(columns), *lines])
+    csv.writer(table, lineterminator="\n").writerows(
+        [list(columns), *(map(csv_cell, line) for line in lines)]
+    )
     assert bracket.witness is not None
     np.savez(witnesses, delta=bracket.witness)
     write_whole(out / "brackets.csv", table.getvalue())

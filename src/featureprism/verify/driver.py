@@ -18,26 +18,28 @@ from featureprism.attacks import Start
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain
+from featureprism.models.model import Model
+from featureprism.models.protocols import HasProofs
 from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds.closed_form import KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.bounds.lipschitz import GivenLipschitz
+from featureprism.verify.deep.balls import Balls
 from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, SemidefiniteRelaxation
 from featureprism.verify.method import Method
-from featureprism.verify.model import Model
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Budget, Limits, Query
-from featureprism.verify.readouts import Readout
+from featureprism.verify.weights import Weighted
 
 METHODS: tuple[Method, ...] = (  # in the order of their cost
     LinearScoresRadius(),
     QuadraticScoresRadius(),
     KnownRadius(),
-    Readout(),
     NormProduct(),
     CheapBounds(),
+    Balls(),
     LinearRelaxation(),
     Ellipsoids(),
     BranchAndBound(),
@@ -69,6 +71,12 @@ def bracket_points(
     """
     began = time.perf_counter()
     x = x.double()
+    if query.weights is not None:
+        units = Weighted.of(model, x, query)
+        found = bracket_points(
+            units.model, units.x, label, units.query, budget, starts=starts, progress=progress
+        )
+        return units.back(found, model, x)
     if query.bounds is not None:
         check_domain(x, query.bounds)
     right, second = _ahead(model, x, label)
@@ -96,14 +104,13 @@ def bracket_points(
     except KeyboardInterrupt:
         pass  # what is finished stays, the rest says so
     progress(1.0)
-    return outcome.bracket((time.perf_counter() - began) / max(1, len(x)))
+    return outcome.bracket(model, (time.perf_counter() - began) / max(1, len(x)))
 
 
 def _ahead(model: Model, x: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     """Which points are classified correctly, and the best of the other classes."""
-    dim = getattr(getattr(model.net, "W", None), "shape", (x.shape[1],))[-1]
-    if dim != x.shape[1]:
-        raise ValueError(f"The network takes points of dimension {dim}, got {x.shape[1]}.")
+    if model.dim not in (None, x.shape[1]):
+        raise ValueError(f"The network takes points of dimension {model.dim}, got {x.shape[1]}.")
     scores = model.scores(x)
     if wild := int((~torch.isfinite(scores)).any(dim=1).sum()):
         raise ValueError(
@@ -116,7 +123,8 @@ def _ahead(model: Model, x: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
 def _methods(model: Model, query: Query, lipschitz: float | None) -> list[Method]:
     if lipschitz is not None:
         return [GivenLipschitz(lipschitz)]
-    return [method for method in METHODS if method.applies(model, query)]
+    known = model.net.proof_methods() if isinstance(model.net, HasProofs) else ()
+    return [method for method in (*known, *METHODS) if method.applies(model, query)]
 
 
 def _close(pairs: Pairs, methods: Sequence[Method], limits: Limits, starts: Sequence[Start] | None) -> None:
@@ -249,8 +257,9 @@ class _Outcome:
             return "no adversarial example was found, and the relaxation proves no more"
         return "the relaxation proves no more"
 
-    def bracket(self, seconds: float) -> RadiusBracket:
+    def bracket(self, model: Model, seconds: float) -> RadiusBracket:
         """The same as a bracket."""
+        uncertified = f"{NOT_CERTIFIED}: {model.reason}" if model.reason else NOT_CERTIFIED
         weights = [num for num, _, _ in self.shares]
         zero, blind = (
             float(np.average([share[k] for share in self.shares], weights=weights)) if weights else nan
@@ -259,7 +268,7 @@ class _Outcome:
         return RadiusBracket(
             self.certified.numpy(),
             self.attacked.numpy(),
-            tuple(self.method),
+            tuple(uncertified if m == NOT_CERTIFIED else m for m in self.method),
             self.witness.numpy(),
             tuple(self.certificates),
             zero,
@@ -268,5 +277,6 @@ class _Outcome:
             self.label.numpy(),
             self.predicted.numpy(),
             self.target.numpy(),
+            classes=model.classes,
             stopped_because=tuple(self.stopped_because),
         )

@@ -16,19 +16,15 @@ from torch import Tensor, nn
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker import models as canonical
 from featureprism.checker.float32 import float32_layers, float32_margin
-from featureprism.checker.layers import Layers
-from featureprism.checker.linear import LinearScores
-from featureprism.checker.models import Scores, demanding
-from featureprism.models.reading import Classifier
-from featureprism.networks import LayeredScores, ReLU, ScoreNet
-from featureprism.networks import LinearScores as LinearNet
+from featureprism.checker.models import demanding
+from featureprism.models.model import Model, of_weights
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.attack import default_reach
 from featureprism.verify.driver import MISCLASSIFIED, bracket_points
-from featureprism.verify.model import Model
 from featureprism.verify.query import BEYOND, Budget, Query
 
-OURS = (LinearNet, ScoreNet, LayeredScores)
+OURS = (LinearScores, ScoreNet, LayeredScores)
 IDLE = (nn.Identity, nn.Dropout, nn.Flatten)  # steps that compute nothing
 FIRST = 0.2  # of the seconds: to learn how far the regions reach
 ALONG = np.concatenate([np.linspace(0, 1, 65), 1 + np.geomspace(1e-7, 1e-2, 11)])  # of a flip in real numbers
@@ -43,15 +39,14 @@ class Program(nn.Module):
         self.net = net
 
     @classmethod
-    def of(cls, given: Any, classifier: Classifier) -> "Program":
+    def of(cls, given: Any, read: Model) -> "Program":
         """Refuses what is not computed layer after layer, as the weights that proofs are about are."""
-        model = Model.of(classifier.net).canonical
-        if model is None:
-            raise ValueError(f"Proofs about float32 need layers of weights. {classifier.reason}".strip())
-        layers = float32_layers(model)
+        if read.weights is None:
+            raise ValueError(f"Proofs about float32 need layers of weights. {read.reason}".strip())
+        layers = float32_layers(read.weights)
         is_file = isinstance(given, str | Path) and Path(given).suffix.lower() == ".npz"
         if is_file or isinstance(given, OURS):
-            return cls(copy.deepcopy(classifier.net).float().eval())
+            return cls(copy.deepcopy(read.net).float().eval())
         if not isinstance(given, nn.Module):
             raise ValueError(
                 'arithmetic="float32" takes a torch module of linear layers and ReLU, a network of this library, or an .npz file; '
@@ -109,7 +104,7 @@ def _steps(module: nn.Module) -> Iterator[nn.Module]:
 
 def bracket_float32(
     given: Any,
-    classifier: Classifier,
+    read: Model,
     x: Float[Tensor, "n d"],
     label: Int[Tensor, " n"],
     query: Query,
@@ -122,17 +117,16 @@ def bracket_float32(
     are proven together, of a network whose true class scores so much less.
     """
     began = time.perf_counter()
-    program, model = Program.of(given, classifier), Model.of(classifier.net).canonical
-    assert model is not None
+    program, model = Program.of(given, read), read.checkable()
     x = x.double()
-    net = as_net(model)
+    in_reals = of_weights(model)
     towards = [np.zeros(tuple(x.shape))]
     first = 0.0
     if query.eps is None:
         first = FIRST
-        real = bracket_points(Model.of(net), x, label, query, Budget(first * budget.seconds, 0))
+        real = bracket_points(in_reals, x, label, query, Budget(first * budget.seconds, 0))
         towards.append(np.asarray(real.witness))
-        reach = _reaches(net, x, query, real.attacked)
+        reach = _reaches(in_reals.net, x, query, real.attacked)
     else:
         reach = np.full(len(x), BEYOND * query.eps)
     margin = np.array(
@@ -146,7 +140,7 @@ def bracket_float32(
     for own, asked in groups:
         rows = np.flatnonzero((label.numpy() == own) & (margin == asked))
         share = replace(budget, seconds=(1 - first) * budget.seconds * len(rows) / len(x))
-        strict = Model.of(as_net(demanding(model, own, asked)))
+        strict = of_weights(demanding(model, own, asked))
         found = bracket_points(strict, x[rows], label[rows], query, share)
         towards[0][rows] = np.asarray(found.witness)
         for row, i in enumerate(rows.tolist()):
@@ -174,26 +168,10 @@ def bracket_float32(
         label=label.numpy(),
         predicted=predicted,
         rival=rival,
+        classes=read.classes,
         margin=np.where(certified > 0, margin, 0.0),
         stopped_because=tuple(stopped),
     )
-
-
-def as_net(model: canonical.Model) -> nn.Module:
-    """A network of the weights that the checker reads, in float64."""
-
-    def tensors(*arrays: np.ndarray) -> list[Tensor]:
-        return [torch.from_numpy(np.array(a)) for a in arrays]
-
-    match model:
-        case LinearScores():
-            return LinearNet(*tensors(model.V, model.c))
-        case Scores():
-            W, V, b, c = tensors(model.W, model.V, model.b, model.c)
-            return ScoreNet(W, V, b, c, activation=ReLU())
-        case Layers():
-            return LayeredScores(tensors(*model.weights), tensors(*model.biases), ReLU())
-    raise ValueError("Proofs about float32 need a score for each class.")
 
 
 def _reaches(net: nn.Module, x: Tensor, query: Query, attacked: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.verify.model import Model
+from featureprism.models.model import Model
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Limits, Query
 

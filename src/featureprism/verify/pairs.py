@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from featureprism.brackets import NOT_CERTIFIED
 from featureprism.checker.certificate import Certificate
-from featureprism.verify.model import Model
+from featureprism.models.model import Model
 from featureprism.verify.query import Query
 
 

@@ -6,9 +6,12 @@ from math import inf
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
+
+from featureprism.geometry import Sides
 
 OVERSHOOT = (
     1 + 1e-6
@@ -34,19 +37,22 @@ class Query:
         Norm of perturbations.
     eps : float, optional
         The one radius in question. Without it the radius of every point is bracketed.
-    bounds : pair of floats, optional
+    bounds : pair of floats or of arrays (d,), optional
         Every coordinate of a perturbed point stays between these two.
     max_radius : float, optional
         Perturbations beyond it are not looked at (default: four times the longest point).
     gap : float
         A bracket is closed when certified ≥ (1 - gap)·attacked.
+    weights : array (d,), optional
+        Radii are norms of weights ∘ δ; a feature with the weight inf does not move.
     """
 
     norm: float = 2
     eps: float | None = None
-    bounds: tuple[float, float] | None = None
+    bounds: Sides | None = None
     max_radius: float | None = None
     gap: float = 0.01
+    weights: Float64[np.ndarray, " d"] | None = None
 
     def __post_init__(self) -> None:
         for name in ("gap", "eps", "max_radius"):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.context import Context
+from featureprism.lab.context import Context
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.samples import SAMPLES, SampleSizeSetting
 

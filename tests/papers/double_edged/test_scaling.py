@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from featureprism.context import Context
 from featureprism.lab import Rows, fields_of
+from featureprism.lab.context import Context
 from featureprism.papers.double_edged.scaling import SCALING
 
 SMALL = [replace(s, dim=s.dim // 5, points=60, test_points=200) for s in SCALING.settings("quick")]

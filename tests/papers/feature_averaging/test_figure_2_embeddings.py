@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.context import Context
 from featureprism.data.real import real_data
 from featureprism.lab import Rows, fields_of
+from featureprism.lab.context import Context
 from featureprism.networks import GroupedNet
 from featureprism.papers.feature_averaging.embedded import GROUPS, gaps
 from featureprism.papers.feature_averaging.figure_2_embeddings import (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
+from featureprism.lab.context import Context
 from featureprism.papers.feature_averaging import images
 from featureprism.papers.feature_averaging.figure_3_cifar import FIGURE_3_CIFAR
 

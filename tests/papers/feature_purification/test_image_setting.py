@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 
-import pytest
 import torch
 
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
+from featureprism.lab.context import Context
 from featureprism.lab.images import as_image, picture
-from featureprism.papers.feature_purification.figure_12 import FIGURE_12
 from featureprism.papers.feature_purification.image_setting import (
     CLEAN,
-    CONTROL,
     FROM_CLEAN,
     MAIN,
     RANDOM,
@@ -19,7 +16,6 @@ from featureprism.papers.feature_purification.image_setting import (
     ImageSetting,
     accuracies,
     images_of,
-    passes,
     shipped,
     trained,
 )
@@ -62,14 +58,6 @@ def test_robust_accuracy_never_exceeds_clean_accuracy():
     assert row["zero_gradients"] == 0
     assert 0 <= row["robust"] <= row["clean"] <= 1
     assert row["robust_low"] <= row["robust"] <= row["robust_high"]
-
-
-def test_time_is_foretold_in_proportion_to_the_epochs():
-    """Twice the epochs, twice the passes; an attack of two steps costs 1 + 4/3 of a clean step."""
-    assert passes(replace(DIGITS, epochs=6), CLEAN) == 2 * passes(replace(DIGITS, epochs=3), CLEAN)
-    assert passes(replace(DIGITS, finetune_epochs=3), FROM_CLEAN) == pytest.approx(7.0)
-    assert passes(replace(DIGITS, finetune_epochs=3), CONTROL) == 3
-    assert FIGURE_12.foretell(DIGITS, Context()) > 0
 
 
 def test_the_zoo_is_measured_on_cifar_alone():

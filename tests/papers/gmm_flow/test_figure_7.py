@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 
-from featureprism.context import Context
 from featureprism.lab import Outcome, Rows, fields_of
+from featureprism.lab.context import Context
 from featureprism.papers.gmm_flow.figure_7 import FIGURE_7
 from featureprism.papers.gmm_flow.robust_accuracy import TrainedClassifier
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from featureprism.context import Context
+from featureprism.lab.context import Context
 from featureprism.papers.gmm_flow.propositions import PROPOSITIONS, ClassifierOnMixture, measure
 from featureprism.papers.gmm_flow.theory import proposition_1
 

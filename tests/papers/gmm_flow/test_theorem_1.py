@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from featureprism.context import Context
 from featureprism.lab import Rows
+from featureprism.lab.context import Context
 from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
 from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
 

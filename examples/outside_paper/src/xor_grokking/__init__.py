@@ -143,6 +143,7 @@ ONE_STEP = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about="Gradient descent on the first layer of a ReLU network, XOR clusters in many more dimensions than points.",
 )
-PAPER = Paper("xor-grokking", str(__doc__), (ONE_STEP,), drawings={"one-step": draw})
+PAPER = Paper("xor-grokking", str(__doc__), (ONE_STEP,))

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism.models.model import Model
 from featureprism.models.reading.called import CalledScores
-from featureprism.models.reading.classifier import Classifier
 from featureprism.models.reading.graph import with_tail
 from featureprism.models.reading.onnx_files import Found
 
@@ -57,7 +57,7 @@ def _compare(scores: Tensor, tail: str, own: Tensor, close: float, what: str) ->
 
 
 @torch.no_grad()
-def check_estimator(found: Classifier, model: Any, x: Float[Tensor, "n d"], given: Any) -> None:
+def check_estimator(found: Model, model: Any, x: Float[Tensor, "n d"], given: Any) -> None:
     """The predictions of a scikit-learn estimator, where they are clear."""
     points = given.iloc[: len(x)] if hasattr(given, "iloc") else x.numpy()
     with warnings.catch_warnings():
@@ -76,7 +76,7 @@ def check_estimator(found: Classifier, model: Any, x: Float[Tensor, "n d"], give
 
 
 @torch.no_grad()
-def check_onnx(found: Classifier, file: Found, x: Float[Tensor, "n d"]) -> str:
+def check_onnx(found: Model, file: Found, x: Float[Tensor, "n d"]) -> str:
     """The scores of an ONNX file, where onnx's own reference knows its operators; else why they were not compared."""
     x = x[:REFERENCE]
     result = file.outputs(x.numpy())

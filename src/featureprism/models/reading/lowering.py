@@ -21,8 +21,8 @@ from scipy import sparse
 
 from featureprism.inputs import LARGEST
 from featureprism.models.activations import Activation, PowerReLU, ReLU
+from featureprism.models.model import Model, of_layers
 from featureprism.models.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered
-from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet, scores_of
 
 MOST_ENTRIES = 20_000_000  # of all dense matrices together
 MOST_NEURONS = 5000  # of a layer
@@ -56,16 +56,17 @@ class Target:
     known: sparse.csr_array
 
 
-def as_network(output: Node) -> LinearScores | ScoreNet | LayeredScores:
-    """The scores of the output as a dense network; Unreadable where they are none, TooLarge where it would not fit."""
+def as_network(output: Node) -> Model:
+    """The scores of the output as dense layers; Unreadable where they are none, TooLarge where they would not fit."""
     weights, biases, activation = dense_layers(output)
-    top = max(float(np.abs(t).max(initial=0)) for t in (*weights, *biases))
-    if LARGEST < top < np.inf:
+    top = float(np.max([np.abs(t).max(initial=0) for t in (*weights, *biases)]))
+    if not np.isfinite(top):
+        raise ValueError("Its weights must be finite numbers, got NaN or infinite ones.")
+    if top > LARGEST:
         raise ValueError(f"It has weights up to {top:.3g}, which overflow when squared; scale them down.")
     if len(weights) > 2 and isinstance(activation, PowerReLU):
         raise Unreadable("several hidden layers are known with ReLU or tanh only")
-    net = scores_of([torch.from_numpy(W) for W in weights], [torch.from_numpy(b) for b in biases], activation)
-    return net.requires_grad_(False).eval()
+    return of_layers(weights, biases, activation)
 
 
 def dense_layers(output: Node) -> tuple[list[np.ndarray], list[np.ndarray], Activation]:

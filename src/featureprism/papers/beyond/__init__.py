@@ -1,7 +1,9 @@
-"""What no paper has: findings of our own, measured like theirs.
+"""Findings of featureprism that no paper has, measured like the papers' own.
 
 No paper prints their sizes; those of the paper scale are the largest whose grids cost minutes a seed.
 """
+
+from pathlib import Path
 
 from featureprism.lab import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
@@ -11,8 +13,6 @@ from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
 from featureprism.papers.beyond.phase_noise import PHASE_NOISE
-from featureprism.papers.beyond.phase_purification import PHASE_PURIFICATION
-from featureprism.papers.beyond.phase_scaling import PHASE_SCALING
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
 from featureprism.papers.beyond.robust_heads import ROBUST_HEADS
 
@@ -27,9 +27,8 @@ PAPER = Paper(
         PHASE_SUPERVISION,
         PHASE_LEARNING_RATE,
         PHASE_LABEL_NOISE,
-        PHASE_PURIFICATION,
-        PHASE_SCALING,
         ROBUST_HEADS,
         CONTEST,
     ),
+    story=Path(__file__).with_name("story.md"),
 )

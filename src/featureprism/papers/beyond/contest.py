@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from featureprism.context import Context, part
 from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
 from featureprism.lab import Claim, Experiment, Rows, above
+from featureprism.lab.context import Context
 from featureprism.lab.heads.compare import (
     NOISE,
     Plan,
@@ -25,7 +25,10 @@ from featureprism.lab.heads.compare import (
     trained_alike,
 )
 from featureprism.lab.rows import Row
-from featureprism.progress import Progress, no_progress
+from featureprism.progress import Progress, no_progress, part
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SOURCE = "beyond the papers"
 CIFAR = "cifar10 embeddings"
@@ -43,7 +46,7 @@ OURS = ("pReLU", "discovered", "Gaussian")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(Plan):
+class DataAndPlan(Plan):
     """A data set with so many classes, and how many of its points are trained and chosen on."""
 
     data: str
@@ -66,7 +69,7 @@ def _points(name: str, context: Context) -> tuple[np.ndarray, np.ndarray] | None
     return x, y.astype(np.int64)
 
 
-def task_of(x: np.ndarray, y: np.ndarray, s: Setting, seed: int) -> Task:
+def task_of(x: np.ndarray, y: np.ndarray, s: DataAndPlan, seed: int) -> Task:
     """A seed's draw of training, validation and test points; rows of norm 1, tables in units of their training points.
 
     Two of the ten classes of CIFAR-10 are 0 to 4 (+1) against 5 to 9 (-1); two classes of a table are ±1.
@@ -94,7 +97,7 @@ class Contestant(NamedTuple):
     makes: Sequence[Callable[[], Any]]
 
 
-def contestants(s: Setting, task: Task, seed: int) -> Iterator[Contestant]:
+def contestants(s: DataAndPlan, task: Task, seed: int) -> Iterator[Contestant]:
     """Every head in two strengths (a neighbour has none): as many steps, batches and neurons for all that are trained."""
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead  # scikit-learn takes a second
     from featureprism.lab.heads import baselines as rivals
@@ -113,8 +116,8 @@ def contestants(s: Setting, task: Task, seed: int) -> Iterator[Contestant]:
     yield Contestant("ReLU, attacks", "adversarial", hardened)
     yield Contestant("1-nearest neighbour", "neighbour", [rivals.NeighbourHead])
     yield Contestant("PReLUHead", "pReLU", [partial(PReLUHead, 3.0, s.width, **pace) for pace in paces])
-    found = partial(DecoupledHead, "discovered", s.num_subclasses, 3.0)
-    yield Contestant("DecoupledHead", "discovered", [partial(found, **pace) for pace in paces])
+    decoupled = partial(DecoupledHead, "discovered", s.num_subclasses, 3.0)
+    yield Contestant("DecoupledHead", "discovered", [partial(decoupled, **pace) for pace in paces])
     for covariance, words in (("shared", "shared"), ("per_class", "per class")):
         gaussian = partial(GaussianHead, covariance, "full", scaling="points")
         shrunk = [partial(gaussian, shrinkage) for shrinkage in SHRINKAGES]
@@ -140,7 +143,7 @@ def tuned(one: Contestant, task: Task, progress: Progress = no_progress) -> tupl
     return heads[last], seconds[last]
 
 
-def judged(one: Contestant, task: Task, s: Setting, seed: int, progress: Progress) -> Row:
+def judged(one: Contestant, task: Task, s: DataAndPlan, seed: int, progress: Progress) -> Row:
     """Tune a head and measure it."""
     head, seconds = tuned(one, task, part(progress, 0.0, 0.6))
     points = drawn(task, s.test_points, seed)
@@ -148,12 +151,12 @@ def judged(one: Contestant, task: Task, s: Setting, seed: int, progress: Progres
     return {**named(one, head, task, seconds), **told(head, task, bracket)}
 
 
-def measure(s: Setting, seed: int, context: Context) -> list[Row]:
+def measure(s: DataAndPlan, seed: int, context: Context) -> list[Row]:
     """Tune and measure every head on one split, and compare ours with the others; one row says so where the data is not found."""
-    found = _points(s.data, context)
-    if found is None:
+    points = _points(s.data, context)
+    if points is None:
         return [{"kind": "missing", "why": f"{s.data} not found; name its folder with --data"}]
-    task = task_of(*found, s, seed)
+    task = task_of(*points, s, seed)
     rows: list[Row] = []
     everyone = list(contestants(s, task, seed))
     everyone[1].makes[0]().fit(task.x[:64], task.y[:64])  # what is loaded on the way belongs to nobody's time
@@ -195,10 +198,10 @@ def _of(rows: Rows, data: str, classes: int, column: str) -> np.ndarray:
 
 def _note(data: str, classes: int, rows: Rows) -> str:
     """Who was first among ours and among the others."""
-    own = rows.of("ahead", data=data, classes=classes)
-    if not len(own):
+    splits = rows.of("ahead", data=data, classes=classes)
+    if not len(splits):
         return "not measured: data not found"
-    return f"{', '.join(own.distinct('ours'))} against {', '.join(own.distinct('theirs'))}"
+    return f"{', '.join(splits.distinct('ours'))} against {', '.join(splits.distinct('theirs'))}"
 
 
 FIELDS = (
@@ -212,11 +215,12 @@ FIELDS = (
 CLAIMS = tuple(
     Claim(
         f"{data.replace(' ', '-')}-{classes}",
-        SOURCE,
-        f"{data}, {classes} classes: the lead (a - b)/(a + b) of our largest proven median radius over that of the others, among heads"
-        " within 2 points and a standard error of the best validation accuracy",
-        partial(_of, data=data, classes=classes, column="proven_lead"),
-        above(0.0),
+        source=SOURCE,
+        says=f"On {data} with {classes} classes, a head of featureprism has the largest certified radius of all accurate heads.",
+        quantity="lead (a - b)/(a + b) of featureprism's largest certified median radius a over that of the other heads b",
+        bound=above(0.0),
+        because="a positive lead is a larger radius; accurate heads are within 2 points and a standard error of the best",
+        value=partial(_of, data=data, classes=classes, column="proven_lead"),
         origin="featureprism",
         note=partial(_note, data, classes),
     )
@@ -224,7 +228,15 @@ CLAIMS = tuple(
 )
 
 
-def _settings(effort: Plan, cifar: int, mnist: int) -> list[Setting]:
+def draw(rows: Rows) -> "Figure":
+    """Accuracy against radius, a panel for each data set and number of classes."""
+    from featureprism.lab.heads.pareto import pareto
+
+    heads = rows.of("head")
+    return pareto({**row, "data": f"{row['data']}, {row['classes']} classes"} for row in heads)
+
+
+def _settings(effort: Plan, cifar: int, mnist: int) -> list[DataAndPlan]:
     from featureprism.lab import fields_of
 
     plan = fields_of(effort)
@@ -236,7 +248,9 @@ def _settings(effort: Plan, cifar: int, mnist: int) -> list[Setting]:
         "wine": (100, 30),
     }
     return [
-        Setting(data=data, classes=classes, train_points=sizes[data][0], held_points=sizes[data][1], **plan)
+        DataAndPlan(
+            data=data, classes=classes, train_points=sizes[data][0], held_points=sizes[data][1], **plan
+        )
         for data, classes in FIELDS
     ]
 
@@ -253,6 +267,7 @@ CONTEST = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
         "Logistic regression, a ReLU network, the same trained with noise and on attacks, 1-nearest neighbour, PReLUHead,"
         " DecoupledHead and GaussianHead on the same splits: CIFAR-10 embeddings (EfficientNet-Lite0 features, reduced by PCA and"
@@ -262,5 +277,5 @@ CONTEST = Experiment(
         " step size, shrinkage); the stronger one plays unless it costs more than a point of validation accuracy. Training time is"
         " CPU time of the one that plays."
     ),
-    long=True,
+    slow=True,
 )

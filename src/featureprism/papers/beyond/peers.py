@@ -1,7 +1,7 @@
-"""The attacks people use, asked about our networks: foolbox and torchattacks, each where it is installed.
+"""The attacks people use, run on our networks: foolbox and torchattacks, each where it is installed.
 
-An answer is, per point, the norm of the perturbation the tool found (inf: none, so the tool calls the point robust). Nothing a
-tool says is believed without evaluating the network on its perturbation. Its box is the user's guess: our inputs have none.
+An answer is, per point, the norm of the perturbation the tool found (inf: none, so the tool calls the point robust). Every perturbation
+is evaluated on the network itself. The box of a tool is the user's guess: these inputs have none.
 """
 
 import logging
@@ -20,8 +20,8 @@ from featureprism.networks import TwoLogits
 WIDE = 10.0  # a box far wider than the data, in units of its largest entry
 
 
-class Question(NamedTuple):
-    """A network with points, and the radius at which a fixed-radius attack is asked."""
+class AttackTask(NamedTuple):
+    """A network with points, and the radius of a fixed-radius attack."""
 
     net: nn.Module
     x: Tensor
@@ -30,7 +30,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a tool in one mode found; `error` is its complaint if it gave none."""
+    """What a tool in one mode found; `error` is the message of a tool that raised."""
 
     tool: str
     mode: str
@@ -60,38 +60,38 @@ class _Images(nn.Module):
         return self.logits(x.flatten(1))
 
 
-def answers(question: Question) -> Iterator[Answer]:
+def answers(task: AttackTask) -> Iterator[Answer]:
     """Every installed tool in every mode."""
-    for package, ask in (("foolbox", _foolbox), ("torchattacks", _torchattacks)):
+    for package, run in (("foolbox", _foolbox), ("torchattacks", _torchattacks)):
         if find_spec(package):
-            yield from ask(question)
+            yield from run(task)
 
 
-def found_radius(question: Question, moved: Tensor) -> Tensor:
+def verified_radius(task: AttackTask, moved: Tensor) -> Tensor:
     """‖δ‖ where the perturbation flips the network itself, inf where it does not."""
-    x, y = question.x, question.y
+    x, y = task.x, task.y
     with torch.no_grad():
-        flips = y * question.net(moved.reshape(x.shape)) <= 0
+        flips = y * task.net(moved.reshape(x.shape)) <= 0
     length = torch.linalg.vector_norm(moved.reshape(x.shape) - x, dim=1)
     return torch.where(flips, length, torch.full_like(length, torch.inf))
 
 
-def asked(question: Question, tool: str, mode: str, call: Callable[[], Tensor]) -> Answer:
+def answer_of(task: AttackTask, tool: str, mode: str, call: Callable[[], Tensor]) -> Answer:
     """The tool's answer, or its error as an answer that found nothing."""
     try:
         with torch.random.fork_rng():
             torch.manual_seed(0)  # tools draw from the global generator; rows must repeat
-            return Answer(tool, mode, found_radius(question, call()))
+            return Answer(tool, mode, verified_radius(task, call()))
     except Exception as error:  # whatever a tool raises is part of the finding
-        nothing = torch.full_like(question.y, torch.inf)
+        nothing = torch.full_like(task.y, torch.inf)
         return Answer(tool, mode, nothing, f"{type(error).__name__}: {' '.join(str(error).split())[:120]}")
 
 
-def _foolbox(question: Question) -> Iterator[Answer]:
+def _foolbox(task: AttackTask) -> Iterator[Answer]:
     fb: Any = import_module("foolbox")
 
     logging.getLogger("foolbox").setLevel(logging.ERROR)
-    net, x, y, eps = question
+    net, x, y, eps = task
     labels, bound = (y > 0).long(), WIDE * float(x.abs().max())
     modes: dict[str, tuple[nn.Module, tuple[float, float]]] = {
         "single output": (_SingleOutput(net), (-bound, bound)),
@@ -124,13 +124,13 @@ def _foolbox(question: Question) -> Iterator[Answer]:
                 attack = variants.get(mode, variants["defaults"])
                 model = fb.PyTorchModel(module.eval(), bounds=bounds)
                 call = partial(attack, model, x, labels, epsilons=eps if name == "L2PGD" else None)
-                yield asked(question, f"foolbox {name}", mode, lambda call=call: call()[1].detach())
+                yield answer_of(task, f"foolbox {name}", mode, lambda call=call: call()[1].detach())
 
 
-def _torchattacks(question: Question) -> Iterator[Answer]:
+def _torchattacks(task: AttackTask) -> Iterator[Answer]:
     torchattacks: Any = import_module("torchattacks")
 
-    net, x, y, eps = question
+    net, x, y, eps = task
     images, labels = x.float().reshape(len(x), 1, 1, -1), (y > 0).long()
     module = _Images(deepcopy(net)).float().eval()
     for mode, options in {"box [0, 1]": {}, "tuned, box [0, 1]": {"steps": 200, "alpha": eps / 40}}.items():
@@ -139,4 +139,4 @@ def _torchattacks(question: Question) -> Iterator[Answer]:
             attack = torchattacks.PGDL2(module, eps=eps, **options)
             return attack(images.clamp(0, 1), labels).reshape(x.shape).to(x.dtype)
 
-        yield asked(question, "torchattacks PGDL2", mode, call)
+        yield answer_of(task, "torchattacks PGDL2", mode, call)

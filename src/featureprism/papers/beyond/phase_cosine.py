@@ -1,19 +1,19 @@
 """Clusters that are not orthonormal: the radius of the pReLU flow against p and the cosine of the centres; unequal sizes and norms."""
 
 from dataclasses import dataclass
-from functools import partial
 from math import inf, nan, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.context import Context, part
 from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample, sample_balanced
 from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
-from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import (
     BalancedWeights,
@@ -22,13 +22,17 @@ from featureprism.networks import (
     gaussian_shape,
     nudge_to_own_class,
 )
-from featureprism.papers.beyond.curves import crossing
+from featureprism.papers.beyond.phases import crossing, draw_phase, farthest_from_1
 from featureprism.papers.gmm_flow import theory_phases as theory
 from featureprism.papers.gmm_flow.setting import NUDGE, SampledGMM
 from featureprism.probes import cluster_masses, voronoi_region
+from featureprism.progress import part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow
 from featureprism.training.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LOG_EPSILON = -12.0  # of the start
 AFTER = 40.0  # how long the flow is followed after its start has grown
@@ -36,11 +40,10 @@ NEURONS_PER_CLUSTER = 2
 LEFT = 1.1  # times the radius of an average: from here on neurons have left it
 BELOW, ABOVE = 0.95, 1.5  # of the critical power: the cells that count as clearly on one side
 SOURCE = "beyond gmm-flow, Theorem 1"
-finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Centres(SampledGMM):
+class EquicorrelatedMixture(SampledGMM):
     """Centres with one cosine between any two.
 
     The last of each class keeps the share `smallest` of its points, and has norm `shortest`; all others have norm 1.
@@ -59,7 +62,7 @@ class Centres(SampledGMM):
         return self.smallest < 1 or self.shortest < 1
 
 
-def measure(s: Centres, seed: int, context: Context) -> list[Row]:
+def measure(s: EquicorrelatedMixture, seed: int, context: Context) -> list[Row]:
     """One flow on such clusters: the 50 % radius ÷ half the way between two centres, and when each cluster was learned."""
     labels = class_labels(s.positive, s.negative)
     mu = equicorrelated_centres(
@@ -97,13 +100,12 @@ def measure(s: Centres, seed: int, context: Context) -> list[Row]:
             "averaged_share": averaged,
             "critical_power": critical,
             "over_norms": float((attacked.radius / exact).median()),
-            "over_half_way": float((attacked.radius / _half_way(norms, labels)[test.cluster]).min()),
             "late": _late(trajectory, voronoi_region(shape, signs, mu, labels), s),
         }
     ]
 
 
-def _thinned(train: Dataset, s: Centres) -> Dataset:
+def _thinned(train: Dataset, s: EquicorrelatedMixture) -> Dataset:
     """The training set with only some of the points of the last cluster of each class."""
     few = torch.isin(train.cluster, torch.tensor(_last_of_each(s)))
     position = torch.arange(len(train.x)) % s.per_cluster  # points are sorted by cluster
@@ -111,17 +113,11 @@ def _thinned(train: Dataset, s: Centres) -> Dataset:
     return Dataset(train.x[kept], train.y[kept], train.cluster[kept], train.centres)
 
 
-def _last_of_each(s: Centres) -> list[int]:
+def _last_of_each(s: EquicorrelatedMixture) -> list[int]:
     return [s.positive - 1, s.num_clusters - 1]
 
 
-def _half_way(norms: Tensor, labels: Tensor) -> Tensor:
-    """Half the way from each of some orthogonal centres to the nearest one of the other class."""
-    apart = (norms.unsqueeze(1) ** 2 + norms**2).sqrt() / 2
-    return apart.masked_fill(labels.unsqueeze(1) == labels, inf).min(dim=1).values
-
-
-def _late(trajectory: Trajectory[BalancedWeights], region: Tensor, s: Centres) -> float:
+def _late(trajectory: Trajectory[BalancedWeights], region: Tensor, s: EquicorrelatedMixture) -> float:
     """When the mass of the last positive cluster passes half of its end ÷ when that of the first does; NaN if one does not.
 
     A cluster of norm r ends with mass r^(-p).
@@ -143,118 +139,139 @@ def _short(rows: Rows) -> Rows:
     return rows.of("cell").where(lambda row: row["shortest"] < 1)
 
 
-def _averaged(own: Rows) -> float:
+def _averaged(run: Rows) -> float:
     """Share ÷ 1/√K₁ in the cells below the critical power, the one farthest from 1."""
-    cells = own.where(lambda row: row["p"] < BELOW * (row["critical_power"] or 0.0))
-    ratio = cells.column("share") / cells.column("averaged_share")
-    return float(ratio[np.abs(ratio - 1).argmax()]) if len(ratio) else nan
+    cells = run.where(lambda row: row["p"] < BELOW * (row["critical_power"] or 0.0))
+    return farthest_from_1(cells.column("share") / cells.column("averaged_share"))
 
 
-def _separated(own: Rows) -> float:
+def _separated(run: Rows) -> float:
     """The least share in the cells well above the critical power."""
-    cells = own.where(lambda row: row["p"] >= ABOVE * (row["critical_power"] or inf))
+    cells = run.where(lambda row: row["p"] >= ABOVE * (row["critical_power"] or inf))
     return cells.column("share").min() if len(cells) else nan
 
 
-def _place(own: Rows) -> float:
+def _place(run: Rows) -> float:
     """Where the share leaves that of an average by a tenth ÷ the critical power, mean over cosines that show it."""
     places = []
-    for cells in own.groups("cosine").values():
+    for cells in run.groups("cosine").values():
         level = LEFT * cells.column("averaged_share")[0]
-        found = crossing(cells.column("p"), cells.column("share"), level)
-        places.append(found / cells.column("critical_power")[0])
+        left_at = crossing(cells.column("p"), cells.column("share"), level)
+        places.append(left_at / cells.column("critical_power")[0])
     return float(np.nanmean(places)) if np.isfinite(places).any() else nan
 
 
-def best_power(cells: Rows) -> float:
-    """The power with the largest radius; NaN if one is missing."""
-    shares = cells.column("share")
-    return cells.column("p")[shares.argmax()] if np.isfinite(shares).all() else nan
-
-
-def _rise(own: Rows) -> float:
-    lines = sorted(own.groups("cosine").items())
-    return best_power(lines[-1][1]) / best_power(lines[0][1])
-
-
 CLAIMS = (
-    finding(
+    Claim(
         "averaged",
-        says="below the predicted power neurons average their class: 50 % radius ÷ √((1-ρ)/(2K₁)), farthest from 1 over cells",
-        value=lambda rows: _map(rows).per_seed(_averaged),
+        source=SOURCE,
+        says="Below a critical power p, a network trained on unit centres with equal cosines is as fragile as one whose neurons"
+        " average their class.",
+        quantity="ℓ2 radius at which half of the test points are broken, divided by the radius of the average, farthest from 1 over"
+        " powers and cosines",
+        formula=r"r = \sqrt{(1-\rho)/(2K_1)} \quad \text{for } (p-1)(1-\rho)c^{p-2} < K_1 c^p - K_2 c'^p",
         bound=between(0.9, 1.1),
+        because="within a tenth of the radius that a network of averages has",
+        value=lambda rows: _map(rows).per_seed(_averaged),
+        origin="featureprism",
     ),
-    finding(
+    Claim(
         "separated",
-        says=f"from {ABOVE:g} times that power on they do not: least 50 % radius ÷ √((1-ρ)/2) over cells",
-        value=lambda rows: _map(rows).per_seed(_separated),
+        source=SOURCE,
+        says=f"From {ABOVE:g} times the critical power on, a pReLU network is nearly as robust as the cosine of the centres allows.",
+        quantity="ℓ2 radius at which half of the test points are broken, divided by half the distance of two centres, least over"
+        " powers and cosines",
+        formula=r"r_{\max} = \sqrt{(1-\rho)/2}",
         bound=at_least(0.85),
+        because="1 is the largest possible radius, and a large p pays for the noise",
+        value=lambda rows: _map(rows).per_seed(_separated),
+        origin="featureprism",
+        headline=True,
     ),
-    finding(
+    Claim(
         "place",
-        says="they leave the average where predicted: p at which the radius is a tenth above it ÷ the predicted power, mean over"
-        " cosines",
-        value=lambda rows: _map(rows).per_seed(_place),
+        source=SOURCE,
+        says="Neurons stop averaging their class at the power p at which the class mean stops being stable.",
+        quantity="power at which the radius is a tenth above that of the average, divided by the predicted power, mean over cosines",
         bound=between(0.95, 1.25),
+        because="1 is the prediction; a tenth above the average is reached a little later",
+        value=lambda rows: _map(rows).per_seed(_place),
+        origin="featureprism",
     ),
-    finding(
-        "best-power",
-        says="closer centres want larger powers: best p at the largest cosine ÷ at the smallest",
-        value=lambda rows: _map(rows).per_seed(_rise),
-        bound=at_least(1.5),
-    ),
-    finding(
+    Claim(
         "sizes",
-        says="orthonormal clusters with fewer points are learned later in proportion: (time ÷ that of a full cluster) times the"
-        " share of points, farthest from 1",
+        source=SOURCE,
+        says="An orthonormal cluster with a share s of the points is learned 1/s times as late.",
+        quantity="time to learn the small cluster divided by that of a full one, times its share of points, farthest from 1",
+        bound=between(0.9, 1.1),
+        because="1 is the law: a cluster grows in proportion to its points",
         value=lambda rows: (
             rows.of("cell")
             .where(lambda row: row["smallest"] < 1)
-            .per_seed(lambda own: _farthest_from_1(own.column("late") * own.column("smallest")))
+            .per_seed(lambda run: farthest_from_1(run.column("late") * run.column("smallest")))
         ),
-        bound=between(0.9, 1.1),
+        origin="featureprism",
     ),
-    finding(
+    Claim(
         "sizes-radius",
-        says="and as well: least 50 % radius ÷ √2/2 with unequal clusters",
-        value=lambda rows: rows.of("cell").where(lambda row: row["smallest"] < 1).least("share"),
+        source=SOURCE,
+        says="Clusters with half or a quarter of the points do not make a pReLU network less robust.",
+        quantity="ℓ2 radius at which half of the test points are broken, divided by √2/2, least over sizes",
         bound=at_least(0.95),
+        because="√2/2 is the largest possible radius of orthonormal centres",
+        value=lambda rows: rows.of("cell").where(lambda row: row["smallest"] < 1).least("share"),
+        origin="featureprism",
     ),
-    finding(
+    Claim(
         "norms",
-        says="orthogonal centres of unequal norms r break at rr'/√(r²+r'²), r' the shortest of the other class: median"
-        " radius ÷ that over points, farthest from 1",
-        value=lambda rows: _short(rows).per_seed(lambda own: _farthest_from_1(own.column("over_norms"))),
+        source=SOURCE,
+        says="A centre of norm r breaks at rr'/√(r²+r'²), where r' is the norm of the shortest orthogonal centre of the other class.",
+        quantity="median over points of the attacked radius divided by the law, farthest from 1 over norms",
+        formula=r"\langle x, \mu\rangle / r^2 = \langle x, \mu'\rangle / r'^2",
         bound=between(0.95, 1.05),
+        because="1 is the law: the network is 1 at every centre, so the border lies nearer to the longer one than half the way",
+        value=lambda rows: _short(rows).per_seed(lambda run: farthest_from_1(run.column("over_norms"))),
+        origin="featureprism",
     ),
-    finding(
-        "norms-half-way",
-        says="which is less than half the way to that centre, √(r²+r'²)/2: least radius ÷ that over points and norms",
-        value=lambda rows: _short(rows).least("over_half_way"),
-        bound=at_most(0.9),
-        note="the network says 1 at every centre, so the border is ⟨x, μ⟩/r² = ⟨x, μ'⟩/r'², nearer to the longer one than half the"
-        " way; no p changes that",
-    ),
-    finding(
+    Claim(
         "norms-late",
-        says="and short ones are learned later, as r^(-p): (time ÷ that of a centre of norm 1) times r^p, farthest from 1",
-        value=lambda rows: _short(rows).per_seed(
-            lambda own: _farthest_from_1(own.column("late") * own.column("shortest") ** own.column("p"))
-        ),
+        source=SOURCE,
+        says="A cluster whose centre has norm r is learned r^(-p) times as late as one of norm 1.",
+        quantity="time to learn the short cluster divided by that of norm 1, times r^p, farthest from 1",
         bound=between(0.9, 1.1),
+        because="1 is the law: gradients towards a centre are proportional to r^p",
+        value=lambda rows: _short(rows).per_seed(
+            lambda run: farthest_from_1(run.column("late") * run.column("shortest") ** run.column("p"))
+        ),
+        origin="featureprism",
     ),
 )
 
 
-def _farthest_from_1(values: np.ndarray) -> float:
-    return float(values[np.abs(values - 1).argmax()])
+def draw(rows: Rows) -> "Figure":
+    """The share of the best radius over cosine and power, with the predicted power; flows with unequal clusters are left out."""
+    size = rows[0]
+    return draw_phase(
+        _map(rows),
+        "cosine",
+        "p",
+        "share",
+        boundary=lambda cosine: theory.critical_power(cosine, size["positive"], size["negative"]),
+        label="predicted power",
+    )
 
 
-def _settings(dim: int, points: int, cosines: tuple[float, ...], powers: tuple[float, ...]) -> list[Centres]:
+def _settings(
+    dim: int, points: int, cosines: tuple[float, ...], powers: tuple[float, ...]
+) -> list[EquicorrelatedMixture]:
     size = {"dim": dim, "per_cluster": points, "test_points": 8}
-    cells = [Centres(cosine=cosine, p=p, **size) for cosine in cosines for p in powers]
-    few = [Centres(cosine=0.0, p=3.0, smallest=share, **size) for share in (0.5, 0.25)]
-    return [*cells, *few, *(Centres(cosine=0.0, p=3.0, shortest=norm, **size) for norm in (0.8, 0.6))]
+    cells = [EquicorrelatedMixture(cosine=cosine, p=p, **size) for cosine in cosines for p in powers]
+    few = [EquicorrelatedMixture(cosine=0.0, p=3.0, smallest=share, **size) for share in (0.5, 0.25)]
+    return [
+        *cells,
+        *few,
+        *(EquicorrelatedMixture(cosine=0.0, p=3.0, shortest=norm, **size) for norm in (0.8, 0.6)),
+    ]
 
 
 PHASE_COSINE = Experiment(
@@ -268,6 +285,7 @@ PHASE_COSINE = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
         "The flow of gmm-flow on K = 3+3 unit centres with the same cosine ρ between any two. The mean of a class stops being"
         " where neurons go at the power p with (p-1)(1-ρ)c^(p-2) = K₁c^p - K₂c'^p (2 for orthogonal centres): below it the network"

@@ -1,22 +1,24 @@
 """Where feature averaging stops: against the step size and the size of the start."""
 
-from functools import partial
 from math import nan
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.papers.beyond.curves import largest_gap
+from featureprism.papers.beyond.phases import draw_phase, largest_gap
 from featureprism.papers.feature_averaging import setting as averaging
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.setting import Baseline
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 AVERAGES = 0.9  # cosines of at least this share of the law count as averaging
 SOURCE = "beyond feature-averaging, Figures 6 and 7"
-finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 def measure(s: Baseline, seed: int, context: Context) -> list[Row]:
@@ -39,36 +41,54 @@ def measure(s: Baseline, seed: int, context: Context) -> list[Row]:
     ]
 
 
-def _agreement(own: Rows) -> float:
+def _agreement(run: Rows) -> float:
     """The share of cells that average, or do not, as predicted."""
-    share, predicted = own.column("share"), own.column("predicted_share")
+    share, predicted = run.column("share"), run.column("predicted_share")
     if np.isnan(share + predicted).any():
         return nan
     return float(np.mean((share >= AVERAGES) == (predicted >= AVERAGES)))
 
 
 CLAIMS = (
-    finding(
+    Claim(
         "boundary",
-        says="averaging stops where predicted: share of cells on the predicted side (cosines at least 90 % of the law, or not)",
-        value=lambda rows: rows.of("cell").per_seed(_agreement),
+        source=SOURCE,
+        says="A network stops averaging its features at the step sizes and starts that one formula predicts.",
+        quantity="share of settings that average, or do not, as predicted",
         bound=at_least(0.9),
+        because="a network averages when its cosines are at least 90 % of the law; settings beside the border may fall on either side",
+        value=lambda rows: rows.of("cell").per_seed(_agreement),
+        origin="featureprism",
     ),
-    finding(
+    Claim(
         "law",
-        says="and the cosines follow the predicted law where the start is below the margin: largest difference over those"
-        " cells, as a share of the averaging law",
-        value=lambda rows: largest_gap(rows.having(in_domain=True), "share", "predicted_share"),
+        source=SOURCE,
+        says="Where the start is below the margin, step size and start decide how much the features are averaged.",
+        quantity="|measured - predicted cosine with the centres of the class|, as a share of the averaging law, largest over settings",
         bound=at_most(0.1),
+        because="a tenth of the cosine that full averaging has",
+        value=lambda rows: largest_gap(rows.of("cell", in_domain=True), "share", "predicted_share"),
+        origin="featureprism",
+        headline=True,
     ),
-    finding(
+    Claim(
         "radius",
-        says="no step size and no start buys robustness: largest 50 % radius ÷ √(d/k)",
-        value=lambda rows: rows.of("cell").largest("radius"),
+        source=SOURCE,
+        says="No step size and no start makes a network trained with two labels more robust than feature averaging does.",
+        quantity="ℓ2 radius at which half of the test points are broken, divided by √(d/k), largest over settings",
         bound=at_most(1.05),
+        because="√(d/k) is the radius of averaged features; 5 % for the median of ten test points",
+        value=lambda rows: rows.of("cell").largest("radius"),
+        origin="featureprism",
         aggregate="worst",
     ),
 )
+
+
+def draw(rows: Rows) -> "Figure":
+    """The share of the averaging law over step size and start, with the prediction's contours."""
+    cells = rows.of("cell")
+    return draw_phase(cells, "step_size", "start", "share", theory="predicted_share", levels=(0.3, 0.6, 0.9))
 
 
 def _settings(
@@ -94,10 +114,11 @@ PHASE_LEARNING_RATE = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
-        "Two-class networks of feature-averaging (k = 10, 100 steps) over step size and entry std of the start: mean own-class"
-        " cosine as a share of the law 1/√(|J|(1+k/n)). Predicted: a large start is still remembered when training ends, and"
-        " with a large step the first one, in which every neuron sees about half of both classes, is never corrected; both enter"
-        " one formula."
+        "Two-class networks of feature-averaging (k = 10, 100 steps) over step size and entry std of the start: the mean cosine of a"
+        " neuron with the centres of its class, as a share of the law 1/√(|J|(1+k/n)). Predicted: a large start is still remembered"
+        " when training ends, and with a large step the first one, in which every neuron sees about half of both classes, is never"
+        " corrected; both enter one formula."
     ),
 )

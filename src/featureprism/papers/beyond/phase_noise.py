@@ -1,20 +1,22 @@
 """Distance to the ideal network against noise and sample size: where the α² law of Theorem 1 gives way to α/√N."""
 
-from functools import partial
 from math import ceil
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.context import Context
-from featureprism.lab import Claim, Experiment, Rows, Values, between, log_slope, requires
+from featureprism.lab import Claim, Experiment, Rows, Values, between, log_slope
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
+from featureprism.papers.beyond.phases import draw_phase
 from featureprism.papers.gmm_flow import theorem_1
-from featureprism.papers.gmm_flow.setting import THEOREM_1_PREMISES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLUMNS = ("distance", "predicted_distance", "over_predicted", "mass_error", "ended")
 LINE = "N = α⁻²"  # the series on the boundary of the two laws
 SOURCE = "beyond gmm-flow, Theorem 1"
-finding = partial(Claim, source=SOURCE, origin="featureprism")
 
 
 def measure(s: theorem_1.ClosestApproach, seed: int, context: Context) -> list[Row]:
@@ -32,8 +34,8 @@ def points_for(alpha: float) -> int:
 def _mean_slope(rows: Rows, against: str, fixed: str) -> Values:
     """The slope of log distance against one parameter at fixed values of the other, averaged over these."""
 
-    def mean_slope(own: Rows) -> float:
-        lines = own.groups(fixed).values()
+    def mean_slope(run: Rows) -> float:
+        lines = run.groups(fixed).values()
         return float(np.mean([log_slope(line.column(against), line.column("distance")) for line in lines]))
 
     return rows.of("cell").per_seed(mean_slope)
@@ -45,33 +47,51 @@ def _least_ratio(rows: Rows) -> str:
 
 CLAIMS = (
     Claim(
-        "exponent",
-        "Min & Vidal 2025, Theorem 1, (12)",
-        "with N = α⁻² points a cluster the distance falls like α²: slope of log distance against log α along that line",
-        lambda rows: rows.of("cell", series=LINE).slope("alpha", "distance"),
-        between(1.7, 2.3),
-        premises=requires(*THEOREM_1_PREMISES, series=LINE),
-    ),
-    finding(
         "exponent-fixed-n",
-        says="with any fixed number of points it falls like α only: the same slope at fixed N, mean over N",
-        value=lambda rows: _mean_slope(rows, "alpha", "per_cluster"),
+        source=SOURCE,
+        says="With a fixed number of points a cluster, the least distance of the flow to the ideal network falls only like α.",
+        quantity="exponent of α in the least distance along the flow at fixed N, mean over N",
         bound=between(0.8, 1.4),
+        because="1 is the law κ_p α/√N; the α² of Theorem 1 needs N ≥ α⁻²",
+        value=lambda rows: _mean_slope(rows, "alpha", "per_cluster"),
+        origin="featureprism",
     ),
-    finding(
+    Claim(
         "exponent-points",
-        says="and with more points like 1/√N: slope of log distance against log N at fixed α, mean over α",
-        value=lambda rows: _mean_slope(rows, "per_cluster", "alpha"),
+        source=SOURCE,
+        says="At fixed noise, the least distance of the flow to the ideal network falls like 1/√N.",
+        quantity="exponent of N in the least distance along the flow at fixed α, mean over α",
         bound=between(-0.65, -0.35),
+        because="-1/2 is the law κ_p α/√N",
+        value=lambda rows: _mean_slope(rows, "per_cluster", "alpha"),
+        origin="featureprism",
     ),
-    finding(
+    Claim(
         "law",
-        says="one law on both sides of the line: distance ÷ κ_p α/√N in the cell where it is largest",
-        value=lambda rows: rows.of("cell").largest("over_predicted"),
+        source=SOURCE,
+        says="One law, κ_p α/√N, gives the least distance of the flow to the ideal network on both sides of N = α⁻².",
+        quantity="least distance along the flow divided by κ_p α/√N, largest over cells",
+        formula=r"\min_t \sup_x |f_t(x) - F^{(p)}(x)| \approx \kappa_p\, \alpha/\sqrt N",
         bound=between(0.9, 1.6),
+        because="1 is the law of one cluster; the largest of several cells lies above it",
+        value=lambda rows: rows.of("cell").largest("over_predicted"),
+        origin="featureprism",
         note=_least_ratio,
     ),
 )
+
+
+def draw(rows: Rows) -> "Figure":
+    """The distance over noise and points, with the law's contours and the line N = α⁻²."""
+    return draw_phase(
+        rows.of("cell"),
+        "alpha",
+        "per_cluster",
+        "distance",
+        theory="predicted_distance",
+        boundary=lambda alpha: alpha**-2,
+        label=LINE,
+    )
 
 
 def _settings(dim: int, alphas: tuple[float, ...], num_times: int) -> list[theorem_1.ClosestApproach]:
@@ -103,6 +123,7 @@ PHASE_NOISE = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
+    draw=draw,
     about=(
         "Gradient flow on K = 2+2 clusters as in gmm-flow/theorem-1, over noise α and points a cluster N. The least distance"
         " sup|f - F^(p)| along the flow is κ_p α/√N everywhere; it is the α² of Theorem 1 on the line N = α⁻², larger below it,"

@@ -6,6 +6,7 @@ The paper scale: inside Assumption 2.2 d = 6000, k = 16, σ = 1/√d; outside d 
 from pathlib import Path
 
 from featureprism.lab import Paper
+from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.assumption_2_2 import ASSUMPTION_2_2
 from featureprism.papers.double_edged.free_parameters import FREE_PARAMETERS
 from featureprism.papers.double_edged.initialisation import INITIALISATION
@@ -43,4 +44,5 @@ PAPER = Paper(
         ASSUMPTION_2_2,
     ),
     story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

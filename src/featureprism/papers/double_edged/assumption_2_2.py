@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory

@@ -7,8 +7,8 @@ import numpy as np
 from torch import Tensor
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.explored import seen_with
@@ -22,6 +22,7 @@ from featureprism.papers.double_edged.setting import (
     separation,
     trained,
 )
+from featureprism.progress import part
 from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context, part
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, below, log_slope, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
@@ -22,6 +22,7 @@ from featureprism.papers.double_edged.setting import (
     problem,
     start_of,
 )
+from featureprism.progress import part
 from featureprism.training import flow_limit, log_loss, margin_ascent, margin_descent
 from featureprism.training.trajectory import Trajectory
 

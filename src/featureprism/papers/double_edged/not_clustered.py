@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, above, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.nonnegative import nonnegative_minimum

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory

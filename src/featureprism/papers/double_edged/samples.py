@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import GaussianClusters
 from featureprism.lab import Claim, Experiment, Rows, above, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet, stack
 from featureprism.papers.double_edged import theory

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from featureprism.attacks import flipping_norm
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, rate, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,

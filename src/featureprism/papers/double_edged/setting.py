@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from featureprism.context import Progress, part, silent
 from featureprism.data import (
     NOISE_LAWS,
     GaussianClusters,
@@ -26,6 +25,7 @@ from featureprism.lab import Rows, requires
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.papers.double_edged import theory
+from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
 from featureprism.training import flow_limit, margin_ascent, margin_descent
 
@@ -256,7 +256,7 @@ def start_of(s: TrainingSetting, data: Dataset, seed: int) -> TwoLayerNet:
 
 
 def flow_end(
-    s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
+    s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = no_progress
 ) -> TwoLayerNet:
     """The network after gradient flow for all steps: on the way to a KKT point."""
     start = start_of(s, data, seed)
@@ -266,7 +266,7 @@ def flow_end(
 
 
 def trained(
-    s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = silent
+    s: TrainingSetting, data: Dataset, seed: int, loss: str = "exponential", progress: Progress = no_progress
 ) -> TwoLayerNet:
     """The KKT point to which gradient flow goes; or, where the method says so, a maximiser of the margin."""
     if s.method == "flow":

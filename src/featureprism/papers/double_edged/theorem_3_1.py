@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.explored import ExploredSetting, points_of
@@ -22,6 +22,7 @@ from featureprism.papers.double_edged.setting import (
     problem,
     separation,
 )
+from featureprism.progress import part
 from featureprism.training import flow_limit
 
 if TYPE_CHECKING:

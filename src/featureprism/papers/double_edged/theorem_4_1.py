@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from featureprism.brackets import RadiusBracket
-from featureprism.context import Context, Progress, silent
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import robust_margin_classifier
 from featureprism.papers.double_edged import theory
@@ -21,6 +21,7 @@ from featureprism.papers.double_edged.setting import (
     problem,
 )
 from featureprism.probes import self_test
+from featureprism.progress import Progress, no_progress
 from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ CELLS = 8  # cells a point; counted, not timed, so that rows repeat exactly
 
 
 def robust_bracket(
-    s: MixtureSetting, data: Problem, num_points: int, gap: float, progress: Progress = silent
+    s: MixtureSetting, data: Problem, num_points: int, gap: float, progress: Progress = no_progress
 ) -> RadiusBracket:
     """Radii of the first test points for the network that Theorem 4.1 constructs."""
     net = robust_margin_classifier(data.clusters.mu, data.clusters.labels, s.dim)

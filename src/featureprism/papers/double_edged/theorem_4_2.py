@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.explored import ExploredSetting, breaking_row, flow_row, points_of

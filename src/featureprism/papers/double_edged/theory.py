@@ -14,6 +14,7 @@ from torch import Tensor
 
 from featureprism.data.dataset import Dataset
 from featureprism.lab.premise import Premise
+from featureprism.lab.theorem import Theorem
 
 SHARP_ROBUST = (
     0.5  # of √d: where the network of Theorem 4.1 breaks on orthogonal means; the theorem promises 1/8
@@ -383,3 +384,64 @@ def one_a_class_probability(clusters: int, width: float) -> float:
     is the solution of least norm in the patterns that are there, and one neuron that sees the whole class is the shortest way.
     """
     return (1 - (1 - 2 ** (-clusters / 2)) ** (width / 2)) ** 2
+
+
+_SIZES = {"dim": 10_000, "clusters": 2, "sigma": 0.01, "points": 200, "delta": 0.05, "epsilon": 0.05}
+_MEANS = {"coherence": 0.0, "balance": 0.5, "norm_gap": 0.0}
+_LETTERS = {
+    "d": "dim",
+    "k": "clusters",
+    "σ": "sigma",
+    "n": "points",
+    "δ": "delta",
+    "ε": "epsilon",
+    "p": "coherence",
+    "c": "balance",
+}
+_KKT = "The network is a KKT point of the maximum-margin problem."
+
+
+def _separated(**sizes: float) -> list[Premise]:
+    return assumption_2_2(Separation(**sizes))  # type: ignore[arg-type]
+
+
+def _separated_and_sized(**sizes: float) -> list[Premise]:
+    return [*_separated(**sizes), *size_conditions(Separation(**sizes))]  # type: ignore[arg-type]
+
+
+def _theorem_2_1_at(log_loss: float, points: int, loss: str) -> list[Premise]:
+    return theorem_2_1(log_loss, points, loss)
+
+
+THEOREMS = (
+    Theorem(
+        "theorem-2-1",
+        "Gradient flow goes to a KKT point of the maximum-margin problem in direction.",
+        {"log_loss": -8.0, "points": 200, "loss": "logistic"},
+        _theorem_2_1_at,
+        {"n": "points"},
+    ),
+    Theorem(
+        "theorem-3-1",
+        "Every KKT network classifies new points with an error of at most ε.",
+        _SIZES | _MEANS,
+        _separated_and_sized,
+        _LETTERS,
+        _KKT,
+    ),
+    Theorem(
+        "theorem-4-1",
+        "Some network classifies new points robustly at √d/8.",
+        _SIZES | _MEANS,
+        _separated,
+        _LETTERS,
+    ),
+    Theorem(
+        "theorem-4-2",
+        "One direction of norm O(√(d/(c² k))) flips every KKT network on nearly every point.",
+        _SIZES | _MEANS,
+        _separated_and_sized,
+        _LETTERS,
+        _KKT,
+    ),
+)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
-from featureprism.context import Context, Progress, part
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, at_least
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
@@ -25,6 +25,7 @@ from featureprism.papers.double_edged.setting import (
     problem,
     trained,
 )
+from featureprism.progress import Progress, part
 from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:

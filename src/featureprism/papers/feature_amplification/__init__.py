@@ -4,17 +4,20 @@ Figure 1 is the paper's only experiment; it has its printed sizes at every scale
 premises count, the paper scale stays inside (A1)-(A7) for C = 16, with more points and dimensions than the standard one.
 """
 
+from pathlib import Path
+
 from featureprism.lab import Paper
 from featureprism.papers.feature_amplification.amplification import AMPLIFICATION
 from featureprism.papers.feature_amplification.baselines import BASELINES
-from featureprism.papers.feature_amplification.critical_constant import CRITICAL_C
-from featureprism.papers.feature_amplification.feature_change import PROPOSITION_3_2
-from featureprism.papers.feature_amplification.figure import FIGURE_1
+from featureprism.papers.feature_amplification.critical_c import CRITICAL_C
+from featureprism.papers.feature_amplification.figure_1 import FIGURE_1
+from featureprism.papers.feature_amplification.label_noise import LABEL_NOISE
 from featureprism.papers.feature_amplification.linear import LINEAR
-from featureprism.papers.feature_amplification.long_training import MEMORISATION, ROBUSTNESS
-from featureprism.papers.feature_amplification.noise import LABEL_NOISE
-from featureprism.papers.feature_amplification.rademacher import PROPOSITION_B_1
-from featureprism.papers.feature_amplification.theorem import THEOREM_3_1
+from featureprism.papers.feature_amplification.memorisation import MEMORISATION
+from featureprism.papers.feature_amplification.orthogonality import ORTHOGONALITY
+from featureprism.papers.feature_amplification.proposition_3_2 import PROPOSITION_3_2
+from featureprism.papers.feature_amplification.theorem_3_1 import THEOREM_3_1
+from featureprism.papers.feature_amplification.theory import THEOREMS
 
 PAPER = Paper(
     "feature-amplification",
@@ -23,13 +26,14 @@ PAPER = Paper(
         FIGURE_1,
         THEOREM_3_1,
         AMPLIFICATION,
+        ORTHOGONALITY,
         PROPOSITION_3_2,
-        PROPOSITION_B_1,
+        BASELINES,
         CRITICAL_C,
         LABEL_NOISE,
         LINEAR,
-        BASELINES,
-        ROBUSTNESS,
         MEMORISATION,
     ),
+    story=Path(__file__).with_name("story.md"),
+    theorems=THEOREMS,
 )

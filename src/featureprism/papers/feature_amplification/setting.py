@@ -1,5 +1,6 @@
-"""What the experiments of the paper share: XOR samples of a setting, and the network trained on them."""
+"""What the items share: XOR samples with noisy labels, and the network trained on them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -8,12 +9,13 @@ import torch
 
 from featureprism.data import LAWS, LabelNoise, NoisySample, XorClusters, sample_xor, with_flips, xor_clusters
 from featureprism.data.label_noise import budget
+from featureprism.lab import Rows, Values
 from featureprism.lab.rows import Row
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
+from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.adversary import label_influence, worst_flips
 from featureprism.progress import Progress, no_progress
 from featureprism.seeds import generator_for
-from featureprism.theory import feature_amplification as theory
 from featureprism.training import first_layer_descent
 from featureprism.training.trajectory import Trajectory
 
@@ -31,7 +33,7 @@ GOOD_RUN = ("assumption", "lemma-4-1", "lemma-4-3")  # what the lemmas ask for. 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting(theory.Setting):
+class NoisyXor(theory.Sizes):
     """The sizes of the theory, how labels are flipped (by coins or by count), the law of a cluster, and how many points test.
 
     `constant` is the C of the assumptions that the setting is held against.
@@ -52,8 +54,8 @@ class Problem(NamedTuple):
     test: NoisySample
 
 
-def problem(s: Setting, seed: int) -> Problem:
-    """Samples of a setting. An adversary looks at the sample it spoils; fresh points are spoiled at random at the same rate."""
+def problem(s: NoisyXor, seed: int) -> Problem:
+    """Samples of a setting. An adversary looks at the sample it spoils; test points are flipped at random at the same rate."""
     clusters = xor_clusters(s.dim, s.sigma, s.law, generator=generator_for("centres", seed))
     noise = LabelNoise("constant" if s.noise == ADVERSARY else s.noise, s.noise_rate, s.counted)
     train = sample_xor(clusters, s.points, noise, generator=generator_for("train", seed))
@@ -66,19 +68,19 @@ def problem(s: Setting, seed: int) -> Problem:
 
 
 @lru_cache(maxsize=1)
-def _influence(s: Setting, seed: int) -> torch.Tensor:
+def _influence(s: NoisyXor, seed: int) -> torch.Tensor:
     """What each label counts, on clean labels: the same whatever the rate, so once for all rates of a sweep."""
     sample = problem(replace(s, noise="constant"), seed).train
     return label_influence(start(s, seed), sample, step_size=s.step_size, steps=s.steps)
 
 
-def start(s: Setting, seed: int) -> TwoLayerNet:
+def start(s: NoisyXor, seed: int) -> TwoLayerNet:
     """The random features before training."""
     return unit_votes_start(s.width, s.dim, s.start, ReLU(), generator=generator_for("start", seed))
 
 
 def trained(
-    s: Setting,
+    s: NoisyXor,
     data: NoisySample,
     seed: int,
     record: tuple[int, ...] = (),
@@ -97,13 +99,13 @@ def trained(
 
 
 def margins(net: TwoLayerNet, sample: NoisySample) -> torch.Tensor:
-    """y f under the labels one sees."""
+    """y f under the noisy labels."""
     with torch.no_grad():
         return sample.data.y * net(sample.data.x)
 
 
 def test_error(net: TwoLayerNet, sample: NoisySample) -> float:
-    """Share of points with y f ≤ 0 under the labels one sees."""
+    """Share of points with y f ≤ 0 under the noisy labels."""
     return float((margins(net, sample) <= 0).double().mean())
 
 
@@ -113,11 +115,21 @@ def clean_error(net: TwoLayerNet, sample: NoisySample) -> float:
         return float((sample.clean * net(sample.data.x) <= 0).double().mean())
 
 
-def good_run(s: Setting, W0: torch.Tensor, sample: NoisySample) -> list[Row]:
+def good_run(s: NoisyXor, W0: torch.Tensor, sample: NoisySample) -> list[Row]:
     """(A1)-(A7), and the events of Lemmas 4.1 and 4.3 on a start and a training set, as rows."""
     premises = [
         *theory.assumptions(s, s.constant),
-        *theory.start_events(s, W0, sample.data.centres, theory.USABLE_C0),
+        *theory.start_events(s, W0, sample.data.centres, theory.C0),
         *theory.sample_constants(s, sample.data, sample.flipped),
     ]
     return [premise.as_row() for premise in premises]
+
+
+def at_last_time(field: str) -> Callable[[Rows], Values]:
+    """A field of each seed's last row of kind "time", as the value of a claim."""
+    return lambda rows: rows.of("time").per_seed(lambda run: run.column(field)[-1])
+
+
+def log_times(steps: int) -> tuple[int, ...]:
+    """About ten times from 1 to the end, evenly on a log scale."""
+    return tuple(sorted({round(steps ** (i / 9)) for i in range(10)}))

@@ -8,6 +8,7 @@ print no sizes.
 from pathlib import Path
 
 from featureprism.lab import Paper
+from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.appendix import APPENDIX
 from featureprism.papers.feature_averaging.decomposition import DECOMPOSITION
 from featureprism.papers.feature_averaging.dynamics import DYNAMICS
@@ -63,4 +64,5 @@ PAPER = Paper(
         SCALING,
     ),
     story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

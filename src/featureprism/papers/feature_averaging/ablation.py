@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import (
     GaussianClusters,
     class_labels,
@@ -17,6 +16,7 @@ from featureprism.data import (
     sample_blocks,
 )
 from featureprism.lab import SCALES, Rows, Values
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet, stack
 from featureprism.papers.feature_averaging import theory

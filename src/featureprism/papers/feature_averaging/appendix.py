@@ -1,14 +1,15 @@
 """Appendices B and C: what their lemmas say of coefficients and margins, with the printed constants and sharp."""
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data.dataset import Dataset
-from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_least, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
@@ -16,6 +17,7 @@ from featureprism.papers.feature_averaging.drawing import premise_ratios
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import (
     OF_APPENDIX_B,
+    OF_APPENDIX_C,
     Baseline,
     k_class_start,
     problem,
@@ -69,7 +71,7 @@ def two_class_quantities(net: TwoLayerNet, parts: Decomposition, data: Dataset, 
 
 
 def k_class_quantities(logits: Tensor, parts: Decomposition, data: Dataset, group: int) -> Row:
-    """Own logits and λ, the largest logit of another class (Lemma C.17 wants at most ε), and the ratio of derivatives of Lemma C.18.
+    """Own logits, λ and σ, the largest logit of another class (Lemma C.17 wants at most ε), and the derivatives of Lemmas C.18, C.21.
 
     The ratio is of the points with the least and the largest own logit, beside (k-1+e^q)/(k-1+e^q').
     """
@@ -78,7 +80,11 @@ def k_class_quantities(logits: Tensor, parts: Decomposition, data: Dataset, grou
     q, others = logits[own], logits.shape[1] - 1
     slopes = 1 - logits.softmax(dim=1)[own]
     high, low = int(q.argmax()), int(q.argmin())
+    noise = parts.noise.unflatten(0, (-1, group)).amax(dim=1).T[own]  # of the own neurons
+    scale = len(data.x) / (others + 1)  # n/k
     return {
+        "k_class_most_noise": float(noise.max()),
+        "k_class_slope_below": float((slopes.log() + scale / 2 * noise).max()),
         "k_class_margin": float(logits[own].mean()),
         "k_class_lambda": float(feature.mean()),
         "k_class_ratio": float(slopes[low] / slopes[high]),
@@ -102,7 +108,15 @@ def measure(s: Baseline, seed: int, context: Context) -> list[Row]:
     parts = from_updates(run.probes["slopes"][-1][0], train, s.step_size)
     found = two_class_quantities(run.last, parts, train, labels)
     found["own_active"] = min(run.probes["watched"][1:])  # Lemma B.7 (7) speaks of every t ≥ 1
-    fine = first_layer_descent(k_class_start(s, seed), train.x, train.cluster, **options)
+    groups = torch.arange(s.num_clusters).repeat_interleave(s.group) == train.cluster.unsqueeze(1)
+    fine = first_layer_descent(
+        k_class_start(s, seed),
+        train.x,
+        train.cluster,
+        watch=lambda z: float((z[0] >= 0)[groups].double().mean()),
+        **options,
+    )
+    found["k_class_active"] = fine.probes["watched"][1]
     with torch.no_grad():
         logits = fine.last(train.x)
     fine_parts = from_updates(fine.probes["slopes"][-1][0], train, s.step_size)
@@ -112,12 +126,15 @@ def measure(s: Baseline, seed: int, context: Context) -> list[Row]:
     row = {
         "kind": "summary",
         **found,
+        "clusters": k,
+        "noise_bound": 2 * k / n * math.log(s.steps + 1),
         "lambda_law": theory.own_growth(theory.two_class_margin(two, s.steps), k, n),
         "k_class_lambda_law": theory.own_growth(theory.k_class_margin(many, s.steps, k), k, n),
         "spread_law": theory.margin_spread(found["lambda"], s.positive, s.dim),
     }
     statements = theory.lemma_b(s, s.steps, found)
-    premises = [*statements, *theory.premises(s, train.centres), *theory.training_time(s, s.steps)]
+    times = [*theory.training_time(s, s.steps), *theory.training_time(s, s.steps, "4.7")]
+    premises = [*statements, *theory.premises(s, train.centres), *times]
     return [row, *(premise.as_row() for premise in premises)]
 
 
@@ -168,6 +185,44 @@ CLAIMS = (
         origin="featureprism",
     ),
     Claim(
+        "k-class-active",
+        source="Lemma C.5",
+        says="With a label for each cluster, every training point activates all neurons of its cluster after one step.",
+        quantity="share of active pairs of a point and a neuron of its cluster at t = 1",
+        formula=r"S_{i,c(i)}^{(1)} = [h]",
+        bound=at_least(1.0),
+        because="no pair may be an exception; the proof needs 2σ_w d ≤ ηΔ/h, which Assumption 4.3 does not give",
+        value=summary("k_class_active"),
+        aggregate="worst",
+        premises=OF_APPENDIX_C,
+    ),
+    Claim(
+        "k-class-memorised",
+        source="Lemma C.10 (1), from above",
+        says="With a label for each cluster, the coefficient σ of a point's own noise, in a neuron of its cluster, is at most"
+        " (2k/n) ln(t+1).",
+        quantity="largest σ of a training point ÷ (2k/n) ln(t+1), at the end of training",
+        formula=r"\sigma_{c(i),r,i}^{(t)} \le \tfrac{2k}{n}\ln(t+1)",
+        bound=at_most(1.0),
+        because="the printed constant",
+        value=lambda rows: summary("k_class_most_noise")(rows) / summary("noise_bound")(rows),
+        aggregate="worst",
+        premises=OF_APPENDIX_C,
+    ),
+    Claim(
+        "k-class-derivatives",
+        source="Lemma C.21, from above",
+        says="With a label for each cluster, the derivative of the loss in the true logit of a training point is at most"
+        " 2k exp(-(n/2k)σ), σ the coefficient of the point's noise.",
+        quantity="largest -ℓ'·exp((n/2k)σ)/(2k), at the end of training",
+        formula=r"-\ell'_{i,c(i)} \le 2k\exp\bigl(-\tfrac{n}{2k}\sigma_{c(i),r,i}\bigr)",
+        bound=at_most(1.0),
+        because="the printed constant",
+        value=lambda rows: np.exp(summary("k_class_slope_below")(rows)) / (2 * summary("clusters")(rows)),
+        aggregate="worst",
+        premises=OF_APPENDIX_C,
+    ),
+    Claim(
         "k-class-ratio",
         source="Lemma C.18, sharp",
         says="With a label for each cluster, the derivatives of the loss at two points with true logits q and q' have the ratio"
@@ -216,6 +271,7 @@ APPENDIX = Experiment(
         " at every step from the first). Most bounds are multiples of ε = max{2 ln(n/k)/(√(n/k) - ln(n/k)), k²Δ/d, k²/n}, which is 58"
         " at this size, and the lower bounds of Lemmas B.7 (1) and B.23 are negative until ηT = 1: they say nothing, and are no claims."
         " The rest are, Lemma B.7 (7) as `decomposition.active`. Beside them the laws that the quantities follow, with two labels and"
-        " with k. Lemma C.6, Corollary C.8 and Lemma C.18 with its ε are identities: tests of the code."
+        " with k. Lemma C.6, Corollary C.8 and Lemma C.18 with its ε are identities: tests of the code. Lemma C.19, whose factor is"
+        " 1 ± 200k²ε, and Lemma C.20, with its ±2ε, say nothing at this size; Proposition C.3 asks for n/(3k³h²) = 0.3 points."
     ),
 )

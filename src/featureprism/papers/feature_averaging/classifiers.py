@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from featureprism.context import Progress
 from featureprism.lab import Rows, Values
 from featureprism.networks import BinaryReadout, TwoLayerNet, summed_readout
 from featureprism.papers.feature_averaging.setting import (
@@ -12,6 +11,7 @@ from featureprism.papers.feature_averaging.setting import (
     train_k_class,
     train_two_class,
 )
+from featureprism.progress import Progress
 
 
 def classifiers(

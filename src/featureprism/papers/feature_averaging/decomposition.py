@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import table_of

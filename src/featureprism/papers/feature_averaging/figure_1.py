@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.classifiers import classifiers, over_critical
 from featureprism.papers.feature_averaging.drawing import NETWORKS

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data.images import EMBEDDINGS
 from featureprism.data.real import Split
 from featureprism.geometry import unit_rows
 from featureprism.lab import SCALES, Claim, Experiment, Rows, above, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.images import as_image, picture
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.embedded import (

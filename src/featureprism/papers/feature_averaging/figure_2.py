@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, above, below, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import cosine_matrix, mean_of

@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.context import Context, Progress, part, silent
 from featureprism.data.images import EMBEDDINGS
 from featureprism.data.real import unit_norm
 from featureprism.lab import Claim, Experiment, Rows, above, at_most
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import GroupedNet, grouped_start
 from featureprism.papers.feature_averaging.embedded import (
@@ -29,6 +29,7 @@ from featureprism.papers.feature_averaging.embedded import (
     source_of,
 )
 from featureprism.probes import cosines
+from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 
@@ -57,7 +58,7 @@ def trained(
     y: Int[Tensor, " n"],
     s: EmbeddingTraining,
     seed: int,
-    progress: Progress = silent,
+    progress: Progress = no_progress,
 ) -> GroupedNet:
     """f_j(z) = (1/h) Σ_r [⟨w_{j,r}, z⟩]₊ with k groups of 30/k neurons, by full-batch descent from small weights.
 

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.classifiers import classifiers, over_critical

@@ -7,7 +7,6 @@ from featureprism.papers.feature_averaging.images import (
     SHIPPED,
     ImageTraining,
     draw,
-    foretell,
     gain,
     gain_note,
     lead_half_way,
@@ -69,9 +68,8 @@ FIGURE_3_CIFAR = Experiment(
     measure=measure,
     claims=CLAIMS,
     draw=draw,
-    long=True,
-    is_one_draw=share_weights,
-    foretell=foretell,
+    slow=True,
+    shared_weights=share_weights,
     about=ABOUT
     + " Step size 0.1 with a cosine schedule; 200 epochs at the paper's scale."
     + (ABOUT_ZOO if SHIPPED else ""),

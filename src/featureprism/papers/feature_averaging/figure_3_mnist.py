@@ -5,7 +5,6 @@ from featureprism.papers.feature_averaging.images import (
     ABOUT,
     ImageTraining,
     draw,
-    foretell,
     gain,
     gain_note,
     lead_half_way,
@@ -60,8 +59,7 @@ FIGURE_3_MNIST = Experiment(
     measure=measure,
     claims=CLAIMS,
     draw=draw,
-    long=True,
-    foretell=foretell,
+    slow=True,
     about=ABOUT
     + " At the paper's scale: step size 0.001, constant, 100 epochs of 60,000 images. Smaller scales make fewer steps and longer"
     " ones, so that their product, the time of training, stays as published (47); at step size 0.001 they would end half trained.",

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context, part
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.margins import spread_of
@@ -22,6 +22,7 @@ from featureprism.papers.feature_averaging.setting import (
     problem,
     two_class_start,
 )
+from featureprism.progress import part
 from featureprism.training import first_layer_descent
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import (
     BinaryReadout,

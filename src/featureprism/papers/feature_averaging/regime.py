@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import class_labels, sample_in_span
 from featureprism.data.dataset import Dataset
 from featureprism.lab import (
@@ -28,6 +27,7 @@ from featureprism.lab import (
     rate,
     requires,
 )
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import ReLU, TwoLayerNet, stack
 from featureprism.papers.feature_averaging import theory

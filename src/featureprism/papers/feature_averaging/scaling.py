@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rate, Rows, Values, at_most, between, rate, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging import theory

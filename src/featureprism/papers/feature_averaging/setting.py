@@ -33,6 +33,7 @@ APPENDIX_A = ("proposition-a-6", "proposition-a-10", "proposition-a-12", "lemma-
 OF_THEOREM_4_5 = requires(*ASSUMPTIONS, "theorem-4-5")
 OF_THEOREM_4_7 = requires(*ASSUMPTIONS, "theorem-4-7")
 OF_APPENDIX_B = requires(*ASSUMPTIONS, "theorem-4-5", *APPENDIX_A)
+OF_APPENDIX_C = requires(*ASSUMPTIONS, "theorem-4-7", *APPENDIX_A)
 
 
 @dataclass(frozen=True, kw_only=True)

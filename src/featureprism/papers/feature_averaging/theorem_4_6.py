@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below, between, rate
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, sphere_gap

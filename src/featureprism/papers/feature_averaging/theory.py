@@ -8,6 +8,7 @@ imply; bounds that say nothing at a given size are marked vacuous by the one who
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from featureprism.data.dataset import Dataset
 from featureprism.lab.premise import Premise
+from featureprism.lab.theorem import Theorem
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,40 +48,39 @@ def noise_bound(dim: int) -> float:
 
 
 def premises(s: Sizes, mu: Float[Tensor, "k d"], points_constant: float = 1.0) -> list[Premise]:
-    """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13.
+    """Assumptions 3.2, 3.3 and 4.3 with the constants of the orders set to 1, and the hidden premise of Lemma A.13."""
+    unit = mu / torch.linalg.vector_norm(mu, dim=1, keepdim=True)
+    off = float((unit @ unit.T - torch.eye(len(mu), dtype=mu.dtype)).abs().max())
+    norms = float((torch.linalg.vector_norm(mu, dim=1) / math.sqrt(s.dim) - 1).abs().max())
+    return [
+        Premise("assumption-3-2.cosines", "largest |cos(μ_i, μ_j)|", off, "<=", 1e-9, "Assumption 3.2"),
+        Premise("assumption-3-2.norms", "largest |‖μ_j‖/√d - 1|", norms, "<=", 1e-9, "Assumption 3.2"),
+        *size_premises(s, points_constant),
+    ]
+
+
+def size_premises(s: Sizes, points_constant: float = 1.0) -> list[Premise]:
+    """Those that sizes decide: Assumptions 3.3 and 4.3, and the hidden premise of Lemma A.13.
 
     `points_constant`: C of n ≥ C k⁷, which the paper leaves open like all others.
     """
     d, k, n, m, eta = s.dim, s.num_clusters, s.points, s.per_class, s.step_size
-    unit = mu / torch.linalg.vector_norm(mu, dim=1, keepdim=True)
-    off = float((unit @ unit.T - torch.eye(len(mu), dtype=mu.dtype)).abs().max())
-    norms = float((torch.linalg.vector_norm(mu, dim=1) / math.sqrt(d) - 1).abs().max())
-    many, hidden = math.log(d) ** 2, small_start(s)
+    balance, hidden = "c = max(|J₊|/|J₋|, |J₋|/|J₊|)", "Lemma A.13, needed but not assumed"
     sizes = [
         ("dim", "d (order k¹⁰)", d, ">=", float(k) ** 10),
         ("least-points", "n, from below (order k⁷)", n, ">=", points_constant * float(k) ** 7),
-        ("most-points", "ln n, from above (order ln² d)", math.log(n), "<=", many),
+        ("most-points", "ln n, from above (order ln² d)", math.log(n), "<=", math.log(d) ** 2),
         ("neurons", "m (order k)", m, "<=", k),
         ("step-size", "η (order d⁻²)", eta, "<=", float(d) ** -2),
         ("start", "σ_w² (order η k⁻⁵)", s.start**2, "<=", eta / float(k) ** 5),
     ]
-    data, balance = "Assumption 3.2", "c = max(|J₊|/|J₋|, |J₋|/|J₊|)"
     return [
-        Premise("assumption-3-2.cosines", "largest |cos(μ_i, μ_j)|", off, "<=", 1e-9, data),
-        Premise("assumption-3-2.norms", "largest |‖μ_j‖/√d - 1|", norms, "<=", 1e-9, data),
         Premise("assumption-3-3.balance", balance, s.imbalance, "<=", 3.0, "Assumption 3.3, for c = 3"),
         *(
             Premise(f"assumption-4-3.{id}", name, measured, relation, required, "Assumption 4.3")
             for id, name, measured, relation, required in sizes
         ),
-        Premise(
-            "lemma-a-13.start",
-            "σ_w (order η/(n m √d))",
-            s.start,
-            "<=",
-            hidden,
-            "Lemma A.13, needed but not assumed",
-        ),
+        Premise("lemma-a-13.start", "σ_w (order η/(n m √d))", s.start, "<=", small_start(s), hidden),
     ]
 
 
@@ -471,3 +472,88 @@ def _final_margin(s: Sizes, steps: int) -> float:
     first = rate / 4
     # past e^600 one step settles everything, and the exponential would overflow
     return first if first > 600 else _grown(first + math.exp(first) - 1 + rate * (steps - 1), 1.0)
+
+
+_SECTION_6 = {
+    "dim": 3072,
+    "clusters": 10,
+    "positive_share": 0.5,
+    "points": 1000,
+    "per_class": 5,
+    "step_size": 1e-3,
+    "start": 1e-5,
+    "steps": 100,
+}
+_LETTERS = {
+    "d": "dim",
+    "k": "clusters",
+    "n": "points",
+    "m": "per_class",
+    "eta": "step_size",
+    "η": "step_size",
+    "σ_w": "start",
+    "T": "steps",
+}
+_CENTRES = "Assumption 3.2 asks for orthogonal centres of norm √d."
+
+
+def _split(clusters: int, positive_share: float) -> tuple[int, int]:
+    """The numbers of positive and of negative clusters."""
+    positive = round(clusters * positive_share)
+    if not 0 < positive < clusters:
+        raise ValueError(f"both classes need clusters, got {positive} of {clusters} positive")
+    return positive, clusters - positive
+
+
+def _trained(theorem: str, clusters: int, positive_share: float, steps: int, **sizes: float) -> list[Premise]:
+    positive, negative = _split(clusters, positive_share)
+    s = Sizes(positive=positive, negative=negative, **sizes)  # type: ignore[arg-type]
+    return [*size_premises(s), *training_time(s, steps, theorem)]
+
+
+def _shared_features(dim: int, clusters: int, positive_share: float) -> list[Premise]:
+    positive, negative = _split(clusters, positive_share)
+    c = max(positive / negative, negative / positive)
+    source = "Assumption 3.3, for c = 3"
+    return [
+        Premise("assumption-3-3.balance", "c = max(|J₊|/|J₋|, |J₋|/|J₊|)", c, "<=", 3.0, source),
+        Premise(
+            "assumption-3-2.dim", "d", float(dim), ">=", float(clusters), "Assumption 3.2, orthogonal centres"
+        ),
+    ]
+
+
+THEOREMS = (
+    Theorem(
+        "theorem-4-5",
+        "Gradient descent with two labels averages features and is not robust at order √(d/k).",
+        _SECTION_6,
+        partial(_trained, "4.5"),
+        _LETTERS,
+        _CENTRES,
+    ),
+    Theorem(
+        "theorem-4-6",
+        "A network trained with two labels converges to a multiple of the averaging classifier.",
+        _SECTION_6,
+        partial(_trained, "4.5"),
+        _LETTERS,
+        _CENTRES,
+    ),
+    Theorem(
+        "theorem-4-7",
+        "Gradient descent with a label for each cluster learns decoupled features and is robust at order √d.",
+        _SECTION_6,
+        partial(_trained, "4.7"),
+        _LETTERS,
+        _CENTRES,
+    ),
+    Theorem(
+        "proposition-4-8",
+        "Some network that separates the k classes shares features and is not robust at order √(d/k).",
+        {"dim": 3072, "clusters": 10, "positive_share": 0.5},
+        _shared_features,
+        _LETTERS,
+        _CENTRES,
+    ),
+)

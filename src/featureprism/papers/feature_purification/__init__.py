@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from featureprism.lab import Paper
+from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.attackers import ATTACKERS
 from featureprism.papers.feature_purification.bias_schedule import BIAS_SCHEDULE
 from featureprism.papers.feature_purification.certified import CERTIFIED
@@ -82,4 +83,5 @@ PAPER = Paper(
         FIGURE_13,
     ),
     story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

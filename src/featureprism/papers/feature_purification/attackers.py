@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from featureprism.attacks import ProjectedGradient, SmoothAdversary
-from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, requires
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.measures import (
     PURIFIED,
     bench,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, between, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, NEARLY_ALL, Bench, bench, premise_rows

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification.measures import (
     GAINED,

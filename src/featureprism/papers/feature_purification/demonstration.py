@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet, pure_net
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification import population_dynamics as population
@@ -271,7 +271,8 @@ def draw(rows: Rows) -> Any:
     return figure
 
 
-def _setting(dim: int, sparsity: int, scaled_radius: float, **more: Any) -> DemonstrationSetting:
+def won_features(dim: int, sparsity: int, scaled_radius: float, **more: Any) -> DemonstrationSetting:
+    """Sizes at which clean training drowns won features in a mixture, and adversarial training brings them back."""
     values: dict[str, Any] = {
         "dim": dim,
         "sparsity": sparsity,
@@ -289,17 +290,17 @@ def _setting(dim: int, sparsity: int, scaled_radius: float, **more: Any) -> Demo
     return DemonstrationSetting(**(values | more))
 
 
-SMALLER = _setting(100, 9, 0.3, step_size=1.0, steps=1000, adversarial_steps=200, batch=5000)
+SMALLER = won_features(100, 9, 0.3, step_size=1.0, steps=1000, adversarial_steps=200, batch=5000)
 DEMONSTRATION = Experiment(
     id="feature-purification/demonstration",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.3, Section 6.2",
     title="A network one can train: fragile after clean training, robust and pure after adversarial training",
     scales={
-        "quick": [SMALLER, _setting(400, 16, 0.4, is_compared=False, proven_points=0)],
-        "standard": [SMALLER, _setting(400, 16, 0.4, batch=5000, is_compared=False, proven_points=0)],
+        "quick": [SMALLER, won_features(400, 16, 0.4, is_compared=False, proven_points=0)],
+        "standard": [SMALLER, won_features(400, 16, 0.4, batch=5000, is_compared=False, proven_points=0)],
         "paper": [
             SMALLER,
-            _setting(
+            won_features(
                 400, 16, 0.4, step_size=4.0, steps=1200, adversarial_steps=480, batch=10000, proven_points=0
             ),
         ],

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.lab import Row
+from featureprism.lab.context import Context
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.image_setting import (
     CLEAN,

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.filters import longest_filters, smoothness
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,
     ALEXNET_QUICK,
-    FOUR,
     SHIPPED_ABOUT,
     ImageSetting,
-    foretell,
     four,
     images_of,
     pictures,
@@ -45,8 +43,7 @@ FIGURE_1 = Experiment(
     scales=scales(ImageSetting, every=ALEXNET, quick=ALEXNET_QUICK),
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR),
+    slow=True,
     draw=draw,
     about=(
         "The longest of AlexNet's 64 filters (11 × 11): at the start, after clean training, and after adversarial"

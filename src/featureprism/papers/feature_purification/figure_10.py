@@ -10,9 +10,7 @@ from featureprism.papers.feature_purification.exciting_images import (
     sizes,
 )
 from featureprism.papers.feature_purification.image_setting import (
-    FOUR,
     SHIPPED_ABOUT,
-    foretell,
     scales,
 )
 
@@ -31,8 +29,7 @@ FIGURE_10 = Experiment(
     scales=scales(FeatureSetting, **sizes(5, 9, 19)),
     measure=measure_features,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR),
+    slow=True,
     draw=draw,
     about=ASCENT_ABOUT + SHIPPED_ABOUT,
 )

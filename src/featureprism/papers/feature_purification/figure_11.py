@@ -2,15 +2,11 @@
 
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.exciting_images import ASCENT, AscentSetting, exciting, features
 from featureprism.papers.feature_purification.image_setting import (
-    CLEAN,
-    CONTROLS,
-    RANDOM,
     components,
-    foretell,
     images_of,
 )
 from featureprism.papers.feature_purification.three_stages import ABOUT, layer_scales, stages_of
@@ -41,8 +37,7 @@ FIGURE_11 = Experiment(
     scales=layer_scales(AscentSetting, **{scale: {"ascent": steps} for scale, steps in ASCENT.items()}),
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(RANDOM, CLEAN, RANDOM, *CONTROLS),
+    slow=True,
     draw=draw,
     about=ABOUT + " Pictures by plain gradient ascent, decaying to grey.",
 )

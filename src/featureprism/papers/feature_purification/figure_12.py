@@ -2,9 +2,7 @@
 
 from featureprism.lab import Experiment
 from featureprism.papers.feature_purification.image_setting import (
-    FOUR,
     SHIPPED_ABOUT,
-    foretell,
 )
 from featureprism.papers.feature_purification.sparse_codes import (
     ALEXNET_SCALES,
@@ -20,8 +18,7 @@ FIGURE_12 = Experiment(
     scales=ALEXNET_SCALES,
     measure=measure_paths,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR),
+    slow=True,
     draw=draw_paths,
     about=f"The 64 filters (11 × 11) of AlexNet's first layer. {LASSO_ABOUT} {SHIPPED_ABOUT}",
 )

@@ -2,10 +2,8 @@
 
 from featureprism.lab import Experiment
 from featureprism.papers.feature_purification.image_setting import (
-    FOUR,
     RESNETS,
     SHIPPED_ABOUT,
-    foretell,
     scales,
 )
 from featureprism.papers.feature_purification.sparse_codes import (
@@ -24,8 +22,7 @@ FIGURE_12_RESNET = Experiment(
     ),
     measure=measure_paths,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR),
+    slow=True,
     draw=draw_paths,
     about=f"The filters (3 × 3) of a wide ResNet's first layer. {LASSO_ABOUT} {SHIPPED_ABOUT}",
 )

@@ -12,10 +12,7 @@ from featureprism.papers.feature_purification.exciting_images import (
 from featureprism.papers.feature_purification.image_setting import (
     ATTACKERS,
     EVERY,
-    FOUR,
-    FROM_CLEAN,
     SHIPPED_ABOUT,
-    foretell,
     scales,
 )
 
@@ -37,8 +34,7 @@ FIGURE_13 = Experiment(
     scales=scales(FeatureSetting, every={"attackers": tuple(ATTACKERS)}, **SIZES),
     measure=measure_features,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR, *(FROM_CLEAN for _ in range(len(ATTACKERS) - 1))),
+    slow=True,
     draw=draw,
     about=ASCENT_ABOUT + SHIPPED_ABOUT,
 )

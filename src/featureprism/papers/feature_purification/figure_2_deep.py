@@ -5,17 +5,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.exciting_images import LayerSetting
 from featureprism.papers.feature_purification.image_setting import (
     CLEAN,
     CONTROL,
-    CONTROLS,
     NOISE,
     RANDOM,
-    foretell,
     images_of,
 )
 from featureprism.papers.feature_purification.three_stages import (
@@ -80,8 +78,7 @@ FIGURE_2_DEEP = Experiment(
     scales=layer_scales(LayerSetting),
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(RANDOM, CLEAN, RANDOM, *CONTROLS),
+    slow=True,
     draw=draw,
     about=ABOUT + " θ is the absolute cosine between the weights of one neuron at two stages.",
 )

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import IndicatorClassifier, LinearClassifier, pure_net
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import NEARLY_ALL, O_NEARLY

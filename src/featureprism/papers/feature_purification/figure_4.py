@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.image_setting import (
-    FOUR,
     SHIPPED_ABOUT,
-    foretell,
     four,
     images_of,
     pictures,
@@ -44,8 +42,7 @@ FIGURE_4 = Experiment(
     scales=ALEXNET_SCALES,
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR),
+    slow=True,
     draw=draw,
     about=(
         "The Lasso of figure-12 at the largest λ that is close enough: test images, and what the filters of each"

@@ -4,12 +4,10 @@ from typing import Any
 
 from torch import nn
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, below
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.image_setting import (
-    CLEAN,
     ImageSetting,
-    foretell,
     images_of,
     scales,
     start,
@@ -94,8 +92,7 @@ FIGURE_5 = Experiment(
     ),
     measure=measure,
     claims=CLAIMS,
-    long=True,
-    foretell=foretell(CLEAN),
+    slow=True,
     draw=draw,
     about=(
         "The share of positive outputs of every ReLU on test images. Quick: a wide ResNet of the same depth, a"

@@ -4,14 +4,12 @@ from typing import Any
 
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.image_setting import (
-    FOUR,
     SHIPPED_ABOUT,
     ImageSetting,
     components,
-    foretell,
     four,
     images_of,
     perturbations,
@@ -57,8 +55,7 @@ FIGURE_7 = Experiment(
     scales=scales(ImageSetting, quick={"test_images": 100, "test_steps": 10}),
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(*FOUR),
+    slow=True,
     draw=draw,
     about=(
         "ℓ2 perturbations of radius 1 (PGD without noise) of a clean network and of one trained against ℓ2(1, 0.25)."

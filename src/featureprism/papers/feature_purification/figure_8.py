@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import SparseCoding
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, PURE, bench, premise_rows

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, above
+from featureprism.lab.context import Context
 from featureprism.networks.deep import image_network
 from featureprism.papers.feature_purification.filters import first_filters, stretched
 from featureprism.papers.feature_purification.image_setting import (
@@ -16,7 +16,6 @@ from featureprism.papers.feature_purification.image_setting import (
     ALEXNET_QUICK,
     CLEAN,
     ImageSetting,
-    foretell,
     images_of,
     pictures,
     scales,
@@ -129,8 +128,7 @@ FIGURE_8_ALEXNET = Experiment(
     scales=scales(ImageSetting, every=ALEXNET, quick=ALEXNET_QUICK | {"epochs": 5, "train_images": 5000}),
     measure=measure,
     claims=CLAIMS,
-    long=True,
-    foretell=foretell(CLEAN, CLEAN),
+    slow=True,
     draw=draw,
     about=(
         "AlexNet's 64 filters (11 × 11) from another start for every seed, trained cleanly. Nobody knows the features of real images:"

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, at_least, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.measures import (
     LEARNED,
     MIXED,

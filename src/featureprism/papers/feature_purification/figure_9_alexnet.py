@@ -6,22 +6,20 @@ from typing import Any
 
 from torch import nn
 
-from featureprism.context import Context
 from featureprism.data.images import ImageSet
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.filters import longest_filters, smoothness
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,
     ALEXNET_QUICK,
     CLEAN,
-    CONTROL,
     FROM_CLEAN,
     MAIN,
     SHIPPED_ABOUT,
     WITHOUT_NOISE,
     ImageSetting,
     accuracies,
-    foretell,
     images_of,
     pictures,
     scales,
@@ -87,8 +85,7 @@ FIGURE_9_ALEXNET = Experiment(
     scales=scales(ImageSetting, every=ALEXNET, quick=ALEXNET_QUICK | SHORT),
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(CLEAN, FROM_CLEAN, CONTROL, FROM_CLEAN),
+    slow=True,
     draw=draw,
     about=(
         "From the robust weights (pure features) clean training goes on, and beside it, for as many epochs, adversarial training."

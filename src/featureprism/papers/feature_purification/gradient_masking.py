@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import bench
 from featureprism.papers.feature_purification.setting import (

@@ -1,6 +1,6 @@
 """What the image experiments share: pictures, the four attackers, and networks that are trained once and kept."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, TypeVar
@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from featureprism.context import Context
 from featureprism.data.images import ImageSet, draw_images, load_images
 from featureprism.lab import Row
+from featureprism.lab.context import Context
 from featureprism.lab.images import picture
 from featureprism.networks.deep import image_network
 from featureprism.probes.image_attacks import (
@@ -27,9 +27,9 @@ from featureprism.probes.image_attacks import (
 )
 from featureprism.probes.images import principal_directions
 from featureprism.seeds import generator_for
-from featureprism.training.images import Recipe, checkpoint_for, seconds_per_image, train_images
+from featureprism.training.images import Recipe, checkpoint_for, train_images
 from featureprism.zoo import MEMBERS, Member, family_mark, fresh, is_cifar, load
-from featureprism.zoo.members import ATTACKS, SHAPE, short_name
+from featureprism.zoo.members import ATTACKS, short_name
 
 ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of each in training
     "l-infinity 4/255": ImageAttack(inf, 4 / 255, steps=7),
@@ -250,26 +250,6 @@ def trained(
     known_by = {"training": training, "attack": None if attack is None else asdict(attack)}
     adversary = None if attack is None else (noise_adversary if training == NOISE else pgd_adversary)(attack)
     return train_kept(net, s, data, recipes, seed, context, known_by, adversary=adversary)
-
-
-def passes(s: ImageSetting, training: str) -> float:
-    """A training in epochs of clean steps; a step of the attack costs two thirds of one."""
-    attack = s.training_attack()
-    against = attack.samples * (1 + 2 / 3 * attack.steps)
-    if training in (CLEAN, RANDOM):
-        return s.epochs if training == CLEAN else against * s.adversarial_epochs
-    return s.finetune_epochs * {CONTROL: 1, NOISE: attack.samples, FROM_CLEAN: against}[training]
-
-
-def foretell(*trainings: str) -> Callable[[ImageSetting, Context], float]:
-    """Seconds that these trainings take here, from a clean step that is timed."""
-
-    def seconds(s: ImageSetting, context: Context) -> float:
-        net = image_network(s.network, SHAPE, 10, factor=s.factor, generator=generator_for("timing", 0))
-        once = s.train_images * seconds_per_image(net, SHAPE, 10, device=context.device)
-        return once * sum(passes(s, training) for training in trainings)
-
-    return seconds
 
 
 def four(s: ImageSetting, data: ImageSet, seed: int, context: Context) -> dict[str, nn.Module]:

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import LpBall, row_norms
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     FEW,

@@ -11,10 +11,10 @@ from torch import nn
 
 from featureprism.attacks import Along, along, fgm, pgd
 from featureprism.attacks.adversaries import FastGradient
-from featureprism.context import Context
 from featureprism.data import SparseCoding, SparseSample, dictionary_norms, sample_sparse
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import CubicNet, LinearClassifier, PolynomialKernel, SymmetricNet, TangentNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, Bench, premise_rows

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import (
     Claim,
     Experiment,
@@ -22,6 +21,7 @@ from featureprism.lab import (
     rate,
     requires,
 )
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import NEARLY_ALL, O_NEARLY, O_SMALL, SMALL
 from featureprism.papers.feature_purification.population_dynamics import (

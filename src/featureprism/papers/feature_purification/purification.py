@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, above, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     GAINED,

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.data import two_level
 from featureprism.data.images import load_images
 from featureprism.geometry import LpBall, unit_rows
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet, pure_net
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.setting import (

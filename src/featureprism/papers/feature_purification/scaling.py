@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import (
     Claim,
     Experiment,
@@ -16,6 +15,7 @@ from featureprism.lab import (
     rate,
     requires,
 )
+from featureprism.lab.context import Context
 from featureprism.lab.rows import number
 from featureprism.papers.feature_purification.measures import (
     LEARNED,

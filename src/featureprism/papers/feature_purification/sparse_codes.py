@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.lab import Row, Rows
+from featureprism.lab.context import Context
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,

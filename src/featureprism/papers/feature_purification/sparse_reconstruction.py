@@ -6,9 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, requires
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.measures import PURIFIED, bench, premise_rows
 from featureprism.papers.feature_purification.setting import (
     FAMILY,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featureprism.context import Context
 from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.gallery import NAMES
 from featureprism.papers.feature_purification.image_setting import (
     ATTACKERS,
@@ -21,7 +21,6 @@ from featureprism.papers.feature_purification.image_setting import (
     WITHOUT_NOISE,
     ImageSetting,
     accuracies,
-    foretell,
     images_of,
     shipped,
     trained,
@@ -98,8 +97,7 @@ TABLE_1 = Experiment(
     },
     measure=measure,
     claims=(),
-    long=True,
-    foretell=foretell(*TRAININGS),
+    slow=True,
     draw=draw,
     about=(
         "CIFAR-10 (or what stands for it: see the source of each row). Robust accuracy is the share of test images that are right"

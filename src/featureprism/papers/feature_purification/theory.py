@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.data.sparse_coding import DictionaryNorms, HiddenVector
-from featureprism.lab import Premise
+from featureprism.lab import Premise, Theorem
 
 SMALL_EXPONENT = 0.001  # c of Theorem 5.2
 GAMMA = 0.1  # the largest γ of Lemma B.2
@@ -360,3 +360,111 @@ def linear_robust_accuracy(
     if noise == 0:
         return float((room > 0).double().mean())
     return float(torch.special.ndtr(room / (noise * norm / math.sqrt(len(weights)))).mean())
+
+
+def _sized(s: Sizes, time: float, adversarial_time: float) -> list[Premise]:
+    """Every premise that sizes and lengths of training decide."""
+    return [
+        *sparsity_premises(s),
+        ticket_premise(s),
+        *clean_premises(s, time),
+        *adversarial_premises(s, adversarial_time),
+    ]
+
+
+def _theorem(name: str, says: str, *groups: str) -> Theorem:
+    """A theorem with those groups of premises."""
+
+    def premises(time: float, adversarial_time: float, **sizes: float) -> list[Premise]:
+        every = _sized(Sizes(**sizes), time, adversarial_time)  # type: ignore[arg-type]
+        return [p for p in every if any(p.id == group or p.id.startswith(f"{group}.") for group in groups)]
+
+    return Theorem(name, says, _DEMONSTRATION, premises, _LETTERS, _DATA)
+
+
+_DEMONSTRATION = {
+    "dim": 400,
+    "sparsity": 9.0,
+    "width": 1200,
+    "noise": 0.0,
+    "penalty": 0.1,
+    "radius": 0.1,
+    "time": 1000.0,
+    "adversarial_time": 200.0,
+}
+_LETTERS = {
+    "d": "dim",
+    "k": "sparsity",
+    "m": "width",
+    "σ_x": "noise",
+    "λd": "penalty",
+    "τ": "radius",
+    "T": "time",
+}
+_DATA = "Assumption 2.1 asks for independent symmetric sparse features; schedules are those of Algorithms 1 and 2."
+_CLEAN = ("section-2", "theorem-5-1", "theorem-c-2")
+_ADVERSARIAL = (*_CLEAN, "theorem-5-3", "theorem-f-1")
+
+
+def _theorem_5_4(largest_row_sum: float, largest_column_sum: float, **sizes: float) -> list[Premise]:
+    s = Sizes(noise=0.0, penalty=0.1, **sizes)  # type: ignore[arg-type]
+    return linf_premises(
+        s, DictionaryNorms(largest_row_sum, largest_column_sum, math.nan, math.nan), s.radius
+    )
+
+
+def _theorem_5_6(**sizes: float) -> list[Premise]:
+    s = Sizes(penalty=0.1, **sizes)  # type: ignore[arg-type]
+    return [p for p in lower_bound_premises(s, torch.eye(1)) if p.id != "theorem-5-6.dictionary"]
+
+
+THEOREMS = (
+    _theorem(
+        "theorem-5-1", "Clean training learns every feature and classifies new points correctly.", *_CLEAN
+    ),
+    _theorem(
+        "theorem-5-2",
+        "After clean training every feature has a neuron, which also holds every other feature with a weight of order k/d.",
+        *_CLEAN,
+        "theorem-e-1",
+    ),
+    _theorem(
+        "theorem-5-3",
+        "Adversarial training purifies the features and makes the network robust.",
+        *_ADVERSARIAL,
+    ),
+    Theorem(
+        "theorem-5-4",
+        "Adversarial training makes the network robust to ℓ∞ perturbations too.",
+        {
+            "dim": 400,
+            "sparsity": 9.0,
+            "width": 1200,
+            "radius": 0.01,
+            "largest_row_sum": 1.0,
+            "largest_column_sum": 1.0,
+        },
+        _theorem_5_4,
+        _LETTERS,
+        _DATA,
+    ),
+    Theorem(
+        "theorem-5-6",
+        "Models of the neural tangent features, and polynomials of low degree, are not robust.",
+        {"dim": 400, "sparsity": 9.0, "width": 1200, "noise": 0.0, "radius": 0.01},
+        _theorem_5_6,
+        _LETTERS,
+        "The dictionary M is the identity.",
+    ),
+    _theorem("lemma-b-2", "Every feature has a winning neuron at the start.", "lemma-b-2"),
+    _theorem("theorem-c-2", "Clean training learns features.", *_CLEAN),
+    _theorem("theorem-e-1", "A cleanly trained network breaks at the radius √d/k².", *_CLEAN, "theorem-e-1"),
+    _theorem("theorem-f-1", "An adversarially trained network is robust.", *_ADVERSARIAL),
+    _theorem(
+        "corollary-f-3",
+        "One radius breaks clean training and not adversarial training.",
+        *_ADVERSARIAL,
+        "theorem-e-1",
+        "corollary-f-3",
+    ),
+)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.context import Context
 from featureprism.data import SparseCoding, SparseSample, label_weights, sample_sparse
 from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, at_most, requires
+from featureprism.lab.context import Context
 from featureprism.networks import SymmetricNet, pure_net
 from featureprism.papers.feature_purification.measures import (
     LEARNED,

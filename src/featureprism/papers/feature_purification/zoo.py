@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least
+from featureprism.lab.context import Context
 from featureprism.papers.feature_purification.gallery import NAMES
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,
@@ -143,7 +143,7 @@ ZOO = Experiment(
     },
     measure=measure,
     claims=CLAIMS,
-    long=True,
+    slow=True,
     draw=draw,
     about=(
         "Accuracy on a thousand test images for each seed; robust accuracy on a hundred of them, by PGD on the cross-entropy and on the"

@@ -8,6 +8,7 @@ are α⁻² and more wherever Theorem 1 asks for it, ε = α^(8K), and α goes a
 from pathlib import Path
 
 from featureprism.lab import Paper
+from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT
 from featureprism.papers.gmm_flow.figure_2 import FIGURE_2
 from featureprism.papers.gmm_flow.figure_2_one_start import FIGURE_2_ONE_START
@@ -39,4 +40,5 @@ PAPER = Paper(
         LOSSES,
     ),
     story=Path(__file__).with_name("story.md"),
+    theorems=theory.THEOREMS,
 )

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context
 from featureprism.geometry import unit_rows
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, gaussian_shape
 from featureprism.papers.gmm_flow import theory

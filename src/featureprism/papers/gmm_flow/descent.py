@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context, part
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Rows
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import (
     PolynomialClassifier,
@@ -32,6 +32,7 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import alignment, alive, nondegeneracy_gap, quartiles, sphere_distance
+from featureprism.progress import part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent
 

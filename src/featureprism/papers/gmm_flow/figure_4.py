@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from featureprism.context import Context
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import gaussian_shape, nudge_to_own_class, random_signs
 from featureprism.papers.gmm_flow import theory

@@ -112,5 +112,5 @@ FIGURE_7_RECIPES = Experiment(
         f" network of its caption is trained with both losses and step sizes {STEP_SIZES[0]:g} to {STEP_SIZES[-1]:g}"
         f" ({RECIPES['prelu small'].step_size:g} in figure-7). Attacked radii: upper bounds are what refutes robustness."
     ),
-    long=True,
+    slow=True,
 )

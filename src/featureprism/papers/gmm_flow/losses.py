@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.context import Context, part
 from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU
 from featureprism.papers.gmm_flow import theory
@@ -23,6 +23,7 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import cluster_masses, sphere_distance
+from featureprism.progress import part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row, number
 from featureprism.networks import (
     BayesClassifier,
@@ -31,6 +31,7 @@ from featureprism.papers.gmm_flow.setting import (
     nondegenerate_start,
 )
 from featureprism.probes import self_test, sphere_distance
+from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, robust_radius
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import structured_starts
-from featureprism.context import Context, Progress, part
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.lab import Rows, Values
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import (
     Activation,
@@ -30,6 +30,7 @@ from featureprism.networks import (
 from featureprism.papers.gmm_flow.setting import Mixture, SampledGMM, mixture
 from featureprism.papers.gmm_flow.theory import LARGEST_RADIUS, shared_radius
 from featureprism.probes import self_test
+from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, stochastic_descent
 from featureprism.training.trajectory import Ended

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.context import Context, Progress, part
 from featureprism.data import sample
 from featureprism.lab import (
     Claim,
@@ -24,6 +23,7 @@ from featureprism.lab import (
     rate,
     requires,
 )
+from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet
 from featureprism.papers.gmm_flow import theory
@@ -39,6 +39,7 @@ from featureprism.papers.gmm_flow.setting import (
 )
 from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
 from featureprism.probes import VOID, alignment, cluster_masses, sphere_distance
+from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from featureprism.data.dataset import Dataset
 from featureprism.geometry import row_norms
-from featureprism.lab import Premise
+from featureprism.lab import Premise, Theorem
 
 LARGEST_RADIUS = math.sqrt(2) / 2  # Propositions 1 and 2
 EULER = 0.5772156649015329  # H_q = digamma(q + 1) + EULER
@@ -396,3 +396,67 @@ def _cosine(u: float, p: float) -> float:
 
 def _grown_mass(u: float, p: float) -> float:
     return math.sinh(u) * math.cosh(u) * _cosine(u, p) ** p
+
+
+def proposition_1_premises(s: OrthonormalGMM) -> list[Premise]:
+    """Orthonormal centres of both classes."""
+    fewest = float(min(s.positive, s.negative))
+    return [
+        Premise("proposition-1.clusters", "min(K₁, K₂)", fewest, ">=", 1.0, "Section 2"),
+        Premise(
+            "proposition-1.dim",
+            "D",
+            float(s.dim),
+            ">=",
+            float(s.num_clusters),
+            "Section 2, orthonormal centres",
+        ),
+    ]
+
+
+_FIGURE_2 = {"dim": 2000, "positive": 12, "negative": 8, "alpha": 0.1, "per_cluster": 1000, "p": 3.0}
+_LETTERS = {"D": "dim", "K1": "positive", "K2": "negative", "α": "alpha", "N": "per_cluster", "ν": "nu"}
+_START = "Assumptions 1 and 2 ask for a balanced, non-degenerate start."
+
+
+def _theorem_1_at(log10_epsilon: float, **sizes: float) -> list[Premise]:
+    return theorem_1_premises(OrthonormalGMM(**sizes), log10_epsilon * math.log(10))  # type: ignore[arg-type]
+
+
+THEOREMS = (
+    Theorem(
+        "proposition-1",
+        "No classifier is robust at √2/2 on more than max(K₁, K₂)/K of the points.",
+        _FIGURE_2,
+        lambda **sizes: proposition_1_premises(OrthonormalGMM(**sizes)),
+        _LETTERS,
+    ),
+    Theorem(
+        "proposition-2",
+        "The Bayes classifier is robust at (√2 - ν)/2 with high probability.",
+        {**_FIGURE_2, "nu": 0.1},
+        lambda nu, **sizes: proposition_2_premises(OrthonormalGMM(**sizes), nu),
+        _LETTERS,
+    ),
+    Theorem(
+        "proposition-3",
+        "A classifier within ν of F^(p) is robust at (√2 - 8ν^(1/p))/2 with high probability.",
+        {**_FIGURE_2, "nu": 0.001},
+        lambda nu, **sizes: proposition_3_premises(OrthonormalGMM(**sizes), nu),
+        _LETTERS,
+    ),
+    *(
+        Theorem(name, says, {**_FIGURE_2, "log10_epsilon": -7.0}, _theorem_1_at, _LETTERS, _START)
+        for name, says in (
+            ("theorem-1", "Gradient flow from a start of size ε comes within O(α²) of F^(p)."),
+            (
+                "corollary-1",
+                "Gradient flow from a small start finds a classifier that is robust up to √2/2 - o(1).",
+            ),
+            (
+                "proposition-4",
+                "At the end of the alignment phase every neuron is aligned with the centre of its region.",
+            ),
+        )
+    ),
+)

@@ -29,6 +29,7 @@ const Clusters = (() => {
     byId("again").addEventListener("click", () => choose({ seed: (Number(State.get("seed")) + 1) % 1000 }, "seed"));
     byId("reset").addEventListener("click", () => choose(State.scene(State.defaults), "p"));
     byId("csv-runs").addEventListener("click", () => Draw.saveCsv(runs.map(run => run.row), "runs.csv"));
+    byId("as-python").addEventListener("click", () => { byId("python").hidden = !byId("python").hidden; byId("python").textContent = asPython(); });
     byId("csv-brackets").addEventListener("click", () => Draw.saveCsv(rows.map(({ kind, ...row }) => row), "points.csv"));
     open();
   }
@@ -156,6 +157,12 @@ const Clusters = (() => {
     asking = null;
   }
 
+  // The same run in Python; numbers stay numbers, words become strings.
+  function asPython() {
+    const words = { classes: 1, labels: 1, activation: 1, towards: 1 }, scene = Object.entries(State.scene());
+    const given = scene.filter(([key, value]) => value !== State.defaults[key]).map(([key, value]) => `${key}=${key in words ? JSON.stringify(value) : value}`);
+    return `import featureprism as fp\nfrom featureprism.play.film import film\nfrom featureprism.play.scene import Scene, world\n\nscene = Scene(${given.join(", ")})\nnet = film(scene).end().net  # the trained network\ntest = world(scene).test\nprint(fp.robust_radius(net, test.x, test.y))\n`;
+  }
   const neuronsOf = scene => scene.labels === "all" ? "ReLU" : scene.activation === "tanh" ? "tanh" : scene.p === "1" ? "ReLU" : `${scene.activation === "prelu" ? "pReLU" : "polynomial"} p = ${scene.p}`;
   const labelsOf = scene => scene.labels === "two" ? "two" : String(scene.classes.length);
   function remember(scene) {

@@ -86,9 +86,9 @@ const Figures = (() => {
     const last = frames[frames.length - 1].step, x = scale(0, last, 46, 388), y = scale(0, 1, 340, 40);
     const until = frames[opening.clean].step;
     const line = (key, kind, factor = 1) => `<path class="line ${kind}-line" d="${path(frames.map(f => [x(f.step), y(Math.max(0, Math.min(1, factor * f[key])))]))}"/>`;
-    svg.innerHTML = axes({ x, y, box: [46, 388, 340, 40], xLabel: "steps of training", yLabel: "share of the largest feature (orange), 5 × haze β/α (blue)", xTicks: [0, until, last].map(v => [v, v]), yTicks: [[0, "0"], [0.5, "0.5"], [1, "1"]] }) +
+    svg.innerHTML = axes({ x, y, box: [46, 388, 340, 40], xLabel: "steps of training", yLabel: "purity (orange), haze: all other features (blue)", xTicks: [0, until, last].map(v => [v, v]), yTicks: [[0, "0"], [0.5, "0.5"], [1, "1"]] }) +
       `<rect class="stage-after" x="${round(x(until))}" y="40" width="${round(x(last) - x(until))}" height="300"/><text class="small" x="${round(x(until) + 4)}" y="54">adversarial</text>` +
-      line("purity", "plus") + line("haze", "minus", 5) + `<line class="now" x1="${round(x(frames[index].step))}" x2="${round(x(frames[index].step))}" y1="40" y2="340"/>`;
+      line("purity", "plus") + line("haze", "minus") + `<line class="now" x1="${round(x(frames[index].step))}" x2="${round(x(frames[index].step))}" y1="40" y2="340"/>`;
   }
 
   function stages(svg, rows) {
@@ -114,6 +114,16 @@ const Figures = (() => {
     const most = Math.max(1e-9, ...rows.map(r => r.attacked ?? 0)) * 1.05, x = scale(0, most, 46, 388), y = scale(0, 1, 340, 40);
     svg.innerHTML = axes({ x, y, box: [46, 388, 340, 40], xLabel: "radius of the perturbation", yLabel: "points that hold", xTicks: nice(most), yTicks: shares }) + (rows.length ? band(rows, x, y, most, "now") : "");
   }
+  // A point, the change that breaks it, and both together, as square pictures.
+  function broken(row, { x, delta }, side) {
+    const most = Math.max(1e-9, ...x.map(Math.abs)), change = Math.max(1e-9, ...delta.map(Math.abs));
+    const tile = (values, left, of) => values.map((v, i) => {
+      const [kind, share] = of(v);
+      return `<rect class="${kind}" x="${round(left + 60 * (i % side) / side, 2)}" y="${round(60 * Math.floor(i / side) / side, 2)}" width="${round(60.5 / side, 2)}" height="${round(60.5 / side, 2)}" fill-opacity="${Math.min(1, share).toFixed(3)}"/>`;
+    }).join("");
+    const grey = v => ["pixel", Math.abs(v) / most], signed = v => [v >= 0 ? "plus" : "minus", Math.abs(v) / change];
+    return `<article class="card"><h3>point ${row.point} <small>${escape(row.label)} → ${escape(row.rival)} at ${number(row.attacked)}</small></h3><svg viewBox="0 0 190 60" role="img" aria-label="the point, the change, and both together">${tile(x, 0, grey)}${tile(delta, 65, signed)}${tile(x.map((v, i) => v + delta[i]), 130, grey)}</svg></article>`;
+  }
   function card(c) {
     const bar = (v, i, words) => `<div class="bar"><span>${escape(words[i])}</span><i class="${v >= 0 ? "plus" : "minus"}-fill" style="width:${(Math.abs(v) * 50).toFixed(1)}%;${v >= 0 ? "left:50%" : "right:50%"}"></i></div>`;
     const strongest = c.cosines.map((v, i) => [v, i]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 10).sort((a, b) => a[1] - b[1]);
@@ -122,5 +132,5 @@ const Figures = (() => {
       <h4>cosine with the mean of each class or cluster</h4>${strongest.map(([v, i]) => bar(v, i, c.names)).join("")}
       <p>purity ${c.purity.toFixed(2)} · fires on ${percent(c.active_share)} of the points, most on ${c.exciting.slice(0, 3).join(", ") || "none"}</p></article>`;
   }
-  return { compass, masses, curve, neurons, purity, stages, brackets, ownCurve, card };
+  return { compass, masses, curve, neurons, purity, stages, brackets, ownCurve, broken, card };
 })();

@@ -1,7 +1,7 @@
 // Tabs, keyboard, theme, sharing.
 const Main = (() => {
   const { byId } = Draw;
-  const tabs = { clusters: Clusters, sparse: SparseTab, own: OwnTab };
+  const tabs = { clusters: Clusters, sparse: SparseTab, papers: PapersTab, drawn: DrawnTab, own: OwnTab };
 
   function error(text) { byId("error").textContent = text; byId("error").hidden = !text; }
   function show(name) {
@@ -23,7 +23,7 @@ const Main = (() => {
 
   function keys(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const player = State.get("tab") === "sparse" ? SparseTab.player() : State.get("tab") === "clusters" ? Clusters.player() : null;
+    const player = State.get("tab") === "papers" ? PapersTab.player() : State.get("tab") === "drawn" ? DrawnTab.player() : State.get("tab") === "sparse" ? SparseTab.player() : State.get("tab") === "clusters" ? Clusters.player() : null;
     const typing = event.target.matches("input, select, textarea");
     if (event.target.matches("[role=tab]") && ["ArrowLeft", "ArrowRight"].includes(event.key)) {
       const names = Object.keys(tabs), next = names[(names.indexOf(event.target.dataset.tab) + (event.key === "ArrowRight" ? 1 : names.length - 1)) % names.length];
@@ -39,6 +39,7 @@ const Main = (() => {
   function start() {
     State.read();
     byId("recorded").hidden = !Source.isRecorded;
+    Tour.start();
     document.querySelectorAll("[role=tab]").forEach(tab => tab.addEventListener("click", () => show(tab.dataset.tab)));
     document.addEventListener("keydown", keys);
     byId("theme").addEventListener("click", () => { const name = isDark() ? "light" : "dark"; State.set({ theme: name }); theme(name); });
@@ -51,6 +52,6 @@ const Main = (() => {
     theme(State.get("theme"));
     show(State.get("tab"));
   }
-  return { start, error };
+  return { start, error, show };
 })();
 Main.start();

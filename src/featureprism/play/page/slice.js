@@ -105,10 +105,14 @@ class Slice {
       this.handle.setAttribute("cy", cy);
       parts.push(`<circle class="ball" cx="${cx}" cy="${cy}" r="${Draw.round(certified * this.unit)}"/>`);
       if (Draw.isNumber(attacked)) {
-        const [wx, wy] = this.toPage([this.place[0] + witness[0], this.place[1] + witness[1]]).map(v => Draw.round(v));
-        parts.push(`<circle class="attack" cx="${cx}" cy="${cy}" r="${Draw.round(attacked * this.unit)}"/><line class="witness" x1="${cx}" y1="${cy}" x2="${wx}" y2="${wy}"/><path class="cross" d="M${wx - 5} ${wy - 5}l10 10M${wx - 5} ${+wy + 5}l10 -10"><title>nearest adversarial point; it is ${beside} beside this plane</title></path>`);
+        // A witness beside this plane is drawn at its true distance, hollow, in the direction of its shadow: never inside the proven ball.
+        const isBeside = beside > 0.02, shadow = Math.hypot(witness[0], witness[1]) || 1, stretch = isBeside ? attacked / shadow : 1;
+        const [wx, wy] = this.toPage([this.place[0] + stretch * witness[0], this.place[1] + stretch * witness[1]]).map(v => Draw.round(v));
+        const mark = isBeside ? `<circle class="cross" cx="${wx}" cy="${wy}" r="5">` : `<path class="cross" d="M${wx - 5} ${wy - 5}l10 10M${wx - 5} ${+wy + 5}l10 -10">`;
+        const words = isBeside ? `adversarial point at its true distance; it lies ${beside} beside this plane` : "nearest adversarial point";
+        parts.push(`<circle class="attack" cx="${cx}" cy="${cy}" r="${Draw.round(attacked * this.unit)}"/><line class="witness${isBeside ? " aside" : ""}" x1="${cx}" y1="${cy}" x2="${wx}" y2="${wy}"/>${mark}<title>${words}</title>${isBeside ? "</circle>" : "</path>"}`);
       }
-      const said = `proven ball ${Draw.number(certified)} · adversarial point at ${Draw.number(attacked)}` + (beside > 0.02 ? `, ${Draw.number(beside)} beside the slice` : "");
+      const said = `proven ball ${Draw.number(certified)} · adversarial point at ${Draw.number(attacked)}` + (beside > 0.02 ? " beside this plane" : "");
       parts.push(`<rect class="plate" x="0" y="376" width="400" height="24"/><text class="small" x="200" y="392" text-anchor="middle">${said}</text>`);
     }
     this.answer.innerHTML = parts.join("");

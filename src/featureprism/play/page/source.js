@@ -25,6 +25,8 @@ const Source = (() => {
     film: (scene, hear, signal) => lines("film?" + query(scene), hear, signal),
     brackets: (scene, hear, signal) => lines("brackets?" + query(scene), hear, signal),
     sparse: (words, hear, signal) => lines("sparse?" + query(words), hear, signal),
+    drawn: (words, hear, signal) => lines("drawn?" + query(words), hear, signal),
+    papers: (name, words, hear, signal) => lines(`papers/${name}?` + query(words), hear, signal),
     async nearest(scene, frame, s, t, signal) {
       const answer = await (await fetch("nearest?" + query({ ...scene, frame, s, t }), { signal })).json();
       if (answer.error) throw new Error(answer.error);
@@ -73,6 +75,8 @@ const Source = (() => {
     film: (scene, hear, signal) => tell(closest("scenes", scene).file, "film", hear, signal),
     brackets: (scene, hear, signal) => tell(closest("scenes", scene).file, "brackets", hear, signal),
     sparse: (words, hear, signal) => tell(closest("sparse", words).file, "rows", hear, signal),
+    drawn: async () => { throw new Error("Training on your own points needs the library behind the page."); },
+    papers: (name, words, hear, signal) => tell(`${name}.js`, "rows", hear, signal),
     async nearest(scene, _frame, s, t) {
       const { places } = await load(closest("scenes", scene).file);
       const far = row => Math.hypot(row.place[0] - s, row.place[1] - t);

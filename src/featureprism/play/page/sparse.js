@@ -57,8 +57,10 @@ const SparseTab = (() => {
     document.body.dataset.sparseFrame = index;
   }
   function verdict() {
-    const clean = frames[opening.clean], last = frames[frames.length - 1];
-    byId("sparse-verdict").innerHTML = `Every neuron keeps its feature; the haze of all the others falls from <b>${(100 * clean.haze).toFixed(1)} %</b> of it to <b>${(100 * last.haze).toFixed(1)} %</b>, and the share of the largest feature rises from ${clean.purity.toFixed(2)} to ${last.purity.toFixed(2)}.`;
+    const clean = frames[opening.clean], last = frames[frames.length - 1], at = Number(State.get("radius"));
+    const nearest = stage => rows.filter(r => r.stage === stage).reduce((best, r) => Math.abs(r.radius - at) < Math.abs(best.radius - at) ? r : best);
+    const share = stage => `<b>${(100 * nearest(stage).worst).toFixed(0)} %</b>`;
+    byId("sparse-verdict").innerHTML = `Every neuron keeps its feature; the haze of all the others falls from <b>${(100 * clean.haze).toFixed(0)} %</b> of its energy to <b>${(100 * last.haze).toFixed(0)} %</b>. At the radius of the training the network was right on ${share("clean")} of the points before and is right on ${share("adversarial")} after.`;
   }
   return { start, redraw: () => { if (opening && frames.length) { show(player.index); Figures.stages(svg.curve, rows); } }, player: () => player };
 })();

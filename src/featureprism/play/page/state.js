@@ -4,7 +4,9 @@ const State = (() => {
     tab: "clusters", theme: "",
     classes: "+++---", overlap: "0.2", labels: "two", activation: "prelu", p: "1", start: "-4", seed: "0", home: "0", towards: "mean",
     frame: "", s: "1", t: "0", was: "",
-    hidden: "two-level", radius: "0.17", sparseSeed: "0", sparseFrame: "",
+    points: "-0.6,0.5,+;-0.4,0.6,+;-0.5,0.35,+;0.5,-0.5,+;0.6,-0.35,+;0.4,-0.6,+;-0.5,-0.5,-;-0.6,-0.3,-;-0.35,-0.6,-;0.5,0.5,-;0.35,0.6,-;0.6,0.4,-",
+    noise: "0.1", clusters: "16", papersSeed: "0",
+    hidden: "two-level", radius: "0.13", sparseSeed: "0", sparseFrame: "",
   };
   const sceneKeys = ["classes", "overlap", "labels", "activation", "p", "start", "seed", "home", "towards"];
   let now = { ...defaults };

@@ -16,10 +16,9 @@ from featureprism.checker import linear, quadratic
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.geometry import unit_rows
-from featureprism.models.protocols import HasExactRadius
-from featureprism.networks import BayesClassifier
+from featureprism.models.model import Model
+from featureprism.models.protocols import HasExactRadius, HasRadiusBracket
 from featureprism.verify.method import Method
-from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Limits, Query
 
@@ -33,10 +32,10 @@ class LinearScoresRadius(Method):
     is_closed_form = True
 
     def applies(self, model: Model, query: Query) -> bool:
-        return isinstance(model.canonical, linear.LinearScores)
+        return isinstance(model.weights, linear.LinearScores)
 
     def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
-        checked = pairs.model.canonical
+        checked = pairs.model.weights
         assert isinstance(checked, linear.LinearScores)
         norm = pairs.query.norm
         V, c = torch.from_numpy(checked.V), torch.from_numpy(checked.c)
@@ -64,10 +63,10 @@ class QuadraticScoresRadius(Method):
     is_closed_form = True
 
     def applies(self, model: Model, query: Query) -> bool:
-        return isinstance(model.canonical, quadratic.QuadraticScores)
+        return isinstance(model.weights, quadratic.QuadraticScores)
 
     def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
-        checked, norm = pairs.model.canonical, pairs.query.norm
+        checked, norm = pairs.model.weights, pairs.query.norm
         assert isinstance(checked, quadratic.QuadraticScores)
         label = pairs.label[pairs.point[rows]]
         radius, multiplier, delta = _nearest(checked, pairs.points(rows), label, pairs.target[rows])
@@ -101,12 +100,12 @@ class KnownRadius(Method):
     """Classifiers of the papers that know their ℓ2 radius; nothing a checker could read."""
 
     def applies(self, model: Model, query: Query) -> bool:
-        return query.norm == 2 and isinstance(model.net, HasExactRadius | BayesClassifier)
+        return query.norm == 2 and isinstance(model.net, HasExactRadius | HasRadiusBracket)
 
     def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
         net: Any = pairs.model.net
         x, sign = pairs.points(rows), 2.0 * pairs.label[pairs.point[rows]].double() - 1
-        if isinstance(net, BayesClassifier):
+        if isinstance(net, HasRadiusBracket):
             known = net.radius_bracket(x, sign)
             low, high = torch.from_numpy(known.certified), torch.from_numpy(known.attacked)
         else:

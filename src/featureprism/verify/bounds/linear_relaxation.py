@@ -5,8 +5,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.models.activations import relu_power
+from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer.envelopes import conjugate, slope_of
-from featureprism.verify.one_layer.form import PowerForm
 
 BISECTIONS = 40
 

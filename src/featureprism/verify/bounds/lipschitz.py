@@ -4,8 +4,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from featureprism.checker.certificate import Certificate
+from featureprism.models.model import Model
 from featureprism.verify.method import Method
-from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import Limits, Query
 

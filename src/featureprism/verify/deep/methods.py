@@ -7,6 +7,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from featureprism.checker.certificate import Certificate
+from featureprism.models.model import Model
 from featureprism.verify.deep.prove import (
     MOST_INPUTS,
     Asked,
@@ -16,7 +17,6 @@ from featureprism.verify.deep.prove import (
     proofs_at,
 )
 from featureprism.verify.method import Method
-from featureprism.verify.model import Model
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 

@@ -9,6 +9,7 @@ from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.checker.deep import spectral_norm, verified
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
+from featureprism.geometry import Sides
 from featureprism.verify.deep.branch_and_bound import Question, quadratic_proof
 from featureprism.verify.deep.leaves import Around, side_of
 from featureprism.verify.one_layer.certify import THREADS
@@ -43,7 +44,7 @@ class Asked:
     own: int
     first: int
     norm: float
-    domain: tuple[float, float] | None
+    domain: Sides | None
 
     def around(self, radius: float) -> Around:
         """The region of a radius."""

@@ -2,25 +2,23 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from featureprism.checker.cells import Cell, cells_of
 from featureprism.checker.certificate import EVERYWHERE, Certificate, verified
-from featureprism.checker.cheap import readout_radius
 from featureprism.checker.ellipsoids import cells_in_ball, cells_in_box, middle_of
 from featureprism.checker.enclosed import SLACK, TINY, with_room
 from featureprism.checker.lines import Room, cells_of_lines
 from featureprism.checker.power_bounds import chord, end_curvature
-from featureprism.checker.readouts import proven_readout
 from featureprism.checker.scaled import Problem, posed, votes_below
-from featureprism.networks import BinaryReadout
+from featureprism.geometry import Sides
+from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer.branch_and_bound import Node
-from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem
 
 THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
@@ -154,58 +152,15 @@ def _completed(
         return replace(claim, radius=verified(claim, form.network, point, y) * (1 - SLACK))
 
 
-def lines_claim(domain: tuple[float, float] | None) -> Certificate:
+def lines_claim(domain: Sides | None) -> Certificate:
     """What trees of lines are to prove: an ℓ∞ radius, in a box or without."""
     return Certificate(0.0, "lines", np.inf, domain=domain or EVERYWHERE)
 
 
-def box_problem(
-    form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: tuple[float, float] | None
-) -> BoxProblem:
+def box_problem(form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: Sides | None) -> BoxProblem:
     """Points before their networks, as ℓ∞ trees see them."""
-    room = {} if domain is None else {"down": x - domain[0], "up": domain[1] - x}
+    room = {}
+    if domain is not None:
+        lower, upper = (torch.as_tensor(side, dtype=torch.float64) for side in domain)
+        room = {"down": (x - lower).clamp_max(1e100), "up": (upper - x).clamp_max(1e100)}
     return BoxProblem(form.W, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p, **room)
-
-
-def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
-    """The Lipschitz bound of a read-out, as the checker verifies it, with room."""
-    with with_room():
-        return Certificate(_lipschitz_of_readout(net, x, y) * (1 - SLACK), "readout")
-
-
-def _lipschitz_of_readout(net: BinaryReadout, x: Tensor, y: float) -> float:
-    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
-    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        try:
-            radius = readout_radius(W, labels, x.detach().double().numpy(), float(y), net.kind)
-        except ValueError:
-            radius = 0.0
-    return float(radius) if np.isfinite(radius) else 0.0
-
-
-def boxes_certificate(
-    trees: list[dict[str, Any]], net: BinaryReadout, reach: float, x: Tensor, y: float
-) -> Certificate:
-    """The certificate of boxes of class scores, claiming what the checker verifies, with room."""
-    claim = Certificate(reach, "boxes", 2, reach, {"trees": trees})
-    with with_room():
-        return replace(claim, radius=_in_boxes(claim, net, x, y) * (1 - SLACK))
-
-
-def _in_boxes(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> float:
-    """The radius that boxes prove: 0 for malformed ones, and where a computation fails."""
-    W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
-    point, trees = x.detach().double().numpy(), certificate.tree.get("trees")
-    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        try:
-            return proven_readout(W, labels, point, float(y), net.kind, certificate.reach, trees)
-        except (ValueError, ArithmeticError):
-            return 0.0
-
-
-def check_readout(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float) -> bool:
-    """Whether the checker, from the weights of the network alone, verifies the radius; a malformed certificate is refused."""
-    if certificate.norm != 2 or certificate.kind not in ("readout", "boxes"):
-        return False
-    found = _lipschitz_of_readout if certificate.kind == "readout" else partial(_in_boxes, certificate)
-    return 0 < certificate.radius <= found(net, x, y)

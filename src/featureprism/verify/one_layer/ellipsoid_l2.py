@@ -13,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.checker.certificate import EVERYWHERE, Certificate
+from featureprism.geometry import Sides
+from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer.branch_and_bound import Node, prove
 from featureprism.verify.one_layer.cells import Cells, Problem, relaxed_minimum
 from featureprism.verify.one_layer.certify import cells_certificate
-from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem
 from featureprism.verify.query import Limits
 
@@ -39,7 +40,7 @@ def ball_certificates(
     witness: tuple[Float[Tensor, "m d"], Float[Tensor, "m d"]],
     goal: Float[Tensor, " m"],
     asked: Iterable[tuple[PowerForm, Tensor, float]],
-    domain: tuple[float, float] | None,
+    domain: Sides | None,
     limits: Limits,
 ) -> Iterator[Certificate]:
     """The best certificate found for one point (or pair) after the other, as long as the limits allow; radius 0 if none.

@@ -13,11 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.checker.certificate import Certificate
+from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer import newton
 from featureprism.verify.one_layer.branch_and_bound import Node, prove_within
 from featureprism.verify.one_layer.cells import Cells, Problem, Proof, envelope
 from featureprism.verify.one_layer.certify import cells_certificate
-from featureprism.verify.one_layer.form import PowerForm
 from featureprism.verify.one_layer.linear_cells import BoxProblem, whole_box
 from featureprism.verify.query import Limits
 

@@ -1,1 +1,0 @@
-"""Theorems as data: premises and predictions, blind to the outcome."""

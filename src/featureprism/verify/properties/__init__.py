@@ -1,0 +1,1 @@
+"""Properties of outputs on boxes of inputs, proven or refuted."""
