@@ -161,10 +161,7 @@ def nearest(group: Group, site: Site, tree: Path) -> list[str]:
     """The tests that mirror the file, then the others of its group."""
     stem = Path(site.path).stem
     folder = Path(site.path).parent.name
-    found = [
-        [tree / name] if name.endswith(".py") else (tree / name).rglob("test_*.py") for name in group.tests
-    ]
-    tests = sorted({str(file.relative_to(tree)) for files in found for file in files})
+    tests = tests_of(group, tree)
     if group.name == "theory" and "papers" in site.path:
         tests = [t for t in tests if folder in t] or tests
     first = (f"test_{stem}.py", *(f"test_{name}.py" for name in DIRECT))
