@@ -37,6 +37,11 @@ FINDINGS = (
         "0",
     ),
     (
+        "least C at which the conclusion of Theorem 3.1 holds for a network with fixed features ÷ for one whose features move",
+        ["feature-amplification/critical-c:lazy"],
+        "above 1 if features had to move",
+    ),
+    (
         "norm that breaks the KKT point with one neuron for each class ÷ proven radius of a robust network of the same size",
         ["double-edged/assumption-2-2:contrast"],
         "below 1",

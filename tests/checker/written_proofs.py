@@ -276,6 +276,7 @@ def kinds(arrays: Arrays, rng: np.random.Generator) -> None:
         "ellipsoid",
         "deep",
         "norm product",
+        "balls",
         "faith",
     ]
     a = arrays["proof_kind"]

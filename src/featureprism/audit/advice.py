@@ -24,7 +24,7 @@ def recommendation(rows: Sequence[Row]) -> Row:
     best = _best(heads, now)
     taken = best if best is not None and _holds_further(best, now) else now
     beaten_by = dominating(heads, taken)
-    text = f"{_said(taken, now, best)} {WHERE}" + (f" {_beaten(beaten_by, taken)}" if beaten_by else "")
+    text = f"{_sentence(taken, now, best)} {WHERE}" + (f" {_beaten(beaten_by, taken)}" if beaten_by else "")
     names = [row["head"] for row in beaten_by]
     return {"kind": "recommendation", "head": taken["head"], "text": text, "dominated_by": names}
 
@@ -55,7 +55,7 @@ def dominating(heads: Sequence[Row], taken: Row) -> list[Row]:
     return sorted(better, key=lambda row: -row["certified_radius"])
 
 
-def _said(taken: Row, now: Row, best: Row | None) -> str:
+def _sentence(taken: Row, now: Row, best: Row | None) -> str:
     if best is None:
         return f"Keep {now['head']}: no head of ours is within 1 point of its accuracy on validation points."
     if taken is now:

@@ -249,14 +249,15 @@ def _least_curvature(e: np.ndarray, gram: Enclosed) -> float:
     return least_eigenvalue(identity - K + half + Enclosed(half.mid.T, half.rad.T))
 
 
-def least_eigenvalue(S: Enclosed) -> float:
+def least_eigenvalue(S: Enclosed, guess: float | None = None) -> float:
     """A number below 1 and every eigenvalue of a symmetric S, at most 0 if none is found.
 
-    S = RRᵀ + guess·I + E for any R, and RRᵀ has no negative eigenvalue: none of S is below guess - max_i Σ_j |E_ij|.
+    S = RRᵀ + guess·I + E for any R, and RRᵀ has no negative eigenvalue: none of S is below guess - max_i Σ_j |E_ij|. Without a guess it
+    is half of the least eigenvalue.
     """
     if not len(S.mid):
         return 1.0
-    guess = min(1.0, 0.5 * float(np.linalg.eigvalsh(S.mid)[0]))
+    guess = min(1.0, 0.5 * float(np.linalg.eigvalsh(S.mid)[0]) if guess is None else guess)
     shift = guess * np.eye(len(S.mid))
     R = np.linalg.cholesky(S.mid - shift)
     error = (S - shift - enclosed(R) @ R.T).size

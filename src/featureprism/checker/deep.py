@@ -32,7 +32,10 @@ from featureprism.checker.layers import (
     norms_above,
 )
 from featureprism.checker.relaxations import relaxation
-from featureprism.checker.scaled import is_array, is_weights, refuse_unless
+from featureprism.checker.scaled import is_array, is_weights, refuse_strange_radius, refuse_unless
+
+MANY = 500  # rows of a matrix whose eigenvalues take too long
+KRYLOV = 120  # dimensions in which the norm of such a matrix is looked for
 
 Tree = dict[str, Any]
 
@@ -113,9 +116,13 @@ def verified(certificate: Certificate, model: Layers, x: np.ndarray, own: int, r
             refuse_unless(good, "x as a float64 array of usual numbers that fits the network")
             if certificate.kind == "norm product":
                 return norm_product(model, x, own, rival, certificate.norm, certificate.tree.get("numbers"))
+            if certificate.kind == "balls":
+                refuse_unless(certificate.norm == 2, "the norm 2")
+                radius = certificate.radius
+                return radius if balls(model, x, own, rival, radius, certificate.tree.get("numbers")) else 0.0
             refuse_unless(model.activation == "relu", "layers of ReLU")
             refuse_unless(
-                certificate.kind in ("crown", "deep"), "one of the kinds crown, deep or norm product"
+                certificate.kind in ("crown", "deep"), "one of the kinds crown, deep, balls or norm product"
             )
             region = Region.around(x, certificate.reach, certificate.norm, certificate.domain)
             return region.radius if proves(certificate.tree, model, x, own, rival, region) else 0.0
@@ -143,6 +150,58 @@ def norm_product(model: Layers, x: np.ndarray, own: int, rival: int, norm: float
     return float(down(margin / L)) if margin > 0 and 0 < L < np.inf else 0.0
 
 
+def balls(model: Layers, x: np.ndarray, own: int, rival: int, radius: float, numbers: object) -> bool:
+    """Whether the margin is positive in the ball: one multiplier for each layer (SDP-CROWN, Chiu et al. 2025).
+
+    The values of layer k lie in a ball ‖z - ẑ‖ ≤ ρ_k = radius Π s_i, s_i ≥ ‖W_i‖, around those of the point. For λ > 0 and any g
+
+        Σ_j c_j [z_j]₊ - g_j z_j ≥ λ/2 (‖ẑ‖² - ρ_k²) - Σ_j φ_j²/(2λ),   φ_j = min(c_j - g_j - λẑ_j, g_j + λẑ_j, 0),
+
+    and ⟨g, z⟩ is carried to the layer before.
+    """
+    refuse_unless(model.activation == "relu", "layers of ReLU")
+    refuse_strange_radius(radius)
+    count, H = len(model.widths), sum(model.widths)
+    refuse_unless(is_weights(numbers, (2 * count + H,)), f"a float64 array ({2 * count + H},) of multipliers")
+    assert isinstance(numbers, np.ndarray)
+    norms, lams = numbers[:count], numbers[count : 2 * count]
+    slopes = np.split(numbers[2 * count :], np.cumsum(model.widths)[:-1])
+    refuse_unless(bool((lams > 0).all()), "multipliers of balls that are positive")
+    for i, norm in enumerate(norms.tolist()):
+        refuse_unless(_is_norm(model, i, norm), "norms that are no smaller than those of the layers")
+    radii = [enclosed(radius)]
+    for norm in norms.tolist():
+        radii.append(radii[-1] * norm)
+    values = values_at(model, x)
+    rows, offset = model.margins(own)
+    c, total = rows[rival], offset[rival]
+    for k in range(count - 1, -1, -1):
+        z, g, lam = values[k], slopes[k], float(lams[k])
+        shifted = z * lam + g
+        least = np.minimum(np.minimum((c - shifted).low, shifted.low), 0.0)
+        lost = (enclosed(least) * least).sum().high
+        lost = up(up(outward(lost) / lam) / 2)
+        total = total + (z * z).sum() * (lam / 2) - radii[k + 1] * radii[k + 1] * (lam / 2)
+        total = total - lost + (enclosed(g) @ model.biases[k])
+        c = enclosed(g) @ model.weights[k]
+    total = total + c @ x
+    far = up(radius * float(norms_above(Enclosed(c.mid[None], np.broadcast_to(c.rad, c.mid.shape)[None]))[0]))
+    return bool(total.low > far)
+
+
+def values_at(model: Layers, x: np.ndarray) -> list[Enclosed]:
+    """The values of all hidden layers at a point, before ReLU; those of the last point are kept."""
+    key = (x.tobytes(), unit())
+    if key not in model.values:
+        h, found = enclosed(x), []
+        for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
+            found.append(enclosed(W) @ h + b)
+            h = activated(found[-1], model.activation)
+        model.values.clear()
+        model.values[key] = found
+    return model.values[key]
+
+
 def _is_norm(model: Layers, i: int, norm: float) -> bool:
     """Whether ‖W_i‖ ≤ norm; asked once of every layer and number."""
     key = (i, norm, unit())
@@ -165,14 +224,29 @@ def bounds_norm(W: np.ndarray, norm: float) -> bool:
     if not np.isfinite(S.mid).all():
         return False
     try:
-        return least_eigenvalue(S) >= 0
+        return least_eigenvalue(S, SLACK * norm**2 if len(S.mid) > MANY else None) >= 0
     except np.linalg.LinAlgError:
         return False
 
 
+def _large_norm(W: np.ndarray) -> float:
+    """Nearly ‖W‖₂, from a Krylov space of WᵀW."""
+    v = np.random.default_rng(0).normal(size=W.shape[1])
+    basis = np.zeros((min(KRYLOV, *W.shape), W.shape[1]))
+    for i in range(len(basis)):
+        for _ in range(2):
+            v = v - basis[:i].T @ (basis[:i] @ v)
+        basis[i] = v / max(float(np.linalg.norm(v)), 1e-300)
+        v = (W @ basis[i]) @ W
+    return float(np.linalg.norm(W @ basis.T, 2))
+
+
 def spectral_norm(W: np.ndarray) -> float:
     """A float a little above ‖W‖₂ that `bounds_norm` accepts: what a proof stores."""
-    largest = float(np.linalg.norm(W, 2)) * (1 + SLACK)
+    n = min(W.shape)
+    room = 1e-9 if n <= MANY else 16 * n * n * unit()  # what the rounding of a large matrix needs
+    largest = float(np.linalg.norm(W, 2) if n <= MANY else _large_norm(W)) * (1 + SLACK + (n > MANY) * room)
     while largest > 0 and not bounds_norm(W, largest):
-        largest *= 1 + 1e-9
+        largest *= 1 + room
+        room *= 2
     return largest or float(np.finfo(np.float64).tiny)

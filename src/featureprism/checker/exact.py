@@ -35,7 +35,7 @@ MAX_MEMBERS = 10_000
 MOST_WORK = 1e10  # multiplications that `featureprism check --exact` takes on: about an hour
 EXACT_SIZE = 48  # larger matrices that 256 bits do not decide count as not positive
 
-KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
+KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls")
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
 
 Vector = tuple[list[int], int]
@@ -886,7 +886,7 @@ class _Check:
         if form in ("linear", "quadratic"):
             return kind == "closed form"
         if form.startswith("layers"):
-            return kind == "norm product" or (kind in ("deep", "crown") and form == "layers relu")
+            return kind == "norm product" or (kind in ("deep", "crown", "balls") and form == "layers relu")
         if kind == "lipschitz":
             return norm == "2" and self.model.p == 1
         return kind in ("crown", "lines", "ellipsoid") or (kind == "cells" and norm == "2")
@@ -896,7 +896,10 @@ class _Check:
         file, kind, d = self.file, self.file.kind[m], self.model.dimension
         if not self.fits(m):
             return
-        own = {"ellipsoid": 2 * d, "norm product": len(self.model.widths)}.get(kind, 0)
+        widths = self.model.widths
+        own = {"ellipsoid": 2 * d, "norm product": len(widths), "balls": 2 * len(widths) + sum(widths)}.get(
+            kind, 0
+        )
         own = 1 if self.model.form == "quadratic" else own
         _require(own == 0 or file.width[m] == own, f"A proof of kind {kind} needs {own} numbers.")
         size = sum(self.model.widths)
@@ -933,6 +936,8 @@ class _Check:
             return linear(self, m) if self.model.form == "linear" else quadratic(self, m)
         if kind == "norm product":
             return norm_product(self, m)
+        if kind == "balls":
+            return balls(self, m)
         if self.model.form == "layers relu":
             return Deep(self, m).valid()
         return OneHidden(self, m).valid()
@@ -1018,6 +1023,50 @@ def norm_product(check: _Check, m: int) -> bool:
     low, high = model.once(("hidden", tuple(check.x(m))), lambda: _hidden(model, check.x(m)))
     g = check.bias_gap(m) + least(a, low, high)
     return g > 0 and g * g >= bound * dot(a, a)
+
+
+def balls(check: _Check, m: int) -> bool:
+    """Kind `balls`: one multiplier for each layer's ball of values."""
+    model, radius = check.model, Fraction(check.file.radius[m])
+    if check.file.norm != "2":
+        return False
+    numbers = [Fraction(v) for v in check.file.own_numbers(m)]
+    count = len(model.widths)
+    norms, lams, slopes = numbers[:count], numbers[count : 2 * count], numbers[2 * count :]
+    for k, s in enumerate(norms, 1):
+        if s <= 0 or not model.once(("norm", k, s), lambda k=k, s=s: _spectral(model, k, s)):
+            return False
+    if any(lam <= 0 for lam in lams):
+        return False
+    o, r = check.classes(m)
+    x = [Fraction(v) for v in check.x(m)]
+    h, values = x, []
+    for k in range(1, count + 1):
+        rows, biases = model.rows(f"W{k}"), model.arrays[f"b{k}"].flat
+        z = [
+            sum((Fraction(w) * v for w, v in zip(row, h, strict=True)), Fraction(b))
+            for row, b in zip(rows, biases, strict=True)
+        ]
+        values.append(z)
+        h = [max(v, ZERO) for v in z]
+    W = model.rows(f"W{count + 1}")
+    c = [Fraction(s) - Fraction(t) for s, t in zip(W[o], W[r], strict=True)]
+    total, end = check.bias_gap(m), len(slopes)
+    for k in range(count, 0, -1):
+        z, lam = values[k - 1], lams[k - 1]
+        g, end = slopes[end - len(z) : end], end - len(z)
+        rho = radius * math.prod(norms[:k])
+        shifted = [a + lam * b for a, b in zip(g, z, strict=True)]
+        phi = [min(a - b, b, ZERO) for a, b in zip(c, shifted, strict=True)]
+        total += lam / 2 * (sum(v * v for v in z) - rho * rho) - sum(v * v for v in phi) / (2 * lam)
+        biases = model.arrays[f"b{k}"].flat
+        total += sum((a * Fraction(b) for a, b in zip(g, biases, strict=True)), ZERO)
+        c = [
+            sum((a * Fraction(w) for a, w in zip(g, column, strict=True)), ZERO)
+            for column in zip(*model.rows(f"W{k}"), strict=True)
+        ]
+    total += sum((a * b for a, b in zip(c, x, strict=True)), ZERO)
+    return total > 0 and total * total > radius * radius * sum(v * v for v in c)
 
 
 def _spectral(model: Model, k: int, s: Fraction) -> bool:
@@ -1847,7 +1896,7 @@ def cost(file: ProofFile, model: Model, m: int) -> float:
         return d if model.form == "linear" else 10.0 * d * d + d**3 / 6
     if not widths:
         return 0.0
-    if kind == "norm product":
+    if kind in ("norm product", "balls"):
         sizes = [d, *widths]
         small = [min(a, b) for a, b in zip(sizes, widths, strict=False)]
         return sum(a * b * s + s**3 / 6 for a, b, s in zip(sizes, widths, small, strict=False))

@@ -51,6 +51,11 @@ class Layers:
         return {}
 
     @cached_property
+    def values(self) -> dict[tuple, list[Enclosed]]:
+        """The values of hidden layers at the point that was asked about last."""
+        return {}
+
+    @cached_property
     def norms(self) -> dict[tuple[int, float, float], bool]:
         """What was asked of the norms of layers already."""
         return {}

@@ -18,7 +18,7 @@ from featureprism.checker.weights import is_weight, weighted_bounds
 FORMAT, VERSION = "featureprism proof", 2
 ARITHMETICS = ("real", "float32")
 NONE = -1
-KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product")
+KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls")
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
 POINTS = {"certified": "<f8", "label": "<i8", "margin": "<f8"}
 OF_PROOF = {

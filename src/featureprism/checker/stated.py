@@ -34,7 +34,7 @@ class Stated:
 
     def __post_init__(self) -> None:
         if self.norm not in (2, math.inf):
-            raise ValueError(f"norm must be 2 or inf, got {self.norm}.")
+            raise ValueError("norm must be 2 or inf.")
         if self.eps is not None and not 0 < self.eps < math.inf:
             raise ValueError(f"eps must be positive and finite, got {self.eps}.")
         if self.arithmetic not in ARITHMETICS:

@@ -22,6 +22,7 @@ from featureprism.labels import class_positions
 from featureprism.points import read_points
 
 REFUSED = 3
+NORMS = {"2": 2.0, "l2": 2.0, "inf": math.inf, "linf": math.inf}
 ABOUT = {"real": "about real numbers", "float32": "about a program in float32"}
 EVERY = 10  # percent between two lines of progress
 
@@ -33,7 +34,7 @@ def check(args: argparse.Namespace) -> int:
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
     x, y = read_points(args.data)
     _, _, weights = stated_units(args, x)
-    stated = Stated(2.0 if args.norm in ("2", "l2") else math.inf, args.eps, bounds, args.arithmetic, weights)
+    stated = Stated(NORMS.get(args.norm, math.nan), args.eps, bounds, args.arithmetic, weights)
     model, classes, reader = _model(args.model)
     try:
         content = file_content(args.proofs)

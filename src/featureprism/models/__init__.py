@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from featureprism.inputs import as_points
-from featureprism.models.model import Model, as_model, of_weights
+from featureprism.models.model import Model, NotANetwork, as_model, of_weights
 from featureprism.models.read import read_model
 
 if TYPE_CHECKING:
@@ -13,7 +13,16 @@ if TYPE_CHECKING:
 
 _MODULES = {"CalledScores": "called", "GraphScores": "graph"}  # these bring scipy along
 
-__all__ = ["CalledScores", "GraphScores", "Model", "as_model", "as_points", "of_weights", "read_model"]
+__all__ = [
+    "CalledScores",
+    "GraphScores",
+    "Model",
+    "NotANetwork",
+    "as_model",
+    "as_points",
+    "of_weights",
+    "read_model",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,10 @@ from featureprism.models.two_layer import TwoLayerNet
 UNPROVABLE = "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
 
 
+class NotANetwork(ValueError):  # noqa: N818
+    """A classifier that computes something else than a network does; it can still be called."""
+
+
 @dataclass(frozen=True, eq=False)
 class Model:
     """A classifier in float64: a score for every class, the largest wins; or one output, whose sign decides between two classes.

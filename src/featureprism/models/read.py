@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from featureprism.checker.proofs import Source
 from featureprism.inputs import as_points, point_shape
 from featureprism.models.archives import read_archive, stated_origin
-from featureprism.models.model import Model, as_model
+from featureprism.models.model import Model, NotANetwork, as_model
 from featureprism.models.protocols import HasOneOutput
 
 KNOWN = (
     "a torch module, a scikit-learn classifier or pipeline, one of this library's networks or heads, "
-    "or the path of an .onnx or .npz file"
+    "a function of points, or the path of an .onnx or .npz file"
 )
 ROWS = 256  # points that a network is compared on
 
@@ -74,6 +74,8 @@ def _read(model: Any, probe: Probe) -> Model:
         from featureprism.models.reading.foreign import read_fitted  # brings scikit-learn along
 
         return replace(read_fitted(model, probe), origin=_origin(f"scikit-learn {type(model).__name__}"))
+    if hasattr(model, "predict") or callable(model):
+        raise NotANetwork("a function is only called")
     raise ValueError(f"{type(model).__name__} is no model that can be read; wanted is {KNOWN}.")
 
 

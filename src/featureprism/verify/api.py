@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
 from featureprism.attacks import Start
 from featureprism.attacks.gradient import in_double
@@ -16,8 +16,9 @@ from featureprism.checker.models import points_sha256
 from featureprism.checker.proofs import ARITHMETICS, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
 from featureprism.features import as_weights, query_weights, spread_of
+from featureprism.geometry import check_domain
 from featureprism.inputs import as_points, feature_names
-from featureprism.models import Model, read_model
+from featureprism.models import Model, NotANetwork, as_model, read_model
 from featureprism.progress import Progress, no_progress
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
@@ -44,6 +45,7 @@ def robust_radius(
     gap: float = 0.01,
     max_radius: float | None = None,
     classes: Sequence[Any] | None = None,
+    output: str | int | None = None,
     starts: Sequence[Start] | None = None,
     lipschitz: float | None = None,
     arithmetic: str = "real",
@@ -53,8 +55,10 @@ def robust_radius(
 
     Parameters
     ----------
-    model : torch module, scikit-learn classifier or Pipeline, path or featureprism network
-        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file.
+    model : torch module, scikit-learn classifier or Pipeline, path, featureprism network, or function
+        A torch module gives logits (n, k), or one output whose sign decides. A path names an .onnx or .npz file. Trees, forests,
+        gradient boosting, nearest neighbours and kernel machines are bounded by what they are; any other classifier with `predict`,
+        and any function that gives labels (n,) or scores (n, k), is attacked by its answers alone, and nothing is proven of it.
     X : array of shape (n, d)
         Points, in whatever holds them. Radii are in the units of X.
     y : array of shape (n,)
@@ -83,6 +87,8 @@ def robust_radius(
         The attack looks no farther (default: four times the length of each point).
     classes : sequence, optional
         Names of the model's outputs, where it does not know them.
+    output : str or int, optional
+        Which output of a torch module holds the scores, where it returns a dict or a tuple (default: "logits" if it is there).
     starts : sequence of Start, optional
         Where the attack on a network with one output starts.
     lipschitz : float, optional
@@ -129,8 +135,15 @@ def robust_radius(
             'weights, fixed and unit are not for arithmetic="float32", nor for a given lipschitz.'
         )
     query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
+    about = {"points": x.numpy(), "features": features, "spread": spread, "unit": unit or ""}
     if lipschitz is None:
-        read = read_model(model, classes, probe=X)
+        model = _with_output(model, output, X)
+        try:
+            read = read_model(model, classes, probe=X)
+        except NotANetwork as error:
+            bracket = _only_called(model, classes, X, y, query, str(error))
+            statement = Statement(*_bound_arrays(query, x.shape[1]), query.norm, query.eps)
+            return replace(bracket, statement=statement, **about)
         read = read if weighted is None else read.with_scores()
     else:
         read = Model(
@@ -146,8 +159,28 @@ def robust_radius(
         bracket = bracket_points(
             read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
         )
-    bracket = replace(bracket, points=x.numpy(), features=features, spread=spread, unit=unit or "")
-    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic))
+    return replace(bracket, statement=statement_of(read, x, label, query, arithmetic), **about)
+
+
+def _with_output(model: Any, output: Any, X: Any) -> Any:
+    """The part of a torch module that gives the scores; networks that are read as they are stay so."""
+    if output is None and (not isinstance(model, nn.Module) or as_model(model) is not None):
+        return model
+    from featureprism.models.reading.outputs import with_output
+
+    return with_output(model, output, X)
+
+
+def _only_called(model: Any, classes: Any, X: Any, y: Any, query: Query, why: str) -> RadiusBracket:
+    """A model that is no network: what its kind has a bound for, and an attack by its answers alone."""
+    from featureprism.verify.called.bracket import bracket_called, called_model
+
+    x = as_points(X).numpy()
+    if query.bounds is not None:
+        check_domain(as_points(X), query.bounds)
+    reason = why.split(";")[0].rstrip(".")
+    reason = f"{reason[0].lower()}{reason[1:]}, so it is attacked by its answers alone"
+    return bracket_called(called_model(model, classes, x, X, reason), x, y, query)
 
 
 def _sides(bounds: Any) -> tuple[Any, Any] | None:
@@ -163,10 +196,16 @@ def _sides(bounds: Any) -> tuple[Any, Any] | None:
     return tuple(float(side) if side.ndim == 0 else side for side in (lower, upper))  # pyright: ignore[reportReturnType]
 
 
+def _bound_arrays(query: Query, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """(d,) Lower and upper bounds, infinite where there are none."""
+    lower, upper = (-np.inf, np.inf) if query.bounds is None else query.bounds
+    low, high = (np.broadcast_to(np.asarray(s, dtype=np.float64), (dim,)).copy() for s in (lower, upper))
+    return low, high
+
+
 def statement_of(model: Model, x: Tensor, label: Tensor, query: Query, arithmetic: str = "real") -> Statement:
     """What the proofs of a bracket are about."""
-    sides = (-np.inf, np.inf) if query.bounds is None else query.bounds
-    lower, upper = (np.broadcast_to(np.asarray(s, dtype=np.float64), x.shape[1:]).copy() for s in sides)
+    lower, upper = _bound_arrays(query, x.shape[1])
     weights = None if query.weights is None else finite_weights(model, query.weights)
     source = replace(model.origin, sha256=model.sha256)
     classes = None if model.classes is None else model.classes.tolist()

@@ -25,6 +25,7 @@ from featureprism.threads import one_thread
 from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds.closed_form import KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.bounds.lipschitz import GivenLipschitz
+from featureprism.verify.deep.balls import Balls
 from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, SemidefiniteRelaxation
 from featureprism.verify.method import Method
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
@@ -38,6 +39,7 @@ METHODS: tuple[Method, ...] = (  # in the order of their cost
     KnownRadius(),
     NormProduct(),
     CheapBounds(),
+    Balls(),
     LinearRelaxation(),
     Ellipsoids(),
     BranchAndBound(),

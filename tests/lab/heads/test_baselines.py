@@ -15,7 +15,7 @@ from featureprism.lab.heads.baselines import (
     noisy,
     perturbed,
 )
-from featureprism.lab.heads.nearest import nearest_neighbour_radius
+from featureprism.verify.called.nearest import nearest_neighbour_radius
 
 
 def plane():

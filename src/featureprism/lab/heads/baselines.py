@@ -10,18 +10,19 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import check_random_state
-from torch import Tensor, nn
+from torch import Tensor
 
 from featureprism.attacks import Towards, minimal_radius
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
-from featureprism.lab.heads.nearest import nearest_neighbour_radius
 from featureprism.models.activations import relu_power
 from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.verify import robust_radius
+from featureprism.verify.called.kernels import KernelNet
+from featureprism.verify.called.nearest import nearest_neighbour_radius
 
 ATTACK_STEPS = 3  # of PGD in adversarial training
 BATCH = 25  # points of a kernel machine that are attacked together, between two words of progress
@@ -119,36 +120,6 @@ class LinearHead:
     def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
         """|f(x)|/‖w‖; of more classes the least of (f_y - f_c)/‖w_y - w_c‖."""
         return robust_radius(self.machine, X, y, progress=progress)
-
-
-class KernelNet(nn.Module):
-    """f(x) = Σ_i α_i exp(-γ‖x - x_i‖²) + b, with its gradient and its norm in the kernel's space."""
-
-    def __init__(self, points: Tensor, alpha: Tensor, bias: float, gamma: float) -> None:
-        super().__init__()
-        self.points, self.alpha = nn.Parameter(points), nn.Parameter(alpha)
-        self.bias, self.gamma = bias, gamma
-
-    def _kernel(self, x: Tensor) -> Tensor:
-        return torch.exp(-self.gamma * torch.cdist(x, self.points) ** 2)
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """f(x)."""
-        return self._kernel(x) @ self.alpha + self.bias
-
-    @torch.no_grad()
-    def input_gradient(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"]]:
-        """f(x) and ∇f(x) = 2γ Σ_i α_i k(x, x_i) (x_i - x)."""
-        weighted = self._kernel(x) * self.alpha
-        total = weighted.sum(dim=1)
-        return total + self.bias, 2 * self.gamma * (weighted @ self.points - total.unsqueeze(1) * x)
-
-    @torch.no_grad()
-    def certified(self, margin: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """r with ‖f‖_H √(2 - 2 exp(-γr²)) = margin: by Cauchy-Schwarz in the space of the kernel, f changes less on the way."""
-        square = self.alpha @ self._kernel(self.points) @ self.alpha
-        share = (margin.clamp_min(0) ** 2 / (2 * square)).clamp_max(1 - 1e-12)
-        return (-torch.log1p(-share) / self.gamma).sqrt() * (1 - 1e-9)
 
 
 class KernelHead:

@@ -9,7 +9,6 @@ import numpy as np
 from featureprism.attacks import flipping_norm
 from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.lab.heads.nearest import nearest_neighbour_radius
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
@@ -26,6 +25,7 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.probes import kkt_audit
 from featureprism.training import NotSeparableError, max_margin_network
 from featureprism.verify import Budget, robust_radius
+from featureprism.verify.called.nearest import nearest_neighbour_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

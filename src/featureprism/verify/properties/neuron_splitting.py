@@ -33,8 +33,8 @@ AT_ONCE = 64  # branches that are bounded together
 CANDIDATES = (
     6  # neurons whose cut is tried before one is chosen (filtered smart branching, De Palma et al. 2021)
 )
-TRIED_BRANCHES = 200  # of one case in a domain, before it is asked how many there will be
-BRANCHES_OF_DOMAIN = 3000  # where a case needs more, as far as can be told, its domain is divided
+TRIED_BRANCHES = 60  # of one case in a domain, before it is asked how many there will be
+BRANCHES_OF_DOMAIN = 600  # where a case needs more, as far as can be told, its domain is divided
 EMPTINESS = 0.1  # weight of what would show that a domain is empty, when a neuron is chosen to divide it
 MARGIN = 1e-5  # of the size of a bound: what float32 finds must be proven in float64
 
