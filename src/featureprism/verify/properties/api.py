@@ -243,7 +243,7 @@ def _searched(
         same = [pair for pair in left if pair[1].has_box_of(left[0][1])]
         prover = Prover(layers, same, trees, limits)
         if not prover.prove():
-            return False
+            return False if prover.witness is None else prover.witness
         roots |= prover.roots
         left = [pair for pair in left if pair[0] not in roots]
     trees.case_root = [roots[number] for number in range(len(cases))]
