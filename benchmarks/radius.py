@@ -30,7 +30,7 @@ from featureprism.models import read_model
 from featureprism.networks import decoupled_classifier
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import AttackTask, answers
-from featureprism.verify.bounds.linear_relaxation import crown_radius
+from featureprism.verify.bounds import crown_radius
 
 POINTS = 100
 

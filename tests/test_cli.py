@@ -169,7 +169,7 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
     outside_scripts = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", outside_scripts)
     table = (tmp_path / "results.md").read_text()
-    assert "| `item.x` t <b> | > 0 | 4 ± 2.5, holds |" in table
+    assert "| `item.x` t &lt;b> | > 0 | 4 ± 2.5, holds |" in table
     assert "scale quick, seeds 0, 1, 2" in table
 
 

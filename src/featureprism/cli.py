@@ -26,6 +26,7 @@ COMMANDS = {  # imported when called: most of them need torch
     "verify": "properties.verify",
     "check": "proofs.check",
     "referee": "networks.referee",
+    "compare": "compare.compare",
     "kkt": "networks.kkt",
     "sweep": "sweeps.run_sweep",
     "rows": "sweeps.print_rows",

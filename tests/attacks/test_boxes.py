@@ -151,7 +151,7 @@ def test_points_outside_and_boxes_that_are_none_are_refused(generator):
     y = (net(x) > 0).long()
     with pytest.raises(ValueError, match="1 of 4 points lie outside"):
         asked(net, torch.cat([x[:3], x[3:] + 5]), y, bounds=DOMAIN)
-    for domain in ((1.0, 0.0), (0.0, math.inf), (math.nan, 1.0)):
+    for domain in ((1.0, 0.0), (math.nan, 1.0)):
         with pytest.raises(ValueError, match="must be a pair"):
             minimal_radius(net, x, 2.0 * y - 1, starts=(), upper=1.0, domain=domain)
 

@@ -18,7 +18,7 @@ from featureprism.checker.proofs import Proof, proof_arrays
 from featureprism.models import as_model
 from featureprism.networks import LayeredScores, Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
-from featureprism.verify.deep import leaves as quadratic_leaves
+from featureprism.verify.deep import branch_and_bound as quadratic_leaves
 from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
 from featureprism.verify.deep.semidefinite import Solved
 from featureprism.verify.query import Limits

@@ -8,7 +8,7 @@ import torch
 
 from featureprism.checker.power_bounds import quadratic_above
 from featureprism.verify.one_layer import newton
-from featureprism.verify.one_layer import relu_cells as hinges
+from featureprism.verify.one_layer import newton as hinges
 from featureprism.verify.one_layer.cells import Cells, Problem, first_proof, restricted, whole_space
 from featureprism.verify.one_layer.cells import evaluate as evaluate_proof
 

@@ -6,8 +6,7 @@ import pytest
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region, neuron_bounds
 from featureprism.checker.relaxations import Relaxation, relaxation
-from featureprism.verify.deep.products import Products
-from featureprism.verify.deep.semidefinite import solve
+from featureprism.verify.deep.semidefinite import Products, solve
 
 
 def relaxed_network(signs: dict[int, float], radius: float = 0.5) -> tuple[Relaxation, float]:

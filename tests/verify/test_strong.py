@@ -10,8 +10,7 @@ from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 from featureprism.verify.one_layer.active_neurons import Strong
 from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS
-from featureprism.verify.one_layer.cells import Problem
-from featureprism.verify.one_layer.rescaling import Units
+from featureprism.verify.one_layer.cells import Problem, Units
 
 
 def wide_network(p: float, weak: float = 1e-4, width: int = 70):

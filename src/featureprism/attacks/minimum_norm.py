@@ -1,74 +1,99 @@
 """The shortest perturbation that changes the answer: a minimum-norm attack over all target classes, with restarts.
 
-A restart has two phases. FMN (Pintor et al., NeurIPS 2021; for ℓ2 it is close to DDN, Rony et al., CVPR 2019) follows the gradient
-of the margin while the radius of the ball shrinks after a flip and grows after a miss. The refinement descends the margin at a radius
-just below the shortest flip of the point, for all its targets at once, with a step that is halved on the way as in APGD (Croce & Hein,
-ICML 2020). Restarts go on until none of the last few found a shorter flip.
+It begins at the point with FMN (Pintor et al., NeurIPS 2021; for ℓ2 close to DDN, Rony et al., CVPR 2019), which follows the gradient
+of the margin while the radius of the ball shrinks after a flip and grows after a miss. Every restart is a projected descent from a
+random place of the ball just below the shortest flip known (as APGD does, Croce & Hein, ICML 2020), and what flips there is shortened
+by further descents at smaller and smaller radii. Restarts end when several in a row found nothing.
 
-Every row (a point and a target) is computed as if it were alone: random starts come from a hash of the point and the target, and the
-network sees batches of a fixed size, so that rounding does not depend on the other rows either.
+On some networks the margin alone leads every descent to the same few places. A restart therefore begins with random weights of the
+scores (output diversification; Tashiro et al., NeurIPS 2020), which turn into those of the margin on the way.
+
+Every row (a point and a target) is computed as if it were alone: random numbers come from a hash of the point, the target and the
+restart, and the network sees batches of a fixed size, so that rounding does not depend on the other rows either.
 """
 
 import hashlib
 from dataclasses import dataclass
+from itertools import product
 from math import cos, inf, pi
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import one_hot
 
+from featureprism.attacks.boundary import slide
 from featureprism.geometry import Box, Sides, batches, in_batches
 
-FMN_STEPS = (100, 200)  # of the first restart and of the others
-FMN_STEP = 1.0  # of the radius, in root mean square; falls to 0 by a cosine
-RADIUS_RATES = (
-    0.05,
-    0.001,
-)  # relative change of the radius after a hit or a miss, at the first and the last step
-FAR = 20.0, 60.0  # random starts: times the first-order distance to the boundary
-SHRINK = 0.97  # of the shortest flip: the first radius of the refinement
-NEARER = 0.6  # factor of 1 - SHRINK after a round without a flip
-CLOSE = 0.002  # the refinement ends when its radius is this close to the shortest flip, relative
-REFINE_STEPS, HALVE_EVERY = 24, 4
-LARGEST_STEP = 2.0  # of the refinement, times the radius: from one side of the ball to the other
-REFINE_ROUNDS = 16
-RESTARTS, PATIENCE = 8, 2  # at most, and how many in a row may find nothing
-GAIN = 0.002  # relative: less is no gain
-SMOOTH = 0.01  # relative gain of the first refinement below which a boundary counts as smooth
-HALVINGS = 10  # of the ray through a flip
+FMN_STEPS = 100
+RADIUS_RATES = 0.1, 0.001  # relative change of the radius after a hit or a miss, at first and at last
+SHRINKS = 0.98, 0.995  # of the shortest flip: the radius of a restart, at first and after many in vain
+OUTSIDE = 3  # one of three restarts begins outside of the ball
+FAR = 30.0  # there: times the first-order distance to the boundary
+RESTARTS, PATIENCE = 60, 12  # at most, and how many in a row may find nothing
+STEPS = 60  # of the descent of a restart
+FIRST_STEP, LAST_STEP = 2.0, 0.02  # times the radius: at first from one side of the ball to the other
+MOMENTUM = 0.25  # share of the last move
+DIVERSE = 0.25  # of the steps, with weights that are not those of the margin
+SHORTEN_STEPS = 30  # of the descents that shorten a flip
+SHORTEN_SHRINKS = 0.97, 0.99, 0.997, 0.9993  # of the flip that is shortened
+SHORTEN_ROUNDS = 4  # at most with each of these
+GAIN = 1e-3  # relative: less is no gain
+HALVINGS = 16  # of the ray through a flip
 
 
 class TargetMargins:
-    """Margins f_own - f_target and their gradients, row by row."""
+    """Margins f_label - f_target and their gradients, row by row."""
 
-    def __init__(self, scores: Any, own: Int[Tensor, " m"], target: Int[Tensor, " m"]) -> None:
-        self.scores, self.own, self.target = scores, own, target
+    def __init__(self, scores: Any, label: Int[Tensor, " m"], target: Int[Tensor, " m"]) -> None:
+        self.scores, self.label, self.target = scores, label, target
 
     def rows(self, index: Int[Tensor, " r"]) -> "TargetMargins":
         """The margins of some rows."""
-        return TargetMargins(self.scores, self.own[index], self.target[index])
+        return TargetMargins(self.scores, self.label[index], self.target[index])
 
-    def __call__(self, z: Tensor) -> Tensor:
-        """f_own - f_target."""
+    def weights(self, num_classes: int) -> Float[Tensor, "m k"]:
+        """The margins as sums of the scores."""
+        return (one_hot(self.label, num_classes) - one_hot(self.target, num_classes)).double()
+
+    def __call__(self, z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
+        """f_label - f_target."""
         with torch.no_grad():
             scores = in_batches(self.scores, z)
-        return (scores.gather(1, self.own.unsqueeze(1)) - scores.gather(1, self.target.unsqueeze(1))).squeeze(
-            1
-        )
+        return _difference(scores, self.label, self.target)
 
-    def gradient(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """f_own - f_target and its gradient."""
-        own, target = batches(self.own), batches(self.target)
+    def input_gradient(self, z: Float[Tensor, "m d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
+        """f_label - f_target and its gradient."""
+        scores, gradient = self.pulled(z, None)
+        return _difference(scores, self.label, self.target), gradient
+
+    def pulled(
+        self, z: Float[Tensor, "m d"], weights: Float[Tensor, "m k"] | None
+    ) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m d"]]:
+        """All scores, and the gradient of their sum with these weights; None: those of the margin."""
         values, gradients = [], []
-        for part, a, b in zip(batches(z), own, target, strict=True):
+        parts = [batches(part) for part in (z, self.label, self.target)]
+        every = batches(weights) if weights is not None else [None] * len(parts[0])
+        for part, label, target, weight in zip(*parts, every, strict=True):
             with torch.enable_grad():
                 at = part.detach().requires_grad_()
                 scores = self.scores(at)
-                margin = scores.gather(1, a.unsqueeze(1)) - scores.gather(1, b.unsqueeze(1))
-                gradients.append(torch.autograd.grad(margin.sum(), at)[0])
-            values.append(margin.detach().squeeze(1))
+                total = _difference(scores, label, target) if weight is None else weight * scores
+                gradients.append(torch.autograd.grad(total.sum(), at)[0])
+            values.append(scores.detach())
         return torch.cat(values)[: len(z)], torch.cat(gradients)[: len(z)]
+
+
+def _difference(scores: Tensor, label: Tensor, target: Tensor) -> Tensor:
+    return (scores.gather(1, label.unsqueeze(1)) - scores.gather(1, target.unsqueeze(1))).squeeze(1)
+
+
+def _least_margin(scores: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    """The margin before the best of the other classes, and that class."""
+    second, other = scores.scatter(1, label.unsqueeze(1), -inf).max(dim=1)
+    return scores.gather(1, label.unsqueeze(1)).squeeze(1) - second, other
 
 
 class SignScores(nn.Module):
@@ -101,27 +126,22 @@ class Flips:
         return least.scatter_reduce(0, self.point, self.length, "amin")
 
     def take(self, rows: Int[Tensor, " r"], length: Float[Tensor, " r"], delta: Float[Tensor, "r d"]) -> None:
-        """Keep what is shorter; a row may be offered several times."""
+        """Keep what is shorter; a row may be offered several times, the row -1 is none."""
         order = length.argsort(descending=True, stable=True)
-        for part in _without_repeats(rows[order]):
-            chosen = order[part]
-            better = chosen[length[chosen] < self.length[rows[chosen]]]
-            self.length[rows[better]], self.delta[rows[better]] = length[better], delta[better]
-
-
-def _without_repeats(rows: Int[Tensor, " r"]) -> list[Int[Tensor, " k"]]:
-    """Positions of the rows in groups, no row twice in a group."""
-    ordered, position = rows.sort(stable=True)
-    first = torch.searchsorted(ordered, ordered)
-    rank = torch.arange(len(rows)) - first
-    return [position[rank == r] for r in range(int(rank.max()) + 1)] if len(rows) else []
+        last = np.full(len(self.length) + 1, -1)
+        last[rows[order].numpy()] = (
+            order.numpy()
+        )  # of offers to the same row the last one, which is the shortest
+        best = torch.from_numpy(last[:-1][last[:-1] >= 0])
+        best = best[length[best] < self.length[rows[best]]]
+        self.length[rows[best]], self.delta[rows[best]] = length[best], delta[best]
 
 
 @torch.no_grad()
 def minimum_norm(
     scores: Any,
     x: Float[Tensor, "m d"],
-    own: Int[Tensor, " m"],
+    label: Int[Tensor, " m"],
     target: Int[Tensor, " m"],
     point: Int[Tensor, " m"],
     *,
@@ -132,13 +152,13 @@ def minimum_norm(
     starts: Float[Tensor, "s m d"] | None = None,
     restarts: int = RESTARTS,
 ) -> Flips:
-    """The shortest perturbations found with f_own < f_target, for rows that belong to points.
+    """The shortest perturbations found with f_label < f_target, for rows that belong to points.
 
     Parameters
     ----------
     scores : callable
         The network, z (n, d) to scores (n, k), in the dtype of x.
-    x, own, target, point : tensors
+    x, label, target, point : tensors
         One row for each pair of a point and a target class; `point` numbers the points from 0.
     norm : float
         2 or math.inf.
@@ -149,39 +169,42 @@ def minimum_norm(
     enough : float
         A point is finished as soon as one of its rows has a flip of this length. Until then nothing depends on it.
     starts : tensor, optional
-        Further perturbations (s, m, d) from which the first restart begins.
+        Further perturbations (s, m, d) from which FMN begins.
     restarts : int
         At most.
     """
-    margins = TargetMargins(scores, own, target)
-    margin, gradient = margins.gradient(x)
-    distance = torch.minimum(_first_order(margin, gradient, norm), reach)
-    search = _Search(margins, x, point, norm, Box.around(x, domain), reach, distance)
+    search = _Search(TargetMargins(scores, label, target), x, point, norm, Box.around(x, domain), reach)
     flips = Flips(torch.full_like(reach, inf), torch.zeros_like(x), point)
+    margin, gradient = search.margins.input_gradient(x)
+    distance = torch.minimum(_first_order(margin, gradient, norm), reach)
     flips.length[margin <= 0] = 0.0
+    for start in (torch.zeros_like(x), *(() if starts is None else starts)):
+        rows = torch.nonzero((flips.shortest() > enough)[point])[:, 0]
+        _fmn(search.rows(rows), start[rows], rows, flips)
+    _shorten(search, torch.arange(len(x)), flips, enough)
+    num_classes = int(scores(x[:1]).shape[1])
+    row_of = torch.full((flips.num_points, num_classes), -1)
+    row_of[point, target] = torch.arange(len(x))
     missed = torch.zeros(flips.num_points, dtype=torch.long)
     for restart in range(restarts):
         before = flips.shortest()
-        active = torch.nonzero(((missed < PATIENCE) & (before > enough))[point])[:, 0]
-        if not len(active):
+        rows = torch.nonzero(((missed < PATIENCE) & (before > enough))[point])[:, 0]
+        if not len(rows):
             break
-        paths = _begin(search, active, restart, starts)
-        _fmn(paths, FMN_STEPS[min(restart, len(FMN_STEPS) - 1)], flips)
-        coarse = flips.shortest()
-        _refine(paths, flips, enough)
-        after = flips.shortest()
-        missed = torch.where(after < (1 - GAIN) * before, 0, missed + 1)
-        if (
-            restart == 0
-        ):  # where the refinement has little to do the boundary is smooth, and one restart without a gain is enough
-            missed = torch.where(after > (1 - SMOOTH) * coarse, PATIENCE - 1, missed)
+        part, noise, weights = search.rows(rows), *_random(search, rows, restart, num_classes)
+        shrink = SHRINKS[1] + (SHRINKS[0] - SHRINKS[1]) * (missed < PATIENCE / 2)
+        radius = torch.minimum((shrink * before)[part.point], part.reach)
+        start = radius.unsqueeze(1) * noise
+        if restart % OUTSIDE == 0:
+            start, weights = _fmn(part, (FAR * distance[rows]).unsqueeze(1) * noise, rows, flips), None
+        margin, delta, other = _descend(part, start, radius, STEPS, weights=weights)
+        hit = row_of[part.point, other][margin < 0]  # whatever class was met
+        shorter = _on_its_ray(search.rows(hit), delta[margin < 0])
+        flips.take(hit, search.size(shorter), shorter)
+        _shorten(search, rows[(flips.shortest() < before)[part.point]], flips, enough)
+        missed = torch.where(flips.shortest() < (1 - GAIN) * before, 0, missed + 1)
+    _slide(search, flips, enough)
     return flips
-
-
-def _first_order(margin: Tensor, gradient: Tensor, norm: float) -> Tensor:
-    """margin/‖∇margin‖ in the dual norm."""
-    dual = torch.linalg.vector_norm(gradient, ord=1 if norm == inf else norm, dim=1)
-    return margin / dual.clamp_min(torch.finfo(margin.dtype).tiny)
 
 
 @dataclass(frozen=True)
@@ -194,14 +217,12 @@ class _Search:
     norm: float
     box: Box | None
     reach: Tensor
-    distance: Tensor  # to the boundary, by first order
 
     def rows(self, index: Tensor) -> "_Search":
         """The same of some rows."""
         box = None if self.box is None else Box(self.box.low[index], self.box.high[index])
-        parts = (part[index] for part in (self.x, self.point, self.reach, self.distance))
-        x, point, reach, distance = parts
-        return _Search(self.margins.rows(index), x, point, self.norm, box, reach, distance)
+        x, point, reach = (part[index] for part in (self.x, self.point, self.reach))
+        return _Search(self.margins.rows(index), x, point, self.norm, box, reach)
 
     def project(self, delta: Tensor, eps: Tensor) -> Tensor:
         """A near point of the ball and the box; the nearest one except for an ℓ2 ball with a box."""
@@ -215,73 +236,24 @@ class _Search:
         length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
         return delta * (column / length.clamp_min(torch.finfo(delta.dtype).tiny)).clamp_max(1)
 
-    def gradient(self, delta: Tensor) -> tuple[Tensor, Tensor]:
-        return self.margins.gradient(self.x + delta)
-
-    def flipped(self, delta: Tensor) -> Tensor:
-        return self.margins(self.x + delta) < 0
-
     def size(self, delta: Tensor) -> Tensor:
         return torch.linalg.vector_norm(delta, ord=self.norm, dim=1)
 
-    def step(self, gradient: Tensor, signs: Tensor) -> Tensor:
-        """Unit step against the gradient: for ℓ∞ by signs or in proportion, both with root mean square 1; for ℓ2 of length 1."""
-        length = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
-        even = gradient / length.clamp_min(torch.finfo(gradient.dtype).tiny)
+    def direction(self, gradient: Tensor, by_signs: bool) -> Tensor:
+        """For ℓ∞ of root mean square 1, for ℓ2 of length 1."""
         if self.norm == 2:
-            return -even
-        return -torch.where(signs, gradient.sign(), even * gradient.shape[1] ** 0.5)
+            return _unit(gradient)
+        return gradient.sign() if by_signs else gradient.shape[1] ** 0.5 * _unit(gradient)
 
 
-@dataclass
-class _Paths:
-    """Where the descents of some rows are; `signs`: which of them step by signs."""
-
-    rows: Tensor
-    search: _Search
-    delta: Tensor
-    signs: Tensor
-
-    def keep(self, index: Tensor) -> None:
-        """Go on with some of them."""
-        if len(index) < len(self.rows):
-            self.rows, self.delta, self.signs = self.rows[index], self.delta[index], self.signs[index]
-            self.search = self.search.rows(index)
-
-
-def _begin(search: _Search, rows: Tensor, restart: int, given: Tensor | None) -> _Paths:
-    """The first restart begins at zero and at what is given, the others far away, at random."""
-    part = search.rows(rows)
-    if restart == 0:
-        first = [torch.zeros_like(part.x)]
-    else:
-        targets = part.margins.target.tolist()
-        noise = [_uniform(x, target, restart) for x, target in zip(part.x, targets, strict=True)]
-        first = [torch.stack(noise) * (FAR[restart % 2] * part.distance).unsqueeze(1)]
-    first = first if search.norm == 2 else 2 * first
-    first += list(given[:, rows]) if given is not None and restart == 0 else []
-    every = rows.repeat(len(first))
-    signs = (torch.arange(len(first)) % 2 == 1).repeat_interleave(len(rows)).unsqueeze(1)
-    wide = search.rows(every)
-    return _Paths(every, wide, wide.project(torch.cat(first), wide.reach), signs)
-
-
-def _uniform(x: Float[Tensor, " d"], target: int, restart: int) -> Float[Tensor, " d"]:
-    """Numbers from [-1, 1] that depend on the point, the target and the restart alone."""
-    digest = hashlib.sha256(x.numpy().tobytes() + f"/{target}/{restart}".encode()).digest()
-    generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-    return 2 * torch.rand(x.shape, generator=generator, dtype=x.dtype) - 1
-
-
-def _fmn(paths: _Paths, steps: int, flips: Flips) -> None:
-    """Fast minimum-norm attack; paths end at their shortest flips where they have one."""
-    search, delta = paths.search, paths.delta
-    best, best_delta = torch.full_like(search.reach, inf), delta
-    eps = best
-    for k in range(steps):
-        fall = (1 + cos(pi * k / steps)) / 2
+def _fmn(search: _Search, delta: Tensor, rows: Tensor, flips: Flips) -> Tensor:
+    """Fast minimum-norm attack from some perturbations; where it ended."""
+    eps = best = torch.full_like(search.reach, inf)
+    best_delta, delta = delta, search.project(delta, search.reach)
+    for k in range(FMN_STEPS):
+        fall = (1 + cos(pi * k / FMN_STEPS)) / 2
         rate = RADIUS_RATES[1] + (RADIUS_RATES[0] - RADIUS_RATES[1]) * fall
-        margin, gradient = search.gradient(delta)
+        margin, gradient = search.margins.input_gradient(search.x + delta)
         length = search.size(delta)
         flipped = margin < 0
         shorter = flipped & (length < best)
@@ -291,44 +263,105 @@ def _fmn(paths: _Paths, steps: int, flips: Flips) -> None:
         missed = torch.where(torch.isfinite(best), eps * (1 + rate), to_boundary)
         eps = torch.where(flipped, torch.minimum(eps * (1 - rate), best), missed)
         eps = torch.minimum(eps, search.reach)
-        step = FMN_STEP * fall * eps.unsqueeze(1) * search.step(gradient, paths.signs)
-        delta = search.project(delta + step, eps)
-    flips.take(paths.rows, best, best_delta)
-    paths.delta = torch.where(torch.isfinite(best).unsqueeze(1), best_delta, delta)
+        step = fall * eps.unsqueeze(1) * search.direction(gradient, by_signs=False)
+        delta = search.project(delta - step, eps)
+    flips.take(rows, best, best_delta)
+    return torch.where(torch.isfinite(best).unsqueeze(1), best_delta, delta)
 
 
-def _refine(paths: _Paths, flips: Flips, enough: float) -> None:
-    """Descend the margins of all rows of a point at radii just below its shortest flip, until that is as short as it gets."""
-    shrink = torch.full_like(flips.shortest(), SHRINK)
-    for _ in range(REFINE_ROUNDS):
-        before = flips.shortest()
-        busy = (shrink < 1 - CLOSE) & (before > enough)
-        paths.keep(torch.nonzero(busy[paths.search.point])[:, 0])
-        if not len(paths.rows):
-            return
-        point = paths.search.point
-        hit = torch.nonzero(_descend(paths, (shrink * before)[point]) < 0)[:, 0]
-        shorter = _on_its_ray(paths.search.rows(hit), paths.delta[hit])
-        flips.take(paths.rows[hit], paths.search.size(shorter), shorter)
-        paths.signs = ~paths.signs
-        shrink = torch.where(flips.shortest() < before, shrink, 1 - NEARER * (1 - shrink))
+def _first_order(margin: Tensor, gradient: Tensor, norm: float) -> Tensor:
+    """margin/‖∇margin‖ in the dual norm."""
+    dual = torch.linalg.vector_norm(gradient, ord=1 if norm == inf else norm, dim=1)
+    return margin / dual.clamp_min(torch.finfo(margin.dtype).tiny)
 
 
-def _descend(paths: _Paths, eps: Tensor) -> Tensor:
-    """The least margin that each path meets at a radius; the path ends there."""
-    search = paths.search
-    eps = torch.minimum(eps, search.reach)
-    delta = search.project(paths.delta, eps)
-    margin, gradient = search.gradient(delta)
-    least, best = margin, delta
-    for k in range(REFINE_STEPS):
-        step = LARGEST_STEP * 0.5 ** (k // HALVE_EVERY) * eps.unsqueeze(1)
-        delta = search.project(delta + step * search.step(gradient, paths.signs), eps)
-        margin, gradient = search.gradient(delta)
-        best = torch.where((margin < least).unsqueeze(1), delta, best)
+def _unit(gradient: Tensor) -> Tensor:
+    length = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+    return gradient / length.clamp_min(torch.finfo(gradient.dtype).tiny)
+
+
+def _random(
+    search: _Search, rows: Tensor, restart: int, num_classes: int
+) -> tuple[Float[Tensor, "r d"], Float[Tensor, "r k"] | None]:
+    """A place in the unit ball and weights of the scores (None where there are but two) of each row, which depend on nothing else."""
+    noise, weights = [], []
+    for i in rows.tolist():
+        text = search.x[i].numpy().tobytes() + f"/{int(search.margins.target[i])}/{restart}".encode()
+        seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
+        generator = torch.Generator().manual_seed(seed)
+        noise.append(2 * torch.rand(search.x.shape[1], generator=generator, dtype=search.x.dtype) - 1)
+        weights.append(torch.randn(num_classes, generator=generator, dtype=search.x.dtype))
+    place = torch.stack(noise) if search.norm == inf else _unit(torch.stack(noise))
+    target = one_hot(search.margins.target[rows], num_classes).to(place)
+    return place, None if num_classes == 2 else torch.stack(weights) - target
+
+
+def _descend(
+    search: _Search,
+    delta: Tensor,
+    radius: Tensor,
+    steps: int,
+    *,
+    weights: Float[Tensor, "m k"] | None = None,
+    by_signs: bool = True,
+) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"], Int[Tensor, " m"]]:
+    """The least margin before any other class that each row meets in its ball, where, and that class.
+
+    `weights` of the scores turn into those of the margin at first. `by_signs`: for ℓ∞ every coordinate moves by
+    the same amount, else in proportion to the gradient.
+    """
+    eps, last = radius.unsqueeze(1), LAST_STEP / FIRST_STEP
+    margin_weights = None if weights is None else search.margins.weights(weights.shape[1])
+    delta = before = search.project(delta, radius)
+    least, best, other = torch.full_like(radius, inf), delta, search.margins.target
+    for k in range(steps + 1):
+        share, mixed = 1 - k / (DIVERSE * steps), None
+        if weights is not None and margin_weights is not None and share > 0:
+            mixed = share * weights + (1 - share) * margin_weights
+        scores, gradient = search.margins.pulled(search.x + delta, mixed)
+        margin, ahead = _least_margin(scores, search.margins.label)
+        better = margin < least
+        best, other = torch.where(better.unsqueeze(1), delta, best), torch.where(better, ahead, other)
         least = torch.minimum(least, margin)
-    paths.delta = best
-    return least
+        step = FIRST_STEP * last ** (k / steps) * eps * search.direction(gradient, by_signs)
+        move = MOMENTUM * (delta - before) - (1 - MOMENTUM) * step
+        before, delta = delta, search.project(delta + move, radius)
+    return least, best, other
+
+
+def _shorten(search: _Search, rows: Tensor, flips: Flips, enough: float) -> None:
+    """Shorten the shortest flip of each point, if it is one of these rows, by descents at smaller radii."""
+    rows = rows[_is_shortest(flips, enough)[rows]]
+    for shrink, by_signs in product(SHORTEN_SHRINKS, (True, False)):
+        busy = rows
+        for _ in range(SHORTEN_ROUNDS):
+            busy = busy[flips.length[busy] > enough]
+            if not len(busy):
+                break
+            part, radius = search.rows(busy), shrink * flips.length[busy]
+            margin, delta, other = _descend(part, flips.delta[busy], radius, SHORTEN_STEPS, by_signs=by_signs)
+            hit = torch.nonzero((margin < 0) & (other == part.margins.target))[:, 0]
+            shorter = _on_its_ray(part.rows(hit), delta[hit])
+            busy = busy[hit]
+            flips.take(busy, search.size(shorter), shorter)
+
+
+def _slide(search: _Search, flips: Flips, enough: float) -> None:
+    """Move the shortest flips along the boundary to where it is nearest."""
+    rows = torch.nonzero(_is_shortest(flips, enough))[:, 0]
+    if not len(rows):
+        return
+    part = search.rows(rows)
+    ones = torch.ones_like(part.reach)
+    delta = slide(part.margins, part.x, ones, flips.delta[rows], part.box, part.norm)
+    flipped = part.margins(part.x + delta) < 0
+    flips.take(rows[flipped], part.size(delta[flipped]), delta[flipped])
+
+
+def _is_shortest(flips: Flips, enough: float) -> Bool[Tensor, " m"]:
+    """Which rows have the shortest flip of a point that is not finished."""
+    shortest = flips.shortest()[flips.point]
+    return (flips.length == shortest) & (shortest > enough) & torch.isfinite(shortest)
 
 
 def _on_its_ray(search: _Search, delta: Tensor) -> Tensor:
@@ -336,6 +369,6 @@ def _on_its_ray(search: _Search, delta: Tensor) -> Tensor:
     low, high = torch.zeros_like(delta[:, :1]), torch.ones_like(delta[:, :1])
     for _ in range(HALVINGS if len(delta) else 0):
         middle = (low + high) / 2
-        flipped = search.flipped(middle * delta).unsqueeze(1)
+        flipped = (search.margins(search.x + middle * delta) < 0).unsqueeze(1)
         low, high = torch.where(flipped, low, middle), torch.where(flipped, middle, high)
     return high * delta

@@ -12,10 +12,10 @@ SIDES = ("certified_radius", "attacked_radius")
 
 
 def recommendation(rows: Sequence[Row]) -> Row:
-    """The head that is worth most among those that lose at most 1 point to the head at hand, if it holds further, proven and attacked.
+    """The head with the largest proven radius among those that lose at most 1 point to the head at hand, if it holds further.
 
-    Worth is the mean of the proven and the attacked radius of validation points. A head that is no worse than the recommended one in
-    accuracy and both radii, and better in one, is named: it dominates.
+    What counts is the proven radius of validation points: an open bracket earns nothing. A head that is no worse than the recommended
+    one in accuracy and proven radius, and better in one, is named: it dominates.
     """
     heads = [row for row in rows if row["kind"] == "head"]
     now = next((row for row in heads if row["family"] == "yours"), None) or next(
@@ -24,19 +24,19 @@ def recommendation(rows: Sequence[Row]) -> Row:
     best = _best(heads, now)
     taken = best if best is not None and _holds_further(best, now) else now
     beaten_by = dominating(heads, taken)
-    text = f"{_said(taken, now, best)} {WHERE}" + (f" {_beaten(beaten_by, taken)}" if beaten_by else "")
+    text = f"{_sentence(taken, now, best)} {WHERE}" + (f" {_beaten(beaten_by, taken)}" if beaten_by else "")
     names = [row["head"] for row in beaten_by]
     return {"kind": "recommendation", "head": taken["head"], "text": text, "dominated_by": names}
 
 
 def _best(heads: Sequence[Row], now: Row) -> Row | None:
-    """Ours that is worth most, of those whose validation accuracy is near enough.
+    """Ours with the largest proven radius, of those whose validation accuracy is near enough.
 
     A standard error is taken off the loss that is allowed, but nobody is asked for more than the accuracy of the head at hand.
     """
     floor = now["held_accuracy"] - max(ALLOWED - chance(now["held_points"]), 0.0)
     able = [row for row in heads if row["family"] in OFFERED and row["held_accuracy"] >= floor]
-    return max(able, key=lambda row: row["held_radius"] + row["held_proven"], default=None)
+    return max(able, key=lambda row: row["held_proven"], default=None)
 
 
 def _holds_further(best: Row, now: Row) -> bool:
@@ -45,8 +45,8 @@ def _holds_further(best: Row, now: Row) -> bool:
 
 
 def dominating(heads: Sequence[Row], taken: Row) -> list[Row]:
-    """Heads that are no worse than one in accuracy, proven and attacked radius, and better in one; the farthest first."""
-    names = ("accuracy", *SIDES)
+    """Heads that are no worse than one in accuracy and proven radius, and better in one; the farthest first."""
+    names = ("accuracy", "certified_radius")
     better = [
         row
         for row in heads
@@ -55,7 +55,7 @@ def dominating(heads: Sequence[Row], taken: Row) -> list[Row]:
     return sorted(better, key=lambda row: -row["certified_radius"])
 
 
-def _said(taken: Row, now: Row, best: Row | None) -> str:
+def _sentence(taken: Row, now: Row, best: Row | None) -> str:
     if best is None:
         return f"Keep {now['head']}: no head of ours is within 1 point of its accuracy on validation points."
     if taken is now:

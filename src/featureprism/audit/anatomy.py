@@ -95,16 +95,16 @@ def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     neurons = neurons_of(read.net)
     if neurons is not None and x.shape[1] != neurons.W.shape[1]:
         raise ValueError(f"The points have {x.shape[1]} coordinates, the model takes {neurons.W.shape[1]}.")
-    own = read.indices(y, len(x))
-    if len(torch.unique(own)) < 2:
+    labels = read.indices(y, len(x))
+    if len(torch.unique(labels)) < 2:
         raise ValueError(
             "All points have one label; points of two classes or more are needed to explain a classifier."
         )
-    label, parent = _given(fine, own) if fine is not None else discovered(x, own)
+    label, parent = _given(fine, labels) if fine is not None else discovered(x, labels)
     means = torch.stack([x[label == s].mean(dim=0) for s in range(len(parent))])
     known = range(read.num_classes) if read.classes is None else read.classes.tolist()
     names = tuple(map(str, known))
-    return Subject(read, x, own, label, parent, _from_origin(means, x), fine is not None, neurons, names)
+    return Subject(read, x, labels, label, parent, _from_origin(means, x), fine is not None, neurons, names)
 
 
 def _from_origin(means: Tensor, x: Tensor) -> Tensor:
@@ -113,26 +113,26 @@ def _from_origin(means: Tensor, x: Tensor) -> Tensor:
     return means if float(others.median()) <= NEARLY_ORTHOGONAL else means - x.mean(dim=0)
 
 
-def _given(fine: Any, own: Tensor) -> tuple[Tensor, Tensor]:
+def _given(fine: Any, labels: Tensor) -> tuple[Tensor, Tensor]:
     values = np.asarray(fine)
-    if values.shape != (len(own),):
-        raise ValueError(f"Need one fine label per point: {len(own)} points, fine labels {values.shape}.")
+    if values.shape != (len(labels),):
+        raise ValueError(f"Need one fine label per point: {len(labels)} points, fine labels {values.shape}.")
     names, label = np.unique(values, return_inverse=True)
     label = torch.as_tensor(label)
-    parents = [torch.unique(own[label == s]) for s in range(len(names))]
-    if torn := [str(names[s]) for s, found in enumerate(parents) if len(found) > 1]:
+    parents = [torch.unique(labels[label == s]) for s in range(len(names))]
+    if torn := [str(names[s]) for s, clusters in enumerate(parents) if len(clusters) > 1]:
         raise ValueError(f"Each fine label must belong to one class; {torn[0]!r} occurs in several.")
     return label, torch.cat(parents)
 
 
-def discovered(x: Float[Tensor, "n d"], own: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
+def discovered(x: Float[Tensor, "n d"], labels: Int[Tensor, " n"]) -> tuple[Tensor, Tensor]:
     """Clusters of each class by k-means, as many as the silhouette says; one where it says there are none."""
-    label, parent = torch.zeros_like(own), []
-    for c in torch.unique(own).tolist():
-        rows = torch.nonzero(own == c)[:, 0]
-        found = _clustered(x[rows].numpy())
-        label[rows] = torch.as_tensor(found).long() + len(parent)
-        parent += [c] * (int(found.max()) + 1)
+    label, parent = torch.zeros_like(labels), []
+    for c in torch.unique(labels).tolist():
+        rows = torch.nonzero(labels == c)[:, 0]
+        clusters = _clustered(x[rows].numpy())
+        label[rows] = torch.as_tensor(clusters).long() + len(parent)
+        parent += [c] * (int(clusters.max()) + 1)
     return label, torch.tensor(parent)
 
 

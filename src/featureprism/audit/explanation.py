@@ -163,23 +163,23 @@ def explain(
         raise ValueError(f"num_points must be at least 1, got {num_points}.")
     of = subject(model, X, y, fine)
     progress(0.2)
-    found = measures(of)
-    fits = ranked(found, of.num_classes) if found is not None else ()
+    marks = measures(of)
+    fits = ranked(marks, of.num_classes) if marks is not None else ()
     progress(0.3)
     bracket = _bracket(of, num_points, part(progress, 0.3, 0.9))
     direction = _universal(of, bracket) if of.num_classes == 2 and of.neurons is not None else None
     order = [fit.paper for fit in fits]
-    compared = _comparisons(of, found, bracket, direction) if found is not None else []
+    compared = _comparisons(of, marks, bracket, direction) if marks is not None else []
     compared = tuple(sorted(compared, key=lambda row: order.index(row.paper)))
-    asked = tuple(_premises(of)) if found is not None else ()
+    required = tuple(_premises(of)) if marks is not None else ()
     cards = cards_of(of, direction) if of.neurons is not None else ()
     picture = named(fits)
     progress(1.0)
     sentence, advice = (
-        _said(picture, fits, compared, bracket, of),
+        _sentence(picture, fits, compared, bracket, of),
         WORDS[picture][1] if picture != NONE else ELSEWHERE,
     )
-    return Explanation(sentence, picture, advice, fits, asked, compared, cards, bracket, of)
+    return Explanation(sentence, picture, advice, fits, required, compared, cards, bracket, of)
 
 
 def margin_net(neurons: Neurons) -> TwoLayerNet:
@@ -218,22 +218,23 @@ def _premises(of: Subject) -> list[Premise]:
     """What the theorems ask of the data; of more than two classes what those on a label for each sub-class ask."""
     scale, d = float(row_norms(of.mu).mean()), of.x.shape[1]
     centre = torch.stack([of.x[of.fine == s].mean(dim=0) for s in range(len(of.parent))])
-    found = premises(of.x, of.mu, Subclasses(of.fine, (of.parent > of.parent.min()).long(), centre))
+    conditions = premises(of.x, of.mu, Subclasses(of.fine, (of.parent > of.parent.min()).long(), centre))
     if of.num_classes != 2:
-        return [p for p in found if not p.id.startswith(TWO_CLASSES)]
+        return [p for p in conditions if not p.id.startswith(TWO_CLASSES)]
     noise = (of.x - centre[of.fine]) / scale * math.sqrt(d)
     sizes = double_edged.MixtureSizes(dim=d, clusters=len(of.mu), sigma=float(noise.std()), points=len(of.x))
     signs = torch.where(of.parent == 1, 1.0, -1.0).double()
     apart = double_edged.separation(sizes, of.mu / scale * math.sqrt(d), signs)
-    asked = (*double_edged.assumption_2_2(apart), *double_edged.size_conditions(sizes))
+    required = (*double_edged.assumption_2_2(apart), *double_edged.size_conditions(sizes))
     named_ = [
-        Premise(p.id, p.name, p.measured, p.relation, p.required, f"double-edged, {p.source}") for p in asked
+        Premise(p.id, p.name, p.measured, p.relation, p.required, f"double-edged, {p.source}")
+        for p in required
     ]
-    return [*found, *named_]
+    return [*conditions, *named_]
 
 
 def _comparisons(
-    of: Subject, found: Measures, bracket: RadiusBracket, direction: Tensor | None
+    of: Subject, marks: Measures, bracket: RadiusBracket, direction: Tensor | None
 ) -> list[Comparison]:
     """Every prediction that speaks of such a network, with its measurement."""
     low, high = bracket.half_radius
@@ -247,7 +248,7 @@ def _comparisons(
         Comparison(
             "gmm-flow", "median radius: half the way to the nearest mean of another class", far, high, low
         ),
-        Comparison("gmm-flow", "largest cosine of a neuron with a sub-class mean", 1.0, found.aligned),
+        Comparison("gmm-flow", "largest cosine of a neuron with a sub-class mean", 1.0, marks.aligned),
     ]
     if of.num_classes != 2:
         finer = Comparison(
@@ -258,15 +259,15 @@ def _comparisons(
             low,
         )
         return [*rows, finer]
-    rows += _of_two_classes(of, found, (low, high), scale, direction)
-    if found.antipodal > 0:
+    rows += _of_two_classes(of, marks, (low, high), scale, direction)
+    if marks.antipodal > 0:
         shares = torch.bincount(of.y).double() / len(of.y)
         rows.append(
             Comparison(
                 "feature-amplification",
                 "accuracy of a linear classifier",
                 float(shares.max()),
-                found.linear_accuracy,
+                marks.linear_accuracy,
             )
         )
     return rows
@@ -279,22 +280,22 @@ def _strangers(of: Subject) -> Tensor:
 
 
 def _of_two_classes(
-    of: Subject, found: Measures, radius: tuple[float, float], scale: float, direction: Tensor | None
+    of: Subject, marks: Measures, radius: tuple[float, float], scale: float, direction: Tensor | None
 ) -> list[Comparison]:
     low, high = radius
     (k, d), n = of.mu.shape, len(of.x)
     signs = torch.where(of.parent == 1, 1.0, -1.0).double()
     averaged = scale * feature_averaging.critical_radius(d, k) / math.sqrt(d)
     summed, net, u = double_edged.critical_norm(of.mu, signs), _margin(of), linear_direction(of)
-    own = max(1, round(k / 2))
+    per_class = max(1, round(k / 2))
     flips: Callable[[float], float] = partial(_flips, net, of, u)
     rows = [
         Comparison("feature-averaging", "median radius: the norm of the means over √k", averaged, high, low),
         Comparison(
             "feature-averaging",
             "cosine of a neuron with each mean of its class",
-            feature_averaging.cosine_law(own, k, n),
-            found.own_cosine,
+            feature_averaging.cosine_law(per_class, k, n),
+            marks.own_cosine,
         ),
         Comparison(
             "feature-averaging",
@@ -310,15 +311,15 @@ def _of_two_classes(
             flips(BEYOND * summed),
         ),
     ]
-    if found.power == 1 and not found.paired:  # the conditions are those of ReLU networks with free weights
-        rows.append(Comparison("double-edged", "residual of the KKT conditions", 0.0, found.residual))
+    if marks.power == 1 and not marks.paired:  # the conditions are those of ReLU networks with free weights
+        rows.append(Comparison("double-edged", "residual of the KKT conditions", 0.0, marks.residual))
     if direction is not None:
         rows.append(
             Comparison(
                 "double-edged", "cosine of the universal direction with Σ ±μ", 1.0, abs(float(direction @ u))
             )
         )
-    return rows + (_of_pairs(of, u, flips(1.5 * high)) if found.paired else [])
+    return rows + (_of_pairs(of, u, flips(1.5 * high)) if marks.paired else [])
 
 
 def _of_pairs(of: Subject, u: Tensor, flipped: float) -> list[Comparison]:
@@ -341,7 +342,7 @@ def _flips(net: nn.Module, of: Subject, u: Tensor, eps: float) -> float:
     return flip_rate(net, of.x, of.signs, eps * u) if 0 < eps < math.inf else math.nan
 
 
-def _said(
+def _sentence(
     picture: str, fits: tuple[Fit, ...], compared: tuple[Comparison, ...], bracket: RadiusBracket, of: Subject
 ) -> str:
     """One sentence."""

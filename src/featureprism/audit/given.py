@@ -31,16 +31,16 @@ class GivenHead:
         """The label of every point."""
         with torch.no_grad():
             index = self.model.scores(torch.as_tensor(X).double()).argmax(dim=1)
-        found = np.argsort(self.order)[index.numpy()]
-        return 2 * found - 1 if self.num_classes == 2 else found
+        position = np.argsort(self.order)[index.numpy()]
+        return 2 * position - 1 if self.num_classes == 2 else position
 
     def robust_radius(
         self, X: np.ndarray, y: np.ndarray, budget: Budget | None = None, progress: Progress = no_progress
     ) -> RadiusBracket:
         """The bracket of every point."""
-        own = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]
+        labels = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]
         x = torch.as_tensor(X).double()
-        label, budget = torch.as_tensor(own), budget or Budget(branches=1)
+        label, budget = torch.as_tensor(labels), budget or Budget(branches=1)
         return bracket_points(self.model, x, label, Query(), budget, progress=progress)
 
     def margin(self) -> nn.Module | None:
@@ -74,15 +74,15 @@ def read_head(path: Path, data: Embeddings) -> Any:
         if not np.array_equal(head.classes_, data.classes):
             raise ValueError(f"{path} knows the classes {head.classes_.tolist()}, the data has {names}.")
         head.classes_ = np.unique(data.task.y)
-        found = head.n_features_in_
+        dimension = head.n_features_in_
     else:
         model = read_model(path)
         if model.num_classes != len(names):
             kind = "two classes" if model.num_classes == 2 else f"{model.num_classes} classes"
             raise ValueError(f"{path} is a network of {kind}, the data has {len(names)}.")
-        head, found = GivenHead(model, _order(model, names, path)), model.dim
-    if found != dim:
-        raise ValueError(f"{path} takes points of dimension {found}, the data has {dim}.")
+        head, dimension = GivenHead(model, _order(model, names, path)), model.dim
+    if dimension != dim:
+        raise ValueError(f"{path} takes points of dimension {dimension}, the data has {dim}.")
     return head
 
 

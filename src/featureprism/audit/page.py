@@ -28,35 +28,35 @@ ROWS = 80  # neurons in the figure of cosines
 FITTING = (
     f"From 0 to 1, as well as the worst of its marks; a picture that fits less than {FITS:g} is not named."
 )
-ASKED = "With a negative slack the theorem promises nothing for this data; what it predicts may be seen all the same."
+REQUIRED_NOTE = "With a negative slack the theorem promises nothing for this data; what it predicts may be seen all the same."
 NEURONS = (
     "The largest share of the margin first. Purity is 1 for a neuron that looks at one sub-class, 1/k for one that looks evenly at k."
     " A negative share works against the margin."
 )
 
 
-def save_page(found: Explanation, folder: Path) -> None:
+def save_page(explanation: Explanation, folder: Path) -> None:
     """index.html, features.png and explanation.json."""
     prepare_folder(folder)
     figures = []
     with plt.rc_context(SETTINGS):
-        if found.cards:
-            figures.append(("features", cosine_figure(found)))
-        figures.append(("radii", curve(found.bracket)))
+        if explanation.cards:
+            figures.append(("features", cosine_figure(explanation)))
+        figures.append(("radii", curve(explanation.bracket)))
     pictures = ""
     for name, figure in figures:
         image = _png(figure)
         write_whole(folder / f"{name}.png", image)
         pictures += f'<img alt="{name}" src="data:image/png;base64,{base64.b64encode(image).decode()}">'
-    write_whole(folder / "index.html", _page(found, pictures))
-    write_whole(folder / "explanation.json", as_json(found.rows(), indent=1))
+    write_whole(folder / "index.html", _page(explanation, pictures))
+    write_whole(folder / "explanation.json", as_json(explanation.rows(), indent=1))
 
 
-def cosine_figure(found: Explanation) -> Figure:
+def cosine_figure(explanation: Explanation) -> Figure:
     """Cosines of the strongest neurons with the sub-class means, neurons of a class side by side."""
-    neurons, of = found.subject.neurons, found.subject
+    neurons, of = explanation.subject.neurons, explanation.subject
     assert neurons is not None
-    chosen = [j for card in found.cards for j in card.members][:ROWS]
+    chosen = [j for card in explanation.cards for j in card.members][:ROWS]
     chosen.sort(key=lambda j: (int(neurons.owner[j]), int(cosines(neurons.W[j : j + 1], of.mu)[0].argmax())))
     table = cosines(neurons.W[chosen], of.mu).numpy()
     figure, axis = plt.subplots(
@@ -76,10 +76,10 @@ def _png(figure: Figure) -> bytes:
     return content.getvalue()
 
 
-def _page(found: Explanation, pictures: str) -> str:
+def _page(explanation: Explanation, pictures: str) -> str:
     fits = _table(
         ("picture", "fit", "its worst mark"),
-        [(fit.paper, f"{fit.fit:.2f}", _worst(fit)) for fit in found.fits],
+        [(fit.paper, f"{fit.fit:.2f}", _worst(fit)) for fit in explanation.fits],
     )
     compared = _table(
         ("theorem", "quantity", "predicted", "measured"),
@@ -90,11 +90,11 @@ def _page(found: Explanation, pictures: str) -> str:
                 show(c.predicted),
                 show(c.measured) if math.isnan(c.proven) else f"{show(c.proven)} to {show(c.measured)}",
             )
-            for c in found.comparisons
+            for c in explanation.comparisons
         ],
     )
     words = {True: "holds", False: "fails", None: "unknown"}
-    asked = _table(
+    required = _table(
         ("condition", "measured", "asked", "slack", ""),
         [
             (
@@ -104,18 +104,20 @@ def _page(found: Explanation, pictures: str) -> str:
                 show(p.slack),
                 words[p.holds],
             )
-            for p in found.premises
+            for p in explanation.premises
         ],
     )
     parts = [
-        f"<h1>{escape(found.sentence)}</h1><p>{escape(found.advice)}</p>",
-        _section("Which picture fits", FITTING, fits) if found.fits else "",
-        _section("What the theorems predict, and what is measured", _radii(found), compared)
-        if found.comparisons
+        f"<h1>{escape(explanation.sentence)}</h1><p>{escape(explanation.advice)}</p>",
+        _section("Which picture fits", FITTING, fits) if explanation.fits else "",
+        _section("What the theorems predict, and what is measured", _radii(explanation), compared)
+        if explanation.comparisons
         else "",
         pictures,
-        _section("What the theorems ask of the data", ASKED, asked) if found.premises else "",
-        _section("Neurons", NEURONS, _cards(found)) if found.cards else "",
+        _section("What the theorems ask of the data", REQUIRED_NOTE, required)
+        if explanation.premises
+        else "",
+        _section("Neurons", NEURONS, _cards(explanation)) if explanation.cards else "",
     ]
     return html_page("explanation", "".join(parts))
 
@@ -124,11 +126,11 @@ def _section(title: str, words: str, content: str) -> str:
     return f'<h2>{title}</h2><p class="soft">{escape(words)}</p>{content}'
 
 
-def _radii(found: Explanation) -> str:
-    right = float((found.bracket.attacked > 0).mean())
+def _radii(explanation: Explanation) -> str:
+    right = float((explanation.bracket.attacked > 0).mean())
     return (
         "μ are the means of the sub-classes, of which there are k. Radii are medians over"
-        f" {len(found.bracket.attacked)} points, {right:.0%} of them classified rightly, from what is proven to what an"
+        f" {len(explanation.bracket.attacked)} points, {right:.0%} of them classified rightly, from what is proven to what an"
         " attack reaches, in the units of the data."
     )
 
@@ -148,22 +150,22 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     )
 
 
-def _cards(found: Explanation) -> str:
+def _cards(explanation: Explanation) -> str:
     """One line for each card; weights and points as pictures where they are some, the universal direction of two classes."""
-    side = _side(found.subject.x.shape[1])
-    cards = [_card(found, card, side) for card in found.cards[:CARDS]]
+    side = _side(explanation.subject.x.shape[1])
+    cards = [_card(explanation, card, side) for card in explanation.cards[:CARDS]]
     lines = "".join(
         "<tr>" + "".join(f"<td>{cell}</td>" for cell in card.values()) + "</tr>" for card in cards
     )
-    more = len(found.cards) - CARDS
+    more = len(explanation.cards) - CARDS
     note = f'<p class="soft">and {more} more in explanation.json</p>' if more > 0 else ""
     heads = "".join(f"<th>{h}</th>" for h in cards[0])
     return f'<div class="scroll"><table><tr>{heads}</tr>{lines}</table></div>{note}'
 
 
-def _card(found: Explanation, card: NeuronCard, side: int | None) -> dict[str, str]:
+def _card(explanation: Explanation, card: NeuronCard, side: int | None) -> dict[str, str]:
     """What each column says."""
-    of = found.subject
+    of = explanation.subject
     cells = {
         "neurons": str(card.neuron) if card.size == 1 else f"{card.size} alike: {_few(card.members)}",
         "votes for": escape(card.votes_for),

@@ -99,11 +99,11 @@ def measures(of: Subject) -> Measures | None:
     if neurons is None:
         return None
     weight = _weights(neurons, of)
-    own = (of.parent.unsqueeze(0) == neurons.owner.unsqueeze(1)).double()
+    same_class = (of.parent.unsqueeze(0) == neurons.owner.unsqueeze(1)).double()
     c = cosines(neurons.W, of.mu)
-    positive = c.clamp_min(0) * own
+    positive = c.clamp_min(0) * same_class
     largest = positive.amax(dim=1)
-    even = positive.sum(dim=1) / (own.sum(dim=1) * largest).clamp_min(1e-12)
+    even = positive.sum(dim=1) / (same_class.sum(dim=1) * largest).clamp_min(1e-12)
     sizes = torch.bincount(of.parent)
     scores = of.model.net(of.x)
     predicted = (scores > 0).long() if scores.ndim == 1 else scores.argmax(dim=1)
@@ -111,7 +111,7 @@ def measures(of: Subject) -> Measures | None:
         power=neurons.p,
         seen=float(weight @ _in_span(neurons, of)),
         aligned=float(weight @ largest),
-        own_cosine=float(weight @ (positive.sum(dim=1) / own.sum(dim=1).clamp_min(1))),
+        own_cosine=float(weight @ (positive.sum(dim=1) / same_class.sum(dim=1).clamp_min(1))),
         averaging=float(weight @ torch.where(largest > 0, even, torch.zeros_like(even))),
         most_each=int(sizes.max()),
         antipodal=_antipodal(of),
@@ -130,8 +130,8 @@ def measures(of: Subject) -> Measures | None:
 
 def _weights(neurons: Neurons, of: Subject) -> Float[Tensor, " h"]:
     """How much each neuron counts: what it says on the data; dead neurons count nothing."""
-    said = neurons.excited(of.x).mean(dim=0) * neurons.votes.abs().amax(dim=1)
-    return said / said.sum().clamp_min(1e-300)
+    strength = neurons.excited(of.x).mean(dim=0) * neurons.votes.abs().amax(dim=1)
+    return strength / strength.sum().clamp_min(1e-300)
 
 
 def _in_span(neurons: Neurons, of: Subject) -> Float[Tensor, " h"]:

@@ -28,7 +28,7 @@ from featureprism.lab import fields_of
 from featureprism.lab.context import Context
 from featureprism.lab.engine import UnitEnded, unit_events
 from featureprism.lab.executors import Local, Serial
-from featureprism.lab.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, told
+from featureprism.lab.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, measured_row
 from featureprism.lab.heads.mixture import mixture_distance
 from featureprism.lab.rows import Row
 from featureprism.lab.store import Store
@@ -221,7 +221,7 @@ def _your_head(problem: Problem, seed: int, progress: Progress) -> list[Row]:
     bracket = head.robust_radius(
         *points, budget=Budget(branches=plan.max_branches), progress=part(progress, 0.0, 0.9)
     )
-    numbers = told(head, task, bracket)
+    numbers = measured_row(head, task, bracket)
     is_fresh = problem.seen == "none"
     row = {
         "kind": "head",

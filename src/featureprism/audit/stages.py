@@ -49,16 +49,16 @@ def clusters(task: Task) -> Subclasses:
     return discovered_subclasses(x, numbers, num_classes, min(CLUSTERS_EACH, smallest), 0)
 
 
-def centred_means(task: Task, found: Subclasses) -> Tensor:
+def centred_means(task: Task, subclasses: Subclasses) -> Tensor:
     """Means of the clusters as seen from the mean of all points."""
     x = torch.as_tensor(task.x)
-    return found.centre.double() - x.mean(dim=0)
+    return subclasses.centre.double() - x.mean(dim=0)
 
 
-def geometry(task: Task, found: Subclasses) -> list[Row]:
+def geometry(task: Task, subclasses: Subclasses) -> list[Row]:
     """Norms and cosines of the cluster means, the spread around them, and the premises of the papers with their slack."""
-    mu, x = centred_means(task, found), torch.as_tensor(task.x)
-    noise = x - found.centre.double()[found.label]
+    mu, x = centred_means(task, subclasses), torch.as_tensor(task.x)
+    noise = x - subclasses.centre.double()[subclasses.label]
     cos = cosines(mu, mu)[~torch.eye(len(mu), dtype=torch.bool)]
     norms, spread = torch.linalg.vector_norm(mu, dim=1), float((noise**2).sum(dim=1).mean().sqrt())
     constant = int((np.ptp(task.x, axis=0) == 0).sum())
@@ -78,14 +78,14 @@ def geometry(task: Task, found: Subclasses) -> list[Row]:
         "spread_over_norm": spread / float(norms.mean()),
         "constant_features": constant,
     }
-    return [row, *(premise.as_row() for premise in premises(x, mu, found))]
+    return [row, *(premise.as_row() for premise in premises(x, mu, subclasses))]
 
 
-def premises(x: Tensor, mu: Tensor, found: Subclasses) -> list[Premise]:
+def premises(x: Tensor, mu: Tensor, subclasses: Subclasses) -> list[Premise]:
     """The papers' conditions on data, after centring and scaling the means to norm √d (feature-averaging) or 1 (gmm-flow)."""
     d, k, n = x.shape[1], len(mu), len(x)
     scale = float(torch.linalg.vector_norm(mu, dim=1).mean())
-    first = int((found.parent == 0).sum())
+    first = int((subclasses.parent == 0).sum())
     setting = feature_averaging.Sizes(
         dim=d, positive=k - first, negative=first, points=n, per_class=1, step_size=1.0, start=1.0
     )
@@ -93,10 +93,10 @@ def premises(x: Tensor, mu: Tensor, found: Subclasses) -> list[Premise]:
     about_data = [
         replace(p, source=f"feature-averaging, {p.source}") for p in named if p.id.startswith(ABOUT_DATA)
     ]
-    noise = (x - found.centre.double()[found.label]) / scale
+    noise = (x - subclasses.centre.double()[subclasses.label]) / scale
     alpha = float((noise**2).sum(dim=1).mean().sqrt())
-    signs = torch.where(found.parent[found.label] == 0, -1.0, 1.0).double()
-    data = Dataset(mu[found.label] / scale + noise, signs, found.label, mu / scale)
+    signs = torch.where(subclasses.parent[subclasses.label] == 0, -1.0, 1.0).double()
+    data = Dataset(mu[subclasses.label] / scale + noise, signs, subclasses.label, mu / scale)
     # the means are those of the very points, so that the sums of the noise (event 3) are 0 whatever the data
     events = [
         replace(p, source=f"gmm-flow, {p.source}")
@@ -130,9 +130,9 @@ def averaging_index(head: Any, mu: Tensor, parent: Tensor) -> float:
     if neurons is None:
         return math.nan
     W, a, owner = neurons
-    own = (parent.unsqueeze(0) == owner.unsqueeze(1)).double()
-    c = cosines(W, mu).clamp_min(0) * own
-    largest, count = c.amax(dim=1), own.sum(dim=1)
+    same_class = (parent.unsqueeze(0) == owner.unsqueeze(1)).double()
+    c = cosines(W, mu).clamp_min(0) * same_class
+    largest, count = c.amax(dim=1), same_class.sum(dim=1)
     seen = alive(W, a) & (largest > 0)
     weight = (a * torch.linalg.vector_norm(W, dim=1))[seen]
     index = (c.sum(dim=1) / (count * largest.clamp_min(1e-12)))[seen]
@@ -178,12 +178,12 @@ def fooling(head: Any, x: np.ndarray, y: np.ndarray) -> Callable[[float], tuple[
         return signed
     if scores is None:
         return None
-    many, own = scores[0].double(), torch.as_tensor(scores[1][y])
+    many, labels = scores[0].double(), torch.as_tensor(scores[1][y])
 
     def shifted(eps: float) -> tuple[Tensor, float]:
-        u = universal_shift(many, points, own, eps)
+        u = universal_shift(many, points, labels, eps)
         with torch.no_grad():
-            return u, float((many(points + eps * u).argmax(dim=1) != own).double().mean())
+            return u, float((many(points + eps * u).argmax(dim=1) != labels).double().mean())
 
     return shifted
 
@@ -206,8 +206,8 @@ def universal(
         return math.nan, None
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found, share = attack(middle)
-        low, high, best = (low, middle, found) if share >= 0.5 else (middle, high, best)
+        direction, share = attack(middle)
+        low, high, best = (low, middle, direction) if share >= 0.5 else (middle, high, best)
     return high, best
 
 
@@ -221,17 +221,21 @@ def density(witness: np.ndarray | None) -> float:
 
 
 def features(
-    head: Any, task: Task, found: Subclasses, bracket: RadiusBracket, drawn: tuple[np.ndarray, np.ndarray]
+    head: Any,
+    task: Task,
+    subclasses: Subclasses,
+    bracket: RadiusBracket,
+    drawn: tuple[np.ndarray, np.ndarray],
 ) -> tuple[Row, Tensor | None]:
     """What a head looks at; and the direction of the one perturbation that fools it on half of the points, where there is one."""
-    mu, median = centred_means(task, found), bracket.half_radius[1]
+    mu, median = centred_means(task, subclasses), bracket.half_radius[1]
     norm, direction = universal(head, *drawn, median)
     # ‖μ‖ √(1/k) of a feature-averaging head; the paper speaks of two classes
     two = len(np.unique(task.y)) == 2
     predicted = float(torch.linalg.vector_norm(mu, dim=1).mean()) / math.sqrt(len(mu)) if two else math.nan
     row = {
         "kind": "features",
-        "averaging_index": averaging_index(head, mu, found.parent),
+        "averaging_index": averaging_index(head, mu, subclasses.parent),
         "universal_norm": norm,
         "universal_predicted": predicted,
         "universal_over_predicted": norm / predicted,

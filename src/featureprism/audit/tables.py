@@ -32,12 +32,12 @@ def premises_table(rows: list[Row]) -> Table:
     for column in ("condition", "measured", "asked", "slack", ""):
         table.add_column(column, overflow="fold")
     for row in (r for r in rows if r["kind"] == "premise"):
-        asked = f"{row['relation']} {row['required']:.3g}"
+        required = f"{row['relation']} {row['required']:.3g}"
         name = f"{row['name']} ({row['source']})"
         table.add_row(
             name,
             show(row["measured"]),
-            asked,
+            required,
             show(row["slack"]),
             {True: "holds", False: "fails", None: "unknown"}[row["holds"]],
         )

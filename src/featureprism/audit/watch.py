@@ -15,14 +15,14 @@ def noted(file: Path, progress: Progress) -> Progress:
     """A progress that is also written to a file, so that other processes see it."""
     last = 0.0
 
-    def tell(done: float) -> None:
+    def report(done: float) -> None:
         nonlocal last
         if time.monotonic() - last >= EVERY or done >= 1:
             last = time.monotonic()
             write_whole(file, f"{done:.4f}")
         progress(done)
 
-    return tell
+    return report
 
 
 class Watch:

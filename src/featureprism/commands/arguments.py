@@ -158,6 +158,11 @@ def _networks(add: Add) -> None:
         metavar="EPS",
         help="ask only whether every point keeps its class within this radius (default: how far it does)",
     )
+    bracketing.add_argument(
+        "--report",
+        action="store_true",
+        help="also write report.html, one page to hand over that needs nothing else",
+    )
 
     verifying = add(
         "verify",
@@ -216,6 +221,38 @@ def _networks(add: Add) -> None:
     _add_units(checking)
     checking.add_argument("--exact", action="store_true", help="verify in exact rational arithmetic, slowly")
     checking.add_argument("--json", action="store_true", help="print JSON")
+
+    comparing = add(
+        "compare",
+        "Say which points keep, lose or gain their proof from one version of a model to the next; proofs are reused first.",
+        "compare old.onnx new.onnx data.npz --eps 0.1 --strict",
+    )
+    for name in ("old", "new"):
+        comparing.add_argument(
+            name, type=Path, metavar=name.upper(), help=".onnx or .npz, as radius takes it"
+        )
+    comparing.add_argument("data", type=Path, metavar="DATA", help=".npz with x and y, or .csv with labels")
+    comparing.add_argument(
+        "--norm", default="2", choices=("2", "inf", "l2", "linf"), help="norm (default: 2)"
+    )
+    comparing.add_argument(
+        "--eps", type=float, help="the radius in question (default: what is proven of OLD)"
+    )
+    comparing.add_argument(
+        "--bounds", type=float, nargs=2, metavar=("LO", "HI"), help="of every coordinate of a perturbed point"
+    )
+    comparing.add_argument(
+        "--seconds", type=float, metavar="S", help="CPU seconds for each model (default: 5 for each point)"
+    )
+    comparing.add_argument("--strict", action="store_true", help="exit with 3 when a point loses its proof")
+    comparing.add_argument("--json", action="store_true", help="print JSON")
+    comparing.add_argument(
+        "--out",
+        type=Path,
+        default=Path("comparison"),
+        metavar="DIR",
+        help="where results go (default: comparison)",
+    )
 
     judging = add(
         "referee",

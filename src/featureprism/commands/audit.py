@@ -30,17 +30,17 @@ def run_audit(args: argparse.Namespace) -> int:
             show=show,
         )
     save_pareto(rows, args.out)
-    console, found = Console(), rows[0]
+    console, facts = Console(), rows[0]
     print(
-        f"{found['points']} points in {found['dim']} dimensions, {found['clusters']} clusters: means of norm {found['mean_norm']:.3g}, "
-        f"median |cosine| {found['median_abs_cosine']:.2f}, spread {found['spread_over_norm']:.2g} times the norm of the means"
+        f"{facts['points']} points in {facts['dim']} dimensions, {facts['clusters']} clusters: means of norm {facts['mean_norm']:.3g}, "
+        f"median |cosine| {facts['median_abs_cosine']:.2f}, spread {facts['spread_over_norm']:.2g} times the norm of the means"
     )
     console.print(premises_table(rows))
     console.print(heads_table(rows))
     for row in (r for r in rows if r["kind"] == "mixture"):
         print(_distance(row))
-    if said := _seen(rows):
-        print(said)
+    if remark := _seen(rows):
+        print(remark)
     print(rows[-1]["text"])
     print(f"pareto.png, audit.json, heads/, witnesses/ and head.npz are in {args.out}")
     return 0

@@ -50,8 +50,9 @@ def run_reproduce(args: argparse.Namespace) -> int:
         print(as_json(as_object(args, results, failures), indent=1))
     else:
         lines = [line for result in results for line in ClaimTable.of_result(result)]
-        print(f"{tally(lines)}." if lines else "Nothing was run.")
-        print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
+        without = "No claims are made about what was run." if results else "Nothing was run."
+        print(f"{tally(lines)}." if lines else without)
+        print(f"Results are in {args.out}. For the page: featureprism report {args.out}")
     return ending(args, results, failures)
 
 
@@ -227,9 +228,9 @@ def ending(args: argparse.Namespace, results: Sequence[Result], failures: Sequen
 def run_report(args: argparse.Namespace) -> int:
     """Write the page and print its path; with --publish keep the results for the atlas, with --against compare them."""
     if args.against is not None:
-        found = compare(args.folder, args.against, tolerant=args.tolerant)
-        print(found)
-        return CLAIM_FAILED if found.differing else 0
+        comparison = compare(args.folder, args.against, tolerant=args.tolerant)
+        print(comparison)
+        return CLAIM_FAILED if comparison.differing else 0
     if args.publish is not None:
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())

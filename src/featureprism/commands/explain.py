@@ -18,20 +18,20 @@ def run_explain(args: argparse.Namespace) -> int:
     x, y = read_points(args.data)
     fine = read_arrays(args.data).get("fine") if args.data.suffix.lower() == ".npz" else None
     with progress_bar("explain") as bar:
-        found = explain(args.model, x, y, fine, num_points=args.points, progress=bar.within)
-    found.save(args.out)
-    print(found)
-    if found.comparisons:
-        Console().print(_table(found))
+        explanation = explain(args.model, x, y, fine, num_points=args.points, progress=bar.within)
+    explanation.save(args.out)
+    print(explanation)
+    if explanation.comparisons:
+        Console().print(_table(explanation))
     print(f"index.html and explanation.json are in {args.out}")
     return 0
 
 
-def _table(found: Explanation) -> Table:
+def _table(explanation: Explanation) -> Table:
     table = Table(title="what the theorems predict, and what is measured", title_justify="left", expand=False)
     for column in ("theorem", "quantity", "predicted", "measured"):
         table.add_column(column, overflow="fold")
-    for c in found.comparisons:
+    for c in explanation.comparisons:
         measured = show(c.measured) if math.isnan(c.proven) else f"{show(c.proven)} to {show(c.measured)}"
         table.add_row(c.paper, c.quantity, show(c.predicted), measured)
     return table

@@ -11,6 +11,7 @@ from rich.console import Console
 from torch import Tensor
 
 from featureprism.brackets import RadiusBracket
+from featureprism.commands.bracket_page import write_page
 from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
 from featureprism.files import as_json, prepare_folder
@@ -55,7 +56,21 @@ def radius(args: argparse.Namespace) -> int:
     print(f"attack self-test {passed}{_blindness(bracket)}")
     drawn = " and curve.png" if args.eps is None else ""
     print(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
+    if args.report:
+        print(
+            f"the page to hand over is {write_page(bracket, args.out, args.model, args.data, _question(args))}"
+        )
     return 0
+
+
+def _question(args: argparse.Namespace) -> str:
+    """The flags with which `check` states the same question."""
+    words = [f"--norm {args.norm}"]
+    words += [] if args.eps is None else [f"--eps {args.eps:g}"]
+    words += [] if args.bounds is None else ["--bounds {:g} {:g}".format(*args.bounds)]
+    words += [] if args.unit is None else [f"--unit {args.unit}"]
+    words += [] if args.reference is None else [f"--reference {args.reference}"]
+    return " ".join(words + (["--fixed", *args.fixed] if args.fixed else []))
 
 
 def _blindness(bracket: RadiusBracket) -> str:

@@ -38,17 +38,17 @@ def _table(cards: dict[str, Row]) -> Table:
     for column in ("name", "epochs", "accuracy", *JUDGES):
         table.add_column(column, no_wrap=column == "name")
     for name, card in cards.items():
-        found = card["accuracies"]
+        accuracies = card["accuracies"]
         table.add_row(
             name,
             str(card["recipe"]["epochs"]),
-            *(_told(found[field]) for field in ("accuracy", *JUDGES)),
+            *(_interval(accuracies[field]) for field in ("accuracy", *JUDGES)),
         )
     return table
 
 
-def _told(found: Row) -> str:
-    return f"{found['share']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+def _interval(accuracies: Row) -> str:
+    return f"{accuracies['share']:.3f} [{accuracies['low']:.3f}, {accuracies['high']:.3f}]"
 
 
 def train_again(args: argparse.Namespace) -> int:
@@ -58,9 +58,9 @@ def train_again(args: argparse.Namespace) -> int:
     folder: Path = args.folder or Path("zoo")
     context = context_from(args, networks=folder / "checkpoints")
     member, data = MEMBERS[args.rebuild], cifar(context)
-    told = duration(seconds_of(member, data, folder, context.device))
+    estimate = duration(seconds_of(member, data, folder, context.device))
     print(
-        f"{member.name}: about {told} of training here (from steps that were timed), if nothing is done yet."
+        f"{member.name}: about {estimate} of training here (from steps that were timed), if nothing is done yet."
     )
     with progress_bar(f"train {member.name}") as bar:
         watched = replace(context, progress=bar.within, log=bar.log)

@@ -266,14 +266,14 @@ class _Run:
     def _start(self, executor: Executor, worker: Hashable) -> Iterator[UnitEnded]:
         """Give a worker what it may run now: one unit, or several short ones."""
         some: list[_Due] = []
-        room = self._room(executor)
+        slots = self._free_slots(executor)
         while not some and self._may_start():
-            while len(some) < room and self._may_start() and not (some and self.again):
+            while len(some) < slots and self._may_start() and not (some and self.again):
                 due = self._next(worker)
                 self.started += due.attempt == 1 and not due.alone
                 self.affinity[worker] = due.unit.affinity
                 some.append(due)
-                room = 1 if due.alone else room
+                slots = 1 if due.alone else slots
             answers = self.store.claim([due.unit for due in some])
             for due, answer in zip(some, answers, strict=True):
                 if answer != MINE:
@@ -284,7 +284,7 @@ class _Run:
             self.running[worker] = some, time.perf_counter()
             executor.start(worker, [self._job(due, is_here=isinstance(executor, Serial)) for due in some])
 
-    def _room(self, executor: Executor) -> int:
+    def _free_slots(self, executor: Executor) -> int:
         """How many units a worker gets at once; one where its death must be nobody else's."""
         if isinstance(executor, Serial) or self.rules.limits != Limits():
             return 1

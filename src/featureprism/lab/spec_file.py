@@ -15,8 +15,8 @@ from featureprism.lab.work import Limits
 from featureprism.suggest import did_you_mean
 
 FAILED = "failed"  # what `rerun` may name
-WAYS = ("grid", "list", "random")
-FIELDS = ("item", "function", "scale", "where", "seeds", "fixed", *WAYS, "limits", "budget", "rerun")
+KINDS = ("grid", "list", "random")
+FIELDS = ("item", "function", "scale", "where", "seeds", "fixed", *KINDS, "limits", "budget", "rerun")
 NUMBER, WHOLE = (int, float), (int,)
 
 
@@ -85,7 +85,7 @@ def load_function(name: str, folder: Path) -> SimpleMeasure:
 
 def _points(table: Row) -> list[Row]:
     """The settings, or one empty one for an item as it is."""
-    given = [way for way in WAYS if way in table]
+    given = [kind for kind in KINDS if kind in table]
     if len(given) > 1 or (not given and "function" in table and not table.get("fixed")):
         raise ValueError(f"Give one of [grid], [[list]] or [random], got {' and '.join(given) or 'none'}.")
     if "grid" in table:

@@ -425,8 +425,8 @@ class Store:
             if len(kinds) > 1:
                 shared = set.intersection(*(set(text.split(", ")) for text, _ in kinds))
                 parts = [(n, ", ".join(p for p in text.split(", ") if p not in shared)) for text, n in kinds]
-                told = "; ".join(f"{n} units with {text}" for n, text in parts)
-                return f"{self.path} mixes rows that may differ in their last digits: {told}."
+                parts_text = "; ".join(f"{n} units with {text}" for n, text in parts)
+                return f"{self.path} mixes rows that may differ in their last digits: {parts_text}."
         return ""
 
     def failures(self) -> Iterator[Row]:

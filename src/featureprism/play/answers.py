@@ -38,9 +38,9 @@ def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], branches: i
     axes = plane(scene)
     x = places @ axes
     y = torch.where(net(x) > 0, 1.0, -1.0).double()
-    found = _bracket(net, scene, x, y, branches)
-    assert found.witness is not None
-    delta = torch.from_numpy(found.witness)
+    bracket = _bracket(net, scene, x, y, branches)
+    assert bracket.witness is not None
+    delta = torch.from_numpy(bracket.witness)
     witness = delta @ axes.T
     beside = (delta.square().sum(dim=1) - witness.square().sum(dim=1)).clamp_min(0).sqrt()
     towards = unit_rows(delta) @ unit_rows(world(scene.anywhere()).clusters.mu).T
@@ -48,9 +48,9 @@ def nearest_of(net: Net, scene: Scene, places: Float[Tensor, "n 2"], branches: i
         {
             "place": [round(v, 4) for v in places[i].tolist()],
             "label": int(y[i]),
-            "certified": float(found.certified[i]),
-            "attacked": float(found.attacked[i]),
-            "method": found.method[i],
+            "certified": float(bracket.certified[i]),
+            "attacked": float(bracket.attacked[i]),
+            "method": bracket.method[i],
             "witness": [round(v, 4) for v in witness[i].tolist()],
             "beside": round(float(beside[i]), 4),
             "towards": [round(v, 3) for v in towards[i].tolist()],
@@ -79,21 +79,21 @@ def _brackets(scene: Scene) -> Tape[Row]:
 
 def _measured(scene: Scene) -> Iterator[Row]:
     net, test = film(scene).end().net, world(scene.anywhere()).test
-    found: list[RadiusBracket] = []
+    brackets: list[RadiusBracket] = []
     for first in range(0, len(test.y), BATCH):
         part = slice(first, first + BATCH)
-        found.append(_bracket(net, scene, test.x[part], test.y[part]))
-        for i in range(len(found[-1])):
+        brackets.append(_bracket(net, scene, test.x[part], test.y[part]))
+        for i in range(len(brackets[-1])):
             yield {
                 "kind": "bracket",
                 "point": first + i,
                 "cluster": int(test.cluster[first + i]),
                 "label": int(test.y[first + i]),
-                "certified": float(found[-1].certified[i]),
-                "attacked": float(found[-1].attacked[i]),
-                "method": found[-1].method[i],
+                "certified": float(brackets[-1].certified[i]),
+                "attacked": float(brackets[-1].attacked[i]),
+                "method": brackets[-1].method[i],
             }
-    whole = RadiusBracket.joined(found)
+    whole = RadiusBracket.joined(brackets)
     yield summary(net, scene, torch.from_numpy(whole.certified), torch.from_numpy(whole.attacked))
 
 

@@ -68,8 +68,8 @@ def words(choice: Scene | Sparse) -> dict[str, str]:
 
 
 def _name(scene: Scene) -> str:
-    told = f"{len(scene.classes)}-{scene.labels}-p{scene.p:g}-start{scene.start:g}-overlap{scene.overlap:g}"
-    return f"{told}.js"
+    name = f"{len(scene.classes)}-{scene.labels}-p{scene.p:g}-start{scene.start:g}-overlap{scene.overlap:g}"
+    return f"{name}.js"
 
 
 def recordings() -> Iterator[tuple[str, Callable[[], Any]]]:

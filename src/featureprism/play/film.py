@@ -33,10 +33,10 @@ class Moment(NamedTuple):
 
 def moments(scene: Scene) -> Iterator[Moment]:
     """The network from its start until it has learned."""
-    return _told_every_cluster(scene) if scene.labels == "all" else _told_two_labels(scene)
+    return _moments_of_every_cluster(scene) if scene.labels == "all" else _moments_of_two_labels(scene)
 
 
-def _told_two_labels(scene: Scene) -> Iterator[Moment]:
+def _moments_of_two_labels(scene: Scene) -> Iterator[Moment]:
     """Descent on the square loss from a balanced start of equal norms."""
     where, size = world(scene), 10**scene.start
     signs = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(WIDTH // 2)
@@ -61,7 +61,7 @@ def _has_learned(losses: list[float]) -> bool:
     return last < LEARNED * first or (last < first / 2 and before - last < LEARNED * first)
 
 
-def _told_every_cluster(scene: Scene) -> Iterator[Moment]:
+def _moments_of_every_cluster(scene: Scene) -> Iterator[Moment]:
     """Descent on the cross-entropy of the clusters; times grow geometrically, as directions turn long before logits grow."""
     where, size = world(scene), 10**scene.start
     x, cluster, labels = where.train.x, where.train.cluster, where.clusters.labels

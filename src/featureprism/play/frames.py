@@ -84,10 +84,10 @@ def compass(labels: Float[Tensor, " k"]) -> Float[Tensor, "k 2"]:
     """A point on the unit circle for every cluster: positive ones on the right, negative ones on the left."""
     angles = torch.zeros_like(labels)
     for sign, middle in ((1.0, 0.0), (-1.0, math.pi)):
-        own = labels == sign
-        count = int(own.sum())
+        same_class = labels == sign
+        count = int(same_class.sum())
         spread = torch.linspace(1, -1, count, dtype=labels.dtype) if count > 1 else torch.zeros(1)
-        angles[own] = middle + sign * HALF * spread.to(labels.dtype)
+        angles[same_class] = middle + sign * HALF * spread.to(labels.dtype)
     return torch.stack([angles.cos(), angles.sin()], dim=1)
 
 

@@ -1,4 +1,4 @@
-"""The page served on this machine alone: a stream of pictures and answers as lines of JSON, and a door for people's own files.
+"""The page served on this machine alone: a stream of pictures and answers as lines of JSON, and uploads of people's own files.
 
 The library itself is imported in the background while the page loads; nothing here needs it before the first question.
 """
@@ -263,21 +263,21 @@ def serve(port: int, ready: Callable[[str], None]) -> None:
     with TemporaryDirectory(prefix="featureprism-") as folder:
         app = application(Path(folder))
         config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)
-        with _listening(port) as door:
-            ready(f"http://{HOST}:{door.getsockname()[1]}/")
-            uvicorn.Server(config).run(sockets=[door])
+        with _listening(port) as listener:
+            ready(f"http://{HOST}:{listener.getsockname()[1]}/")
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listening(port: int) -> socket.socket:
     """A socket on this machine alone; port 0 is any that is free."""
-    door = socket.socket()
-    door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        door.bind((HOST, port))
+        listener.bind((HOST, port))
     except OSError as error:
-        door.close()
+        listener.close()
         raise ValueError(
             f"Port {port} cannot be used: {error.strerror}; choose another with --port."
         ) from error
-    door.listen()
-    return door
+    listener.listen()
+    return listener

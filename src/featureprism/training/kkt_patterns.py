@@ -39,6 +39,7 @@ LEAST_PULLS = (
     0.9999,
 )  # ‖g_j‖ of a neuron that is taken for one in use; its norm changes by this factor a reweighting
 ROUNDING = 1e-12  # of the conditions of the solution
+DIVERGED = 1e6  # of the conditions: Newton steps this far off lead to no solution
 VANISHING = 1e-12  # share of the largest norm below which a neuron is left out
 VIOLATED = 1e-9  # what a constraint may miss before it is added
 INFEASIBLE = 1e-6  # what a constraint may miss at the least norm before no network satisfies it
@@ -250,6 +251,7 @@ class _WorkingSet:
         At the solution g_j = Σ_c λ_c side_cj x̃_c has norm 1 for the neurons in use and at most 1 for the others, and the constraints
         with a multiplier are met exactly: as many equations as unknowns.
         """
+        multipliers = np.append(multipliers, np.zeros(len(self.index) - len(multipliers)))
         live, active = np.flatnonzero(norms > 0), np.flatnonzero(multipliers > 0)
         points, sides = self.problem.points[self.index[active]], self.sides[np.ix_(active, live)]
         inner = self.problem.inner[np.ix_(self.index[active], self.index[active])]
@@ -260,6 +262,8 @@ class _WorkingSet:
             missing = np.concatenate([(units**2).sum(axis=1) - 1, reach @ a - 1])
             if np.abs(missing).max() <= ROUNDING:
                 break
+            if not np.abs(missing).max() < DIVERGED:
+                return None
             gram = (sides * a) @ sides.T * inner
             jacobian = np.block([[np.zeros((len(live), len(live))), 2 * reach.T], [reach, gram]])
             try:

@@ -7,58 +7,46 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import Along, AtRandom, Start, minimal_radius, structured_starts
+from featureprism.attacks import Along, Start, minimal_radius, structured_starts
 from featureprism.attacks.boundary import flips_near
 from featureprism.attacks.gradient import to_span
 from featureprism.attacks.minimum_norm import RESTARTS, minimum_norm
 from featureprism.attacks.starts import FAN, AlongEach, fan
-from featureprism.geometry import row_norms
+from featureprism.geometry import LpBall, row_norms
 from featureprism.models.margins import NeuronMargins
 from featureprism.seeds import generator_for
 from featureprism.verify.pairs import Pairs
 
 NEAR_KINKS = 1e-3  # points nearer to the origin than this share of the farthest kink are attacked as if they were there
-FEW_DIMENSIONS, RAYS = 32, 48  # where random rays are worth their time, and how many
+FEW_DIMENSIONS, RAYS = 32, 48  # where rays in all directions are worth their time, and how many
+L2_RESTARTS = 3  # of the minimum-norm attack: ℓ2 flips are drawn in by convex-concave steps as well
 TRIED = 3  # targets of each point whose ℓ2 flips are drawn in: the nearest ones
 SHORTER = 1 - 1e-6  # of a flip: what counts as shorter
 
 
 def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None, *, quick: bool = False) -> None:
-    """Flips of all pairs that are open, with eps those within that radius alone; `quick`: without restarts."""
-    if pairs.model.has_one_output:
-        _attack_one_output(pairs, starts)
-    else:
-        if starts is not None:
-            raise ValueError(
-                "starts are for networks with one output; models with many scores choose their own."
-            )
-        # ℓ2 flips are drawn in by convex-concave steps as well
-        _attack_targets(pairs, 1 if quick else 2 if pairs.query.norm == 2 else RESTARTS)
-        for rounds, tried in () if quick else ((0, TRIED), (8, 1)) if pairs.query.norm == 2 else ((0, 1),):
-            _draw_in(pairs, tried, rounds)
+    """Flips of the points that are open, with eps those within that radius alone; `quick`: without restarts."""
+    if starts is not None and not pairs.model.has_one_output:
+        raise ValueError("starts are for networks with one output; models with many scores choose their own.")
+    rows = torch.nonzero(torch.isin(pairs.point, pairs.point[pairs.open()]))[:, 0]
+    if not len(rows):
+        return
+    is_l2 = pairs.query.norm == 2
+    if pairs.model.has_one_output:  # gradients of powers vanish on the way: structured starts come first
+        _draw_in(pairs, rows, starts, 1, 0)
+    _attack_targets(pairs, rows, 0 if quick else L2_RESTARTS if is_l2 else RESTARTS)
+    if not quick and (is_l2 or pairs.x.shape[1] <= FEW_DIMENSIONS):
+        for tried, rounds in ((TRIED, 0), (1, 8)) if is_l2 else ((1, 0),):
+            _draw_in(pairs, rows, starts, tried, rounds)
     if pairs.query.eps is not None:
         pairs.length[pairs.length > pairs.query.eps] = inf
 
 
-def _attack_one_output(pairs: Pairs, starts: Sequence[Start] | None) -> None:
-    net, x, sign = pairs.model.net, pairs.x, 2.0 * pairs.label.double() - 1
-    starts = default_starts(net, x.shape[1]) if starts is None else starts
-    upper = pairs.query.max_radius or default_reach(net, x, pairs.query.norm)
-    flips = minimal_radius(
-        net, x, sign, starts=starts, upper=upper, norm=pairs.query.norm, domain=pairs.query.bounds
-    )
-    pairs.length, pairs.delta = flips.radius, flips.delta
-    pairs.zero_gradient_share, pairs.blind_share = flips.zero_gradient_share, flips.blind_share
-
-
-def _attack_targets(pairs: Pairs, restarts: int) -> None:
-    """The minimum-norm attack on every open pair; with eps a point is finished with its first flip within that radius."""
-    rows = pairs.open()
-    if not len(rows):
-        return
+def _attack_targets(pairs: Pairs, rows: Tensor, restarts: int) -> None:
+    """The minimum-norm attack on all pairs of some points; with eps a point is finished with its first flip within that radius."""
     x, point = pairs.points(rows), torch.unique(pairs.point[rows], return_inverse=True)[1]
     flips = minimum_norm(
-        pairs.model.net,
+        pairs.model.scores,
         x,
         pairs.label[pairs.point[rows]],
         pairs.target[rows],
@@ -67,39 +55,54 @@ def _attack_targets(pairs: Pairs, restarts: int) -> None:
         domain=pairs.query.bounds,
         reach=_reach(pairs, x),
         enough=pairs.query.eps or 0.0,
+        starts=pairs.delta[rows].unsqueeze(0) if pairs.model.has_one_output else None,
         restarts=restarts,
     )
     shorter = flips.length < pairs.length[rows]
     pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = flips.length[shorter], flips.delta[shorter]
 
 
-def _draw_in(pairs: Pairs, tried: int, rounds: int) -> None:
+def _draw_in(pairs: Pairs, rows: Tensor, given: Sequence[Start] | None, tried: int, rounds: int) -> None:
     """Shorten the flips of the nearest targets of every point that is not finished."""
     shortest, _ = pairs.shortest()
     length = pairs.length.reshape(len(pairs.x), -1)
     nearest = (length.argsort(dim=1, stable=True).argsort(dim=1) < tried).flatten()
-    rows = torch.nonzero(nearest & (shortest > (pairs.query.eps or 0.0))[pairs.point])[:, 0]
-    rows = rows[torch.isin(pairs.point[rows], pairs.point[pairs.open()])]
+    rows = rows[(nearest & (shortest > (pairs.query.eps or 0.0))[pairs.point])[rows]]
     if not len(rows):
         return
     net, x = pairs.margins(rows), pairs.points(rows)
-    starts: list[Start] = [AlongEach(pairs.delta[rows].unsqueeze(0))]
-    if isinstance(net, NeuronMargins):
-        starts.append(AlongEach(net.strong_directions()))
-    if x.shape[1] in FAN:
-        starts.append(Along(fan(x.shape[1])))
+    ahead = torch.ones(len(x)).double()
+    if pairs.model.has_one_output and pairs.model.one_layer is None:
+        net, ahead = pairs.model.net, 2.0 * pairs.label[pairs.point[rows]].double() - 1
     flips = minimal_radius(
         net,
         x,
-        torch.ones(len(x)).double(),
-        starts=starts,
+        ahead,
+        starts=_starts(pairs, rows, net, given),
         upper=_reach(pairs, x),
         norm=pairs.query.norm,
         rounds=rounds,
         domain=pairs.query.bounds,
     )
+    if pairs.model.has_one_output:
+        pairs.zero_gradient_share, pairs.blind_share = flips.zero_gradient_share, flips.blind_share
     shorter = flips.radius < pairs.length[rows]
     pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = flips.radius[shorter], flips.delta[shorter]
+
+
+def _starts(pairs: Pairs, rows: Tensor, net: nn.Module, given: Sequence[Start] | None) -> list[Start]:
+    """Along known flips, along the strongest neurons, in all directions where there are few, and what networks with one output have."""
+    x, found = pairs.points(rows), [pairs.delta[rows].unsqueeze(0)]
+    if pairs.model.has_one_output:
+        sign, unit = 2.0 * pairs.label[pairs.point[rows]].double() - 1, LpBall(pairs.query.norm, 1.0)
+        every = default_starts(pairs.model.net, x.shape[1]) if given is None else given
+        found += [start.deltas(x, sign, unit) for start in every]
+    elif isinstance(net, NeuronMargins):
+        found.append(net.strong_directions())
+    starts: list[Start] = [AlongEach(torch.cat(found))]
+    if x.shape[1] in FAN and not pairs.model.has_one_output:
+        starts.append(Along(fan(x.shape[1])))
+    return starts
 
 
 def attack_from(pairs: Pairs, rows: Tensor, towards: Float[Tensor, "s r d"]) -> None:
@@ -122,8 +125,8 @@ def default_starts(net: nn.Module, dim: int) -> tuple[Start, ...]:
     """The structured starts, and in few dimensions rays in all directions; in two or three these leave no cone out."""
     if dim in FAN:
         return (*structured_starts(net), Along(fan(dim)))
-    everywhere = (AtRandom(RAYS, generator_for("rays", 0)),) if dim <= FEW_DIMENSIONS else ()
-    return (*structured_starts(net), *everywhere)
+    rays = torch.randn(RAYS, dim, generator=generator_for("rays", 0), dtype=torch.float64)
+    return (*structured_starts(net), *((Along(rays),) if dim <= FEW_DIMENSIONS else ()))
 
 
 def _reach(pairs: Pairs, x: Tensor) -> Float[Tensor, " m"]:

@@ -23,8 +23,7 @@ from featureprism.models.protocols import HasProofs
 from featureprism.progress import Progress, no_progress
 from featureprism.threads import one_thread
 from featureprism.verify.attack import attack_from, attack_pairs
-from featureprism.verify.bounds.closed_form import KnownRadius, LinearScoresRadius, QuadraticScoresRadius
-from featureprism.verify.bounds.lipschitz import GivenLipschitz
+from featureprism.verify.bounds import GivenLipschitz, KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.deep.balls import Balls
 from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, SemidefiniteRelaxation
 from featureprism.verify.method import Method

@@ -1,7 +1,7 @@
 """Pairs of a point and a target class: what attacks and proofs have shown of each so far."""
 
-from dataclasses import dataclass
-from math import inf, nan
+from dataclasses import dataclass, replace
+from math import floor, frexp, inf, isfinite, ldexp, nan
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +11,15 @@ from featureprism.brackets import NOT_CERTIFIED
 from featureprism.checker.certificate import Certificate
 from featureprism.models.model import Model
 from featureprism.verify.query import Query
+
+BITS = (
+    36  # of a certified radius; products of matrices round the others differently for other numbers of points
+)
+
+
+def _rounded_down(radius: float) -> float:
+    mantissa, exponent = frexp(radius)
+    return ldexp(floor(ldexp(mantissa, BITS)), exponent - BITS) if isfinite(radius) else radius
 
 
 @dataclass
@@ -71,9 +80,10 @@ class Pairs:
         return torch.nonzero(self.verified() < self.goal()[self.point])[:, 0]
 
     def keep(self, row: int, certificate: Certificate) -> None:
-        """Take a certificate if it proves more than the one before."""
-        if certificate.radius > self.certificates[row].radius:
-            self.certificates[row] = certificate
+        """Take a certificate if it proves more than the one before; its last bits, which depend on the other points, are cut off."""
+        radius = _rounded_down(certificate.radius)
+        if radius > self.certificates[row].radius:
+            self.certificates[row] = replace(certificate, radius=radius)
 
     def keep_flips(self, rows: Tensor, length: Tensor, delta: Tensor) -> None:
         """Take flips that are shorter than those before, and within eps where that is asked."""

@@ -6,18 +6,32 @@ import torch
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.papers.gmm_flow.robust_accuracy import class_gains
-from featureprism.papers.gmm_flow.shared_neurons import NARROW, SHARED_NEURONS
+from featureprism.papers.gmm_flow.shared_neurons import SHARED_NEURONS
 from featureprism.papers.gmm_flow.theory import shared_radius
 
+SMALL = {
+    "dim": 60,
+    "per_cluster": 10,
+    "networks": 2,
+    "positive": 3,
+    "negative": 2,
+    "width": 8,
+    "std": 0.1,
+    "epochs": 150,
+}
+QUICK = SHARED_NEURONS.settings("quick")
 TINY = {
     "gmm-flow/shared-neurons": [
-        replace(setting, dim=200, per_cluster=20, networks=2)  # one of them has a shared pair
-        if setting.width == NARROW
-        else replace(setting, dim=30, per_cluster=5, epochs=60, networks=1, positive=2, negative=2)
-        for setting in SHARED_NEURONS.settings("quick")
-        if setting.series != "clusters"
+        replace(QUICK[0], **SMALL),
+        *(replace(s, **SMALL) for s in QUICK if s.series == "momentum"),
+        *(
+            replace(s, dim=60 + s.dim // 100, width=12, positive=3, negative=2, races=2)
+            for s in QUICK
+            if s.series == "dimension"
+        ),
     ]
 }
+SLOW = frozenset(TINY)  # trains and attacks several networks
 
 
 @pytest.mark.parametrize("served", [1, 2, 3])

@@ -109,8 +109,8 @@ def candidates(plan: Plan, task: Task, seed: int) -> Iterator[Candidate]:
         given = made(DecoupledHead, "given", p=3.0, width=per_label, **common)
         yield Candidate("finer labels given, p = 3", "given", given)
     for p, weight in ((3.0, 0.3), (4.0, 0.5)):
-        found = made(DecoupledHead, "discovered", plan.num_subclasses, p, fine_weight=weight, **common)
-        yield Candidate(f"sub-classes found, p = {p:g}", "discovered", found)
+        decoupled = made(DecoupledHead, "discovered", plan.num_subclasses, p, fine_weight=weight, **common)
+        yield Candidate(f"sub-classes found, p = {p:g}", "discovered", decoupled)
     brief = {"epochs": common["epochs"], "random_state": seed}
     if task.is_binary:
         for eps in plan.attack_radii:
@@ -190,7 +190,7 @@ def measured(
         **named(candidate, head, task, seconds),
         "held_radius": held_radius,
         "held_proven": held_proven,
-        **told(head, task, bracket),
+        **measured_row(head, task, bracket),
     }
     progress(1.0)
     return Measured(head, row, bracket)
@@ -222,7 +222,7 @@ def drawn(task: Task, num: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return task.x_test[order], task.y_test[order]
 
 
-def told(head: Any, task: Task, bracket: RadiusBracket) -> Row:
+def measured_row(head: Any, task: Task, bracket: RadiusBracket) -> Row:
     """Accuracy and radii on test points."""
     return {
         "accuracy": float((head.predict(task.x_test) == task.y_test).mean()),

@@ -20,7 +20,7 @@ from featureprism.papers.beyond.peers import Answer, AttackTask, answers
 from featureprism.probes import self_test
 from featureprism.progress import part
 from featureprism.verify import Budget, robust_radius
-from featureprism.verify.bounds.linear_relaxation import crown_radius
+from featureprism.verify.bounds import crown_radius
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

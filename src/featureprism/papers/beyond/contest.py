@@ -20,8 +20,8 @@ from featureprism.lab.heads.compare import (
     chance,
     drawn,
     is_ours,
+    measured_row,
     named,
-    told,
     trained_alike,
 )
 from featureprism.lab.rows import Row
@@ -148,7 +148,7 @@ def judged(one: Contestant, task: Task, s: DataAndPlan, seed: int, progress: Pro
     head, seconds = tuned(one, task, part(progress, 0.0, 0.6))
     points = drawn(task, s.test_points, seed)
     bracket = bracketed(head, *points, s.max_branches, part(progress, 0.6, 1.0))
-    return {**named(one, head, task, seconds), **told(head, task, bracket)}
+    return {**named(one, head, task, seconds), **measured_row(head, task, bracket)}
 
 
 def measure(s: DataAndPlan, seed: int, context: Context) -> list[Row]:

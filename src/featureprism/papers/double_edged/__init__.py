@@ -12,6 +12,8 @@ from featureprism.papers.double_edged.free_parameters import FREE_PARAMETERS
 from featureprism.papers.double_edged.initialisation import INITIALISATION
 from featureprism.papers.double_edged.kkt import KKT
 from featureprism.papers.double_edged.many_clusters import MANY_CLUSTERS
+from featureprism.papers.double_edged.not_clustered import NOT_CLUSTERED
+from featureprism.papers.double_edged.phase import PHASE
 from featureprism.papers.double_edged.samples import SAMPLES
 from featureprism.papers.double_edged.scaling import SCALING
 from featureprism.papers.double_edged.theorem_3_1 import THEOREM_3_1
@@ -32,11 +34,13 @@ PAPER = Paper(
         SAMPLES,
         THEOREM_4_1,
         THEOREM_4_2,
+        PHASE,
         FREE_PARAMETERS,
         SCALING,
         TRANSFER,
         INITIALISATION,
         MANY_CLUSTERS,
+        NOT_CLUSTERED,
         ASSUMPTION_2_2,
     ),
     story=Path(__file__).with_name("story.md"),

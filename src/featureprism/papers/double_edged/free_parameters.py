@@ -127,7 +127,7 @@ CLAIMS = (
         bound=at_most(0.06),
         because="biases add k(1 - 2c)²/(d + 1), up to 3 % at these sizes, and as much is left for noise",
         value=lambda rows: abs(
-            rows.of("critical").where(lambda row: row["case"] != "both").farthest("norm", 1.0) - 1
+            _exact(rows).where(lambda row: row["case"] != "both").farthest("norm", 1.0) - 1
         ),
         origin="featureprism",
     ),

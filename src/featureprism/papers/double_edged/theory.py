@@ -335,6 +335,57 @@ def noisy_passage_share(s: MixtureSizes) -> float:
     return (1 + quantile * s.sigma * math.sqrt(s.dim)) ** -2
 
 
+def halfspace_error(dim: int, points: float, margin: float) -> float:
+    """Test error of the max-margin linear classifier on Gaussian points with |x₁| ≥ γ, labelled by the sign of x₁, n ≪ d. Section 5.
+
+    Points of norm √d are nearly orthogonal, so all have the same multiplier. With t = |x₁| of a new point and m = E|x₁| the output is
+    N(nmt, nd) and wrong with probability Φ(-mt√(n/d)). In a network with one neuron for each class the neuron of the class of the new
+    point gets N(nmt/2, nd/2) from the n/2 points of its class. Where that is negative the network is wrong: Φ(-mt√(n/(2d))), what the
+    linear classifier has with half of the points. Points of the other class help only where the neuron would be on at them, which is
+    less than half of them; at most they make up for half of what is missing, which is 3n/4 points.
+    """
+    normal, steps = NormalDist(), 200
+    beyond = 1 - normal.cdf(margin)
+    mean = normal.pdf(margin) / beyond
+    lengths = (normal.inv_cdf(1 - beyond * (index + 0.5) / steps) for index in range(steps))
+    return sum(normal.cdf(-mean * length * math.sqrt(points / dim)) for length in lengths) / steps
+
+
+def halfspace_points(dim: int, error: float, margin: float) -> float:
+    """The number of points with which the linear classifier of `halfspace_error` has this error."""
+    low, high = 0.0, 100.0 * dim
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if halfspace_error(dim, middle, margin) > error else (low, middle)
+    return low
+
+
+def one_a_cluster_probability(clusters: int, points: int, product: float, noise: float) -> float:
+    """That one neuron for each cluster is a KKT point of a sample; k means with one inner product below -1, noise = σ√d, σ ≪ 1.
+
+    The neuron of a cluster is the sum of its n/k points. At a point of another cluster of its class it gets ⟨μ, μ'⟩ + 1 in the mean
+    over its points, plus normal noise of standard deviation σ√d √(1 + k/n): that of the point along one mean, that of the mean of n/k
+    points along another. The pattern stays if all n(k/2 - 1) of these numbers are negative.
+    """
+    spread = noise * math.sqrt(1 + clusters / points)
+    return NormalDist().cdf(-(product + 1) / spread) ** (points * (clusters / 2 - 1))
+
+
+def boundary_noise(clusters: int, points: int, product: float) -> float:
+    """The noise σ√d at which `one_a_cluster_probability` is ½."""
+    quantile = NormalDist().inv_cdf(0.5 ** (1 / (points * (clusters / 2 - 1))))
+    return -(product + 1) / (quantile * math.sqrt(1 + clusters / points))
+
+
+def one_a_class_probability(clusters: int, width: float) -> float:
+    """(1 - (1 - 2^(-k/2))^(h/2))²: that in both classes some neuron of h/2 sees all k/2 clusters of its class at a random start.
+
+    With obtuse means a cluster that a neuron does not see stays unseen, as the clusters it learns push it away. The limit of the flow
+    is the solution of least norm in the patterns that are there, and one neuron that sees the whole class is the shortest way.
+    """
+    return (1 - (1 - 2 ** (-clusters / 2)) ** (width / 2)) ** 2
+
+
 _SIZES = {"dim": 10_000, "clusters": 2, "sigma": 0.01, "points": 200, "delta": 0.05, "epsilon": 0.05}
 _MEANS = {"coherence": 0.0, "balance": 0.5, "norm_gap": 0.0}
 _LETTERS = {

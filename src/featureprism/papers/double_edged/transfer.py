@@ -116,7 +116,7 @@ CLAIMS = (
         " than Assumption 2.2 allows.",
         quantity="share of fresh points that z along u flips, least over networks; z has the norm that flips 99 % on another network",
         bound=at_least(0.95),
-        because="the same ε = 0.05 as inside the assumption",
+        because="ε = 0.05 is what counts as nearly all inside the assumption",
         value=lambda rows: outside(_strangers(rows, "u")).least("rate"),
         origin="featureprism",
     ),

@@ -90,12 +90,12 @@ CLAIMS = (
     Claim(
         "skewed",
         source="beyond Section 1",
-        says="In clusters of centred exponential law, an axis of the noise with a little of one centre errs on"
-        " 1/2 - (cosh 1 - 1)/(2e) = 0.40 of the points.",
-        quantity="test error of the best linear classifier through the origin that was found ÷ that",
+        says="On XOR clusters with centred exponential noise, the best linear classifier follows an axis of the noise with a little of"
+        " one centre, and errs on 1/2 - (cosh 1 - 1)/(2e) = 0.40 of the points.",
+        quantity="test error of the best linear classifier through the origin, divided by 0.40",
         formula=r"w = v + \sigma\mu_2, \qquad \Pr(\text{error}) = \tfrac12 - \tfrac{\cosh 1 - 1}{2e}",
         bound=between(0.92, 1.08),
-        because="eight percent; it is found among noisy candidates",
+        because="1 is the law; eight percent are left because the classifier is chosen among noisy candidates",
         value=lambda rows: rows.of("linear", through="origin", law=SKEWED).per_seed("error") / SKEWED_ERROR,
         origin="featureprism",
     ),

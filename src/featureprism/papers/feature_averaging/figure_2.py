@@ -66,7 +66,7 @@ CLAIMS = (
         source="Figure 2 (a), sharp",
         says="With two labels, the cosine of a neuron with each cluster centre of its class is that of an average of these centres with"
         " memorised noise.",
-        quantity="mean cosine with the centres of the own class minus 1/√(|J|(1+k/n))",
+        quantity="mean cosine of a neuron with the centres of its class minus 1/√(|J|(1+k/n))",
         formula=r"\cos(w_r, \mu_j) = \bigl(|J|\,(1 + k/n)\bigr)^{-1/2}",
         bound=between(-0.015, 0.015),
         because="three percent of the law's value, 0.445",

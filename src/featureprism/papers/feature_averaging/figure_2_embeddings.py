@@ -158,7 +158,7 @@ CLAIMS = (
         source="Figure 2 (d)",
         says="On embeddings, every weight of a head trained with ten labels points along the mean of its own class and hardly along"
         " others.",
-        quantity="mean absolute cosine with the means of other classes ÷ mean cosine with the own",
+        quantity="mean absolute cosine with the means of other classes ÷ mean cosine with the mean of the weight's class",
         bound=at_most(0.25),
         because="nearly diagonal is read as a quarter or less",
         value=lambda rows: rows.of("cosine", network=TEN, means="raw").per_seed(off_diagonal_share),

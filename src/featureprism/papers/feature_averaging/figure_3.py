@@ -151,7 +151,7 @@ CLAIMS = (
         says="Deciding by the largest logit of either class is as robust as adding up the probabilities of each class.",
         quantity="attacked 50 % radius of the decision by the largest logit ÷ √(d/2)",
         bound=between(0.92, 1.0),
-        because="the same range as for added probabilities",
+        because="the radius is expected where added probabilities have it",
         value=lambda rows: _over_best(rows, "ten-class-max"),
         origin="featureprism",
     ),

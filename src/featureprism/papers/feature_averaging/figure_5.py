@@ -16,7 +16,7 @@ CLAIMS = (
         "averages",
         source="Figure 5",
         says="More training points do not keep a network with two labels from averaging features.",
-        quantity="mean cosine with the centres of the own class ÷ its law, least over the numbers of points",
+        quantity="mean cosine of a neuron with the centres of its class ÷ its law, least over the numbers of points",
         bound=at_least(AVERAGES),
         because=AVERAGES_READ,
         value=least_share,

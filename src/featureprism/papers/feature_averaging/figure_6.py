@@ -35,8 +35,9 @@ CLAIMS = (
     Claim(
         "ten-times",
         source="Figure 6",
-        says="A small step size is necessary for feature averaging: at a step size of 0.01 the cosines with the own class have fallen.",
-        quantity="mean cosine with the centres of the own class ÷ its law, at step size 0.01",
+        says="A small step size is necessary for feature averaging: "
+        "at a step size of 0.01 the cosines of neurons with their class have fallen.",
+        quantity="mean cosine of a neuron with the centres of its class ÷ its law, at step size 0.01",
         bound=below(AVERAGES),
         because=f"0.01 is the largest step size of the figure; {AVERAGES_READ}",
         value=lambda rows: share_at(rows, 1e-2),

@@ -21,7 +21,7 @@ CLAIMS = (
         source="Figure 7",
         says="A small initialisation is necessary for feature averaging: from weights of standard deviation 0.001 the cosines with the"
         " own class are smaller.",
-        quantity="mean cosine with the centres of the own class ÷ its law, from initial weights of standard deviation 0.001",
+        quantity="mean cosine of a neuron with the centres of its class ÷ its law, from initial weights of standard deviation 0.001",
         bound=below(AVERAGES),
         because=AVERAGES_READ,
         value=lambda rows: share_at(rows, 1e-3),

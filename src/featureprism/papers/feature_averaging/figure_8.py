@@ -16,7 +16,7 @@ CLAIMS = (
         "averages",
         source="Figure 8",
         says="A network with two labels averages features at every constant signal-to-noise ratio.",
-        quantity="mean cosine with the centres of the own class ÷ its law, least over the signal-to-noise ratios",
+        quantity="mean cosine of a neuron with the centres of its class ÷ its law, least over the signal-to-noise ratios",
         bound=at_least(AVERAGES),
         because=AVERAGES_READ,
         value=least_share,

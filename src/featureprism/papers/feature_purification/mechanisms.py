@@ -357,7 +357,7 @@ CLAIMS = (
         "coupled",
         source="Lemma C.18",
         says="Neurons that have won one and the same feature grow alike, up to O(k^1.5/d²).",
-        quantity="mean difference of their growth in units of k^1.5/d², |⟨w_i, M_j⟩| ≥ 1.5√k b",
+        quantity="mean difference of the growth of two winners of one feature in units of k^1.5/d², |⟨w_i, M_j⟩| ≥ 1.5√k b",
         bound=at_most(1.0),
         because=ORDER + "; the lemma has 2√k b, which few neurons reach",
         value=_of("coupled", "gap"),

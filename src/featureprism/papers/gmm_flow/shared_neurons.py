@@ -1,118 +1,178 @@
-"""One neuron for several centres: what it costs in radius, and how often training from a random start ends so."""
+"""One neuron for several centres: what it costs in radius, and how likely it is."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below
+from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, between
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import TwoLayerNet
-from featureprism.papers.gmm_flow.robust_accuracy import SIZES, UPPER, TrainedClassifier, class_gains, train
-from featureprism.papers.gmm_flow.setting import mixture
+from featureprism.networks import PolynomialReLU, TwoLayerNet, gaussian_start
+from featureprism.papers.gmm_flow.race import Neurons, neurons_of, random_neurons, run_race
+from featureprism.papers.gmm_flow.robust_accuracy import BATCH_SIZE, SIZES, TARGET_LOSS, UPPER, class_gains
+from featureprism.papers.gmm_flow.setting import SampledGMM, mixture
 from featureprism.papers.gmm_flow.theory import shared_radius
-from featureprism.progress import part
-from featureprism.training.trajectory import Ended
+from featureprism.progress import Progress, part
+from featureprism.seeds import generator_for
+from featureprism.training import Loss, stochastic_descent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHARED = 1.5  # G² from which on a network counts as one with a shared neuron: halfway from one centre to two
 PAIR = 0.05  # |G² - 2| up to which one neuron serves two centres and nothing else counts
-SMALL_STD, LARGE_STD = (
-    1e-2,
-    3e-2,
-)  # of the entries: that of Appendix B.2, and one at which neurons do not turn in time
-NARROW, WIDE = 50, 800
+STEP = 0.1  # of the descent on the clock of one cluster; where there is momentum, as long over 1/(1 - momentum) steps
+SCALE = 0.01 * 400 ** (2 / 3)  # s D^(2/3) of the std of Appendix B.2 in the dimension of the quick scale
+MOMENTUM = 0.9  # as in figure-2, where the paper does not state it
 
 
 @dataclass(frozen=True, kw_only=True)
-class PReLUNetworks(TrainedClassifier):
-    """`networks` pReLU networks on independent mixtures, trained as in Figure 2; `series` says what varies."""
+class PReLUNetworks(SampledGMM):
+    """Entries N(0, std²): so many `networks` trained on independent mixtures, and so many `races` of random starts; `series` varies."""
 
     series: str
     networks: int
-    model: str = "prelu"
-    test_points: int = 1  # radii are those of the centres, without noise
-    max_cells: int = 0
+    races: int = 0
+    width: int = 200
+    std: float = 0.01
+    momentum: float = 0.0
+    epochs: int = 800  # a cap: training stops at the target loss
+    positive: int = 12
+    negative: int = 8
 
 
 def measure(s: PReLUNetworks, seed: int, context: Context) -> list[Row]:
-    """For each network how many centres its neurons share, and the radius of the centres of the class that this weakens."""
+    """How many centres the neurons of each network share beside what the race from its start says; and the races of random starts."""
     rows: list[Row] = []
     for index in range(s.networks):
         progress = part(context.progress, index / s.networks, (index + 1) / s.networks)
-        data = mixture(s, seed * s.networks + index)
-        net, ended = train(s, data, seed * s.networks + index, progress)
-        if ended == Ended.DIVERGED.name or not isinstance(net, TwoLayerNet):
-            continue
-        net, mu, labels = net.double(), data.clusters.mu, data.clusters.labels
-        with torch.no_grad():
-            fitted = float((data.train.y * net(data.train.x) > 0).double().mean())
-        gains = class_gains(net, mu, labels)
-        weaker = labels == (-1.0 if gains[0] >= gains[1] else 1.0)
-        starts = structured_starts(net, mu, labels)
-        attacked = minimal_radius(net, mu[weaker], labels[weaker], starts=starts, upper=UPPER)
-        radius, law = float(attacked.radius.median()), shared_radius(max(gains))
-        rows.append(
-            {
-                "kind": "network",
-                "network": index,
-                "served": max(gains) ** 2,
-                "shares": float(max(gains) ** 2 >= SHARED),
-                "radius": radius,
-                "law": law,
-                "deviation": abs(radius / law - 1),
-                "train_accuracy": fitted,
-                "ended": ended,
-            }
-        )
+        rows.append({"kind": "network", **_trained(s, seed * s.networks + index, progress)})
+    labels = np.repeat([1.0, -1.0], [s.positive, s.negative])
+    generator = np.random.default_rng([seed, s.dim, s.width])
+    for _ in range(s.races):
+        start = random_neurons(s.width, s.dim, s.num_clusters, s.std, generator)
+        rows.append({"kind": "race", "shares": float(_served_in_race(start, labels) >= SHARED)})
     context.progress(1.0)
     return rows
 
 
-def _share(rows: Rows, **fields: Any) -> Values:
-    """The share of networks that have a shared neuron."""
-    return rows.of("network", **fields).mean("shares")
+def _trained(s: PReLUNetworks, seed: int, progress: Progress) -> Row:
+    """Train one network by stochastic descent; the radius is the largest of a centre of the class that this weakens."""
+    data = mixture(s, seed)
+    mu, labels = data.clusters.mu, data.clusters.labels
+    net = gaussian_start(s.width, s.dim, s.std, PolynomialReLU(s.p), generator=generator_for("start", seed))
+    start = neurons_of(net.W.detach().numpy(), net.a.detach().numpy(), mu.numpy())
+    foretold = _served_in_race(start, labels.numpy())
+    net, points = net.float(), data.train.to(torch.float32)
+    stochastic_descent(
+        net,
+        points.x,
+        points.y,
+        loss=Loss("square", "mean"),
+        step_size=STEP * s.num_clusters * (1 - s.momentum),
+        batch_size=BATCH_SIZE,
+        epochs=s.epochs,
+        momentum=s.momentum,
+        target_loss=TARGET_LOSS,
+        generator=generator_for("batches", seed),
+        progress=progress,
+    )
+    net = net.double()
+    gains = class_gains(net, mu, labels)
+    weaker = labels == (-1.0 if gains[0] >= gains[1] else 1.0)
+    starts = structured_starts(net, mu, labels)
+    attacked = minimal_radius(net, mu[weaker], labels[weaker], starts=starts, upper=UPPER)
+    radius, served = float(attacked.radius.max()), max(gains) ** 2
+    with torch.no_grad():
+        fitted = float((data.train.y * net(data.train.x) > 0).double().mean())
+    return {
+        "served": served,
+        "shares": float(served >= SHARED),
+        "foretold_served": foretold,
+        "foretold": float(foretold >= SHARED),
+        "radius": radius,
+        "deviation": abs(radius / shared_radius(max(gains)) - 1),
+        "train_accuracy": fitted,
+    }
+
+
+def _served_in_race(start: Neurons, labels: np.ndarray) -> float:
+    """G² of the network in which a race ends."""
+    end = run_race(start, labels)
+    masses = torch.from_numpy(end.masses)
+    units = torch.from_numpy(
+        end.cosines
+    )  # of norm 1 only with the directions of no centre, which no centre sees
+    rest = (1 - (units**2).sum(dim=1)).clamp_min(0).sqrt().unsqueeze(1)
+    W = masses.abs().sqrt().unsqueeze(1) * torch.cat([units, rest], dim=1)
+    net = TwoLayerNet(W, masses.sign() * masses.abs().sqrt(), activation=PolynomialReLU(3.0))
+    mu = torch.eye(len(labels), len(labels) + 1, dtype=torch.float64)
+    return max(class_gains(net, mu, torch.from_numpy(labels))) ** 2
+
+
+def _fitted(rows: Rows) -> Rows:
+    """Networks that fit every training point."""
+    return rows.of("network", train_accuracy=1.0)
+
+
+def _plain(rows: Rows) -> Rows:
+    return _fitted(rows).having(momentum=0.0)
+
+
+def _agreement(rows: Rows) -> Values:
+    """Share of networks for which race and training agree on whether a neuron is shared."""
+    return _plain(rows).per_seed(lambda run: float((run.column("shares") == run.column("foretold")).mean()))
 
 
 def _shares_note(rows: Rows) -> str:
     parts = []
-    for (std, width, positive, negative), networks in (
-        rows.of("network").groups("std", "width", "positive", "negative").items()
-    ):
-        count = int(networks.column("shares").sum())
-        parts.append(f"std {std:g}, width {width}, K = {positive}+{negative}: {count} of {len(networks)}")
+    for (std, width, k), run in _plain(rows).groups("std", "width", "positive").items():
+        count, law = int(run.column("shares").sum()), int(run.column("foretold").sum())
+        parts.append(
+            f"std {std:g}, width {width}, K₁ = {k}: {count} of {len(run)} share a neuron (race: {law})"
+        )
     return "; ".join(parts)
 
 
-def _largest_deviation(rows: Rows) -> Values:
-    """The largest |radius ÷ law - 1| over networks from a small start, whose neurons have turned to centres."""
-    return rows.of("network").where(lambda row: row["std"] <= SMALL_STD).largest("deviation")
-
-
 def _pair_deviation(rows: Rows) -> Values:
-    """The largest |radius·√3 - 1| over networks with one shared pair; the mean over all seeds where a seed has none."""
-    pairs = rows.of("network").where(
-        lambda row: row["std"] <= SMALL_STD and abs((row["served"] or np.nan) - 2) <= PAIR
+    """The largest |radius·√3 - 1| over networks with one shared pair; NaN in seeds that have none."""
+    pairs = _fitted(rows).where(lambda row: abs((row["served"] or np.nan) - 2) <= PAIR)
+    return pairs.per_seed(lambda run: np.abs(run.column("radius") * np.sqrt(3) - 1).max())
+
+
+def _by_dimension(rows: Rows) -> Values:
+    """Share of races with a shared neuron, largest dimension minus smallest."""
+    races = rows.of("race", series="dimension")
+    dims = races.distinct("dim") or [0]
+    return races.having(dim=max(dims)).mean("shares") - races.having(dim=min(dims)).mean("shares")
+
+
+def _dimensions_note(rows: Rows) -> str:
+    groups = rows.of("race", series="dimension").groups("dim").items()
+    return "share of races: " + ", ".join(
+        f"{run.column('shares').mean():.2f} at D = {dim}" for dim, run in groups
     )
-    values = pairs.per_seed(lambda run: np.abs(run.column("radius") * np.sqrt(3) - 1).max())
-    return np.where(np.isfinite(values), values, np.nanmean(values) if np.isfinite(values).any() else np.nan)
+
+
+def _by_momentum(rows: Rows) -> Values:
+    """Share of networks with a shared neuron, with momentum minus without, from the same starts."""
+    both = _fitted(rows).having(series="momentum")
+    return both.having(momentum=MOMENTUM).mean("shares") - both.having(momentum=0.0).mean("shares")
 
 
 CLAIMS = (
     Claim(
         "radius",
         source="behind Figures 2 and 7",
-        says="A neuron that serves s centres of one class leaves the centres of the other class a radius of 1/√(s+1).",
-        quantity="relative deviation of the attacked radius from the law, largest over networks from a small start",
+        says="A neuron that serves s centres of one class leaves the centres of the other class a radius of at most 1/√(s+1).",
+        quantity="relative deviation from the law of the attacked radius of a centre with a neuron of its own, largest over networks",
         formula=r"r = 1/\sqrt{1 + G^2}, \quad G^p = \max_{\lVert x\rVert = 1} f_{\pm}(x), \quad G = \sqrt s",
         bound=at_most(0.02),
         because="the law leaves out the noise that the network has fitted, of size α/√N = 0.014 and less",
-        value=_largest_deviation,
+        value=lambda rows: _fitted(rows).largest("deviation"),
         origin="featureprism",
         aggregate="worst",
         note="G is read off the weights alone; the radius is found by an attack",
@@ -129,71 +189,92 @@ CLAIMS = (
         origin="featureprism",
     ),
     Claim(
-        "start",
+        "foretold",
         source="behind Figures 2 and 7",
-        says="The smaller the start, the rarer are neurons that serve several centres.",
-        quantity="difference of the shares of networks with a shared neuron, entries of std 1e-3 minus 3e-2",
-        bound=below(0.0),
-        because="rarer means a smaller share; a small start leaves neurons time to choose one centre before anything is learned",
-        value=lambda rows: (
-            _share(rows, series="start", std=1e-3) - _share(rows, series="start", std=LARGE_STD)
-        ),
+        says="The start decides whether a neuron comes to serve two centres: a race of the neurons for the centres, without noise and"
+        " in K + 1 numbers a neuron, foretells it for each network.",
+        quantity="share of networks for which the race from the same start and training by gradient descent agree",
+        bound=at_least(0.8),
+        because="a guess that knows only how often neurons are shared would agree in 0.5 to 0.7 of the networks",
+        value=_agreement,
         origin="featureprism",
         note=_shares_note,
     ),
     Claim(
-        "width",
+        "dimension",
         source="behind Figures 2 and 7",
-        says="The more neurons a network has for each cluster, the rarer are neurons that serve several centres.",
-        quantity=f"difference of the shares of networks with a shared neuron, width {WIDE} minus {NARROW}",
-        bound=below(0.0),
-        because="rarer means a smaller share; with more neurons one that faces a single centre is learned first",
-        value=lambda rows: (
-            _share(rows, series="width", width=WIDE) - _share(rows, series="width", width=NARROW)
-        ),
+        says="How likely a shared neuron is depends on the size s of the entries at the start and on the dimension D through s D^(2/3)"
+        " alone.",
+        quantity="share of races with a shared neuron, largest dimension minus smallest, at the same s D^(2/3)",
+        formula=r"\Pr[\text{shared}] = P(s\, D^{2/3};\, h, K_1, K_2)",
+        bound=between(-0.1, 0.1),
+        because="at the same s a dimension four times as large would have neurons shared in nearly every network",
+        value=_by_dimension,
+        origin="featureprism",
+        note=_dimensions_note,
+    ),
+    Claim(
+        "momentum",
+        source="behind Figures 2 and 7",
+        says="Momentum makes neurons that serve two centres more likely than plain gradient descent from the same starts.",
+        quantity=f"difference of the shares of networks with a shared neuron, momentum {MOMENTUM} minus none",
+        bound=above(0.0),
+        because="more likely means a larger share; Figures 2 and 7 are trained with momentum here, which the paper does not print",
+        value=_by_momentum,
         origin="featureprism",
     ),
 )
 
 
 def draw(rows: Rows) -> "Figure":
-    """Radius against the number of centres served, and the share of networks that share against the start."""
+    """Radius against the number of centres served; the share that shares against the start; and the collapse over dimensions."""
     from featureprism.lab.style import COLOURS, guide, over_seeds, panels
 
-    figure, (left, right) = panels(2, width=3.7, height=3.0)
-    networks = rows.of("network")
+    figure, (left, right) = panels(2, width=4.0, height=3.0)
+    networks = _fitted(rows)
     served = np.linspace(1, max(3.0, networks.column("served").max()), 100)
     left.plot(served, 1 / np.sqrt(1 + served), color="0.4", linestyle="--", label="1/√(s+1)")
     left.plot(networks.column("served"), networks.column("radius"), "o", color=COLOURS[0], alpha=0.5)
     guide(left, 3**-0.5, "1/√3", along="y")
-    left.set(xlabel="centres served by one neuron, G²", ylabel="radius of the other class")
-    left.set_title("(a) one dot for each network")
+    left.set(xlabel="centres s served by one neuron", ylabel="ℓ2 radius of the other class")
+    left.set_title("(a) each network obeys the law of its neurons")
     left.legend()
-    x, _, mean, _ = over_seeds(networks.having(series="start"), "std", "shares")
-    right.plot(x, mean, "o-", color=COLOURS[1])
-    right.set(xscale="log", ylim=(-0.03, 1.03), xlabel="std of the entries at the start")
-    right.set(ylabel="share with a shared neuron", title="(b) a small start shares less")
+    for place, (field, name) in enumerate((("shares", "trained"), ("foretold", "race from the same start"))):
+        x, _, mean, _ = over_seeds(_plain(rows).having(series="start"), "std", field)
+        size = x * float(_plain(rows).column("dim").max()) ** (2 / 3)
+        right.plot(size, mean, "o-" if place == 0 else "s--", color=COLOURS[1 + place], label=name)
+    for dim, run in rows.of("race", series="dimension").groups("dim").items():
+        right.plot(run[0]["std"] * dim ** (2 / 3), run.column("shares").mean(), "x", color="0.3")
+    right.plot([], [], "x", color="0.3", label="races in other dimensions")
+    right.set(xscale="log", ylim=(-0.03, 1.03), xlabel="size of the start, s D^(2/3)")
+    right.set(ylabel="share with a shared neuron", title="(b) small starts do not share")
+    right.legend()
     return figure
 
 
-def _settings(scale: str, networks: int) -> list[PReLUNetworks]:
-    size = {name: SIZES[scale][name] for name in ("dim", "per_cluster", "epochs")}
+def _settings(scale: str, networks: int, races: int, dims: tuple[int, ...]) -> list[PReLUNetworks]:
+    size = {name: SIZES[scale][name] for name in ("dim", "per_cluster")}
+    std = SCALE * size["dim"] ** (-2 / 3)
 
-    def some(series: str, std: float = SMALL_STD, width: int = 200, half: int = 4) -> PReLUNetworks:
-        return PReLUNetworks(
-            series=series,
-            networks=networks,
-            std=std,
-            width=width,
-            positive=3 * half,
-            negative=2 * half,
-            **size,
-        )
+    def trained(series: str, **other: float) -> PReLUNetworks:
+        return PReLUNetworks(**{"series": series, "networks": networks, "std": std} | size | other)  # type: ignore[arg-type]
 
     return [
-        *(some("start", std=std) for std in (1e-3, SMALL_STD, LARGE_STD)),
-        *(some("width", width=width) for width in (NARROW, WIDE)),
-        *(some("clusters", half=half) for half in (2, 8)),
+        *(trained("start", std=factor * std) for factor in (0.5, 1.0, 1.5, 2.0)),
+        *(trained("width", width=width) for width in (50, 400)),
+        *(trained("clusters", positive=3 * half, negative=2 * half) for half in (2, 6)),
+        *(trained("momentum", momentum=momentum) for momentum in (0.0, MOMENTUM)),
+        *(
+            PReLUNetworks(
+                series="dimension",
+                networks=0,
+                races=races,
+                dim=dim,
+                per_cluster=1,
+                std=1.6 * SCALE * dim ** (-2 / 3),
+            )
+            for dim in dims
+        ),
     ]
 
 
@@ -202,17 +283,16 @@ SHARED_NEURONS = Experiment(
     source="Min & Vidal 2025, behind Figures 2 and 7",
     title="One neuron for two centres",
     scales={
-        "quick": _settings("quick", 6),
-        "standard": _settings("standard", 10),
-        "paper": _settings("paper", 10),
+        "quick": _settings("quick", 4, 40, (400, 1600)),
+        "standard": _settings("standard", 6, 60, (400, 1600, 6400)),
+        "paper": _settings("paper", 6, 100, (400, 1600, 6400)),
     },
     measure=measure,
     claims=CLAIMS,
     draw=draw,
     about=(
-        "pReLU networks as in Figure 2 on many mixtures. From a start that is not small a neuron between two centres of its class can"
-        " be learned before it has chosen one of them. It then fits both with ⟨x, μ₁ + μ₂⟩^p, and the border to the other class moves"
-        " nearer."
-        " Varied are the start, the width and the number of clusters."
+        "pReLU networks on mixtures as in Figure 2, by plain gradient descent. A neuron that has learned its centre early goes on to"
+        " the next one, and if it gets there before any other neuron it serves both with ⟨x, μ₁ + μ₂⟩^p; the border to the other class"
+        " then moves nearer. Varied are the start, the width, the number of clusters, the dimension and momentum."
     ),
 )

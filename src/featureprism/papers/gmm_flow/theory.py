@@ -65,7 +65,8 @@ def shared_radius(gain: float) -> float:
     A neuron along the sum of s centres of its class fits them all when it puts out ⟨x, μ_1 + … + μ_s⟩^p. From a centre ν of the other
     class the border is where that equals ⟨x, ν⟩^p, the hyperplane ⟨x, μ_1 + … + μ_s - ν⟩ = 0 at distance 1/√(s+1): √2/2 for s = 1, 1/√3
     for two, ½ for three. In general the other class puts out at most (Gρ)^p at ρ times a unit vector of the span of its centres, G = √s
-    above, and the line b = Gρ passes ν = (0, 1) at 1/√(1 + G²).
+    above, and the line b = Gρ passes ν = (0, 1) at 1/√(1 + G²). A centre ν that shares its own neuron with s' - 1 others breaks
+    earlier, at 1/√(s + s').
     """
     return 1 / math.sqrt(1 + gain**2)
 

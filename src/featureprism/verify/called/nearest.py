@@ -1,9 +1,9 @@
 """The exact robust radius of 1-nearest neighbour.
 
-x + δ goes to another class as soon as it is nearer to some stranger x_j than to every own x_i. For one stranger these are half-spaces,
-2⟨x_i - x_j, x + δ⟩ ≤ ‖x_i‖² - ‖x_j‖², so the radius is the least over strangers of a least-distance quadratic programme; each bisector
-alone bounds it from below, which leaves few strangers to try. Source: Wang et al. 2019, "Evaluating the robustness of nearest neighbor
-classifiers: a primal-dual perspective".
+x + δ goes to another class as soon as it is nearer to some point x_j of that class than to every x_i of its own. For one x_j these are
+half-spaces, 2⟨x_i - x_j, x + δ⟩ ≤ ‖x_i‖² - ‖x_j‖², so the radius is the least over x_j of a least-distance quadratic programme; each
+bisector alone bounds it from below, which leaves few x_j to try. Source: Wang et al. 2019, "Evaluating the robustness of nearest
+neighbor classifiers: a primal-dual perspective".
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 FEASIBLE = 1e-9  # relative to the squared distances: a violation below this is rounding
 INSIDE = 1e-7  # share of the way to the stranger that a witness goes beyond the edge of its cell
-NEAR = 100  # own points, the nearest, whose bisectors bound the radius before anything is solved
+NEAR = 100  # points of the class, the nearest, whose bisectors bound the radius before anything is solved
 CUTS = 60  # half-spaces added one by one before a programme is given up and its bound from below is kept
 
 
@@ -22,19 +22,19 @@ def nearest_neighbour_radius(
 
     Their lengths agree to INSIDE unless CUTS runs out; both are 0 where misclassified.
     """
-    own, strangers = train[labels == y], train[labels != y]
-    to_own, to_strangers = (points - x for points in (own, strangers))
-    own_square, strange_square = ((to_own**2).sum(axis=1), (to_strangers**2).sum(axis=1))
-    if strange_square.min() <= own_square.min():
+    same_class, strangers = train[labels == y], train[labels != y]
+    to_same, to_strangers = (points - x for points in (same_class, strangers))
+    same_square, strange_square = ((to_same**2).sum(axis=1), (to_strangers**2).sum(axis=1))
+    if strange_square.min() <= same_square.min():
         return 0.0, np.zeros_like(x)
-    near = np.argsort(own_square)[:NEAR]
-    gaps = np.maximum(own_square[near, None] + strange_square - 2 * to_own[near] @ to_strangers.T, 1e-300)
-    bounds = ((strange_square - own_square[near, None]) / (2 * np.sqrt(gaps))).max(axis=0)
+    near = np.argsort(same_square)[:NEAR]
+    gaps = np.maximum(same_square[near, None] + strange_square - 2 * to_same[near] @ to_strangers.T, 1e-300)
+    bounds = ((strange_square - same_square[near, None]) / (2 * np.sqrt(gaps))).max(axis=0)
     low, high, shortest = np.inf, np.inf, None
     for j in np.argsort(bounds):
         if bounds[j] >= high:
             break
-        delta, proven = _to_cell(to_own, own_square, to_strangers[j], strange_square[j], high)
+        delta, proven = _to_cell(to_same, same_square, to_strangers[j], strange_square[j], high)
         low = min(low, proven)
         if delta is not None:
             # the stranger lies inside its cell, which is convex: a little towards it from the edge is inside too
@@ -45,25 +45,25 @@ def nearest_neighbour_radius(
 
 
 def _to_cell(
-    own: Float[np.ndarray, "n d"],
-    own_square: Float[np.ndarray, " n"],
+    same_class: Float[np.ndarray, "n d"],
+    same_square: Float[np.ndarray, " n"],
     stranger: Float[np.ndarray, " d"],
     strange_square: float,
     best: float,
 ) -> tuple[Float[np.ndarray, " d"] | None, float]:
-    """The argument (None where not found) and a lower bound of min ‖δ‖ s.t. Aδ ≥ c, with one row for each own point.
+    """The argument (None where not found) and a lower bound of min ‖δ‖ s.t. Aδ ≥ c, with one row for each point of the class.
 
     A_i = 2(x_j - x_i), c_i = ‖x_j - x‖² - ‖x_i - x‖²; the worst cut joins in turn.
     """
     from scipy.optimize import nnls  # takes half a second
 
-    A, c = 2 * (stranger - own), strange_square - own_square
+    A, c = 2 * (stranger - same_class), strange_square - same_square
     chosen = [int((c / np.linalg.norm(A, axis=1).clip(1e-300)).argmax())]
     low = 0.0
     for _ in range(CUTS):
         # the projection of 0 on {Aδ ≥ c}, by non-negative least squares (Lawson & Hanson, least-distance programming)
         system = np.vstack([A[chosen].T, c[chosen]])
-        target = np.append(np.zeros(own.shape[1]), 1.0)
+        target = np.append(np.zeros(same_class.shape[1]), 1.0)
         multipliers, _ = nnls(system, target)
         residual = system @ multipliers - target
         if residual[-1] > -1e-12:

@@ -1,23 +1,229 @@
-"""Trees of cuts at the kinks of hidden neurons: where a quadratic proof of a region falls short, it is looked for in parts of it."""
+"""Branch and bound at the kinks of hidden neurons: where a quadratic proof of a region falls short, it is looked for in parts of it.
+
+A leaf is a part of the region around a point with the quadratic proof that fits it best: its ellipsoid, its multipliers, its doubts.
+"""
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
 
 from featureprism.checker.deep import Tree, leaf_proves, proves
-from featureprism.checker.enclosed import with_room
-from featureprism.verify.deep.leaves import TO_BLAME, Around, Leaf, tried_ellipsoids
-from featureprism.verify.deep.semidefinite import ENOUGH
+from featureprism.checker.enclosed import Enclosed, enclosed, with_room
+from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
+from featureprism.checker.lines import Bounds
+from featureprism.checker.relaxations import Relaxation, first_values, relaxation
+from featureprism.verify.deep.semidefinite import ENOUGH, SIDES, Solved, solve
 from featureprism.verify.query import Limits
 
+ELLIPSOIDS = 3  # that are tried, each from the moments that the one before found
+FLOOR, LEAST_WEIGHT = 0.5, 1e-3  # of the mean weight, first and later: no direction of an ellipsoid is free
+DAMPED = 0.5  # power of a change of weights, after the first: undamped ones end in swings
+MOST_ELLIPSOIDS, TO_BLAME = (
+    8,
+    0.1,
+)  # where all cuts together seem to add less than this share of what is missing
+HOPEFUL = 0.25  # of the last gain, the most that may be missing where one more ellipsoid is tried
+LARGEST = 1000  # of the matrix of a quadratic proof; beyond, lines alone
 BEGUN, GROWN = (
     0.125,
     0.5,
 )  # of the branches that are left: the most that a tree may seem to need before its first cut, and later
-MOST, LEAST = 30, 0.01  # levels that are counted, and of what is missing the least that a cut is taken to add
+MOST, LEAST_GAIN = (
+    30,
+    0.01,
+)  # levels that are counted, and of what is missing the least that a cut is taken to add
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """A point, a region around it, cuts of the region, and where the neurons lie: what all rivals share."""
+
+    model: Layers
+    x: np.ndarray
+    region: Region
+    signs: dict[int, float]  # of neurons, counted through all layers: z ≥ 0 (+1) or z ≤ 0 (-1)
+    known: list[Neurons]
+
+    @classmethod
+    def of(cls, model: Layers, x: np.ndarray, radius: float, norm: float, domain: Bounds) -> "Around":
+        """The whole region, by lines alone."""
+        return cls(model, x, Region.around(x, radius, norm, domain), {}, [])._known()
+
+    def _known(self) -> "Around":
+        with with_room():
+            return replace(self, known=neuron_bounds(self.model, self._c, self.region, self.signs))
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """(2H,) Lower bounds of all neurons, then upper ones, as a proof stores them."""
+        return np.concatenate([layer.low for layer in self.known] + [layer.high for layer in self.known])
+
+    @cached_property
+    def _c(self):
+        return enclosed(self.model.weights[0]) @ self.x + self.model.biases[0]
+
+    def cut(self, neuron: int, sign: float) -> "Around":
+        """The part on one side of a neuron's kink."""
+        return replace(self, signs={**self.signs, neuron: sign})._known()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no perturbation is here for sure."""
+        return any(bool((layer.low > layer.high).any()) for layer in self.known)
+
+    def crown(self, own: int) -> np.ndarray:
+        """(k,) Proven margins of a class before every other, inf for itself."""
+        rows, offset = self.model.margins(own)
+        bounds = below(rows, offset, self.known, self.model, self._c, self.region)
+        bounds[own] = np.inf
+        return bounds
+
+    def relaxed(self, pair: tuple[int, int], side: np.ndarray) -> Relaxation | None:
+        """The relaxation of f_own - f_rival; None where there is none, or its matrix is too large."""
+        found = relaxation(self.model, self.x, pair, self.region, self.known, self.signs, side)
+        if found is None or len(found.margin.mid) > LARGEST:
+            return None
+        few_inputs = first_values(self.model, self.known, self.signs) is None
+        return _with_sides(found, self.region) if few_inputs and not self.region.is_ball else found
+
+
+def _with_sides(relaxed: Relaxation, region: Region) -> Relaxation:
+    """With (δ_i - low_i)(high_i - δ_i) ≥ 0 of every coordinate: where y holds δ, its multipliers are part of the solution."""
+    d = len(region.low)
+    rows = np.zeros((d, len(relaxed.margin.mid)))
+    rows[np.arange(d), 1 + np.arange(d)] = 1.0
+    low, high = rows.copy(), -rows
+    low[:, 0], high[:, 0] = -region.low, region.high
+    left, right = (
+        Enclosed(np.concatenate([part.mid, more]), np.concatenate([part.rad, 0 * more]))
+        for part, more in ((relaxed.left, low), (relaxed.right, high))
+    )
+    kind = np.concatenate([relaxed.kind, np.full(d, SIDES)])
+    return replace(
+        relaxed, left=left, right=right, kind=kind, neuron=np.concatenate([relaxed.neuron, np.arange(d)])
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """What one ellipsoid proves of a part of the region."""
+
+    around: Around
+    side: np.ndarray  # (1 + d,) the ellipsoid
+    relaxed: Relaxation
+    solved: Solved
+
+    @property
+    def has_best_ellipsoid(self) -> bool:
+        """Whether it is the ball itself, or part of the solution."""
+        return self.around.region.is_ball or bool((self.relaxed.kind == SIDES).any())
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """As the checker reads them."""
+        kind, neuron, weights = self.relaxed.kind, self.relaxed.neuron, self.solved.weights
+        table, sides = np.zeros((3, sum(self.around.model.widths))), kind == SIDES
+        table[kind[~sides], neuron[~sides]] = weights[~sides]
+        if not sides.any():
+            return np.concatenate([[self.solved.ball], self.side, table.flatten()])
+        side = self.solved.ball * self.side
+        side[1:] += weights[sides]
+        return np.concatenate([[1.0], side, table.flatten()])
+
+    @cached_property
+    def doubts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Neurons that may be on or off, and about what a cut of each adds to the margin, the most first.
+
+        In the worst case of the relaxation a neuron may be both a little, E h > 0 and E n > 0, although E h n = 0, which is worth κ.
+        """
+        hinge = np.flatnonzero(self.relaxed.kind == 0)
+        h, n = (part.mid[hinge] @ self.solved.moments[0] for part in (self.relaxed.left, self.relaxed.right))
+        gain = np.abs(self.solved.weights[hinge]) * np.maximum(np.minimum(h, n), 0) ** 2
+        order = np.argsort(-np.nan_to_num(gain), kind="stable")
+        return self.relaxed.neuron[hinge][order], np.nan_to_num(gain)[order]
+
+
+def tried_ellipsoids(
+    around: Around, pair: tuple[int, int], side: np.ndarray, scale: float, before: float, *, guessed: bool
+) -> Iterator[Leaf]:
+    """Leaves in ellipsoids that fit better and better, as long as one more may be enough.
+
+    `before`: what was missing of the margin before this one, which was only `guessed` or was found with a solution.
+    """
+    for k in range(MOST_ELLIPSOIDS):
+        relaxed = around.relaxed(pair, side)
+        if relaxed is None:
+            return
+        leaf = Leaf(around, side, relaxed, solve(relaxed, scale))
+        yield leaf
+        if leaf.has_best_ellipsoid:
+            return
+        missing = -leaf.solved.likely
+        hopeful = k + 1 < ELLIPSOIDS and missing < HOPEFUL * (before - missing)
+        if not (hopeful or leaf.doubts[1].sum() < TO_BLAME * missing):
+            return
+        before = missing
+        side = following(leaf.solved, around, side, 1.0 if guessed and k == 0 else DAMPED)
+        if not np.isfinite(side).all():
+            return
+
+
+def side_of(region: Region, force: np.ndarray) -> np.ndarray:
+    """(1 + d,) The ellipsoid around the region in which ⟨force, δ⟩ has the same least value as in the region itself."""
+    s = np.zeros_like(force)
+    if region.is_ball:
+        return np.concatenate([[1.0], s])
+    low, high = region.low, region.high
+    width = np.maximum(high - low, 1e-12)
+    if region.norm == np.inf:
+        s = np.abs(force) / width
+        return np.concatenate([[0.0], s / max(s.mean(), 1e-300) + FLOOR])
+    lam = float(region._multipliers(force[None])[0])
+    if lam > 0:
+        free = -force / lam
+        at = np.clip(free, low, high)
+        s = np.where(free != at, 2 * np.abs(free - at) / width, 0.0)
+    return np.concatenate([[1.0], s])
+
+
+def following(solved: Solved, around: Around, side: np.ndarray, power: float) -> np.ndarray:
+    """(1 + d,) A better ellipsoid, from the moments of δ where the bound is attained.
+
+    With D(δ - c) = -force the mean says which sides of the box hold δ back. ℓ∞: a coordinate that strays farther than its interval
+    needs more weight, E(δ_i - mid_i)² = (width_i/2)² where it has any in the best ellipsoid of all.
+    """
+    region, D = around.region, side[0] + side[1:]
+    mid = 0.5 * (region.low + region.high)
+    c = side[1:] * mid / D
+    mean, variance = _moments_of_perturbation(solved.moments, around, c, D)
+    if region.norm == 2:
+        return side_of(region, -D * (mean - c))
+    away = np.sqrt(np.maximum(variance + (mean - mid) ** 2, 0))
+    s = side[1:] * (away / np.maximum(0.5 * (region.high - region.low), 1e-12)) ** power
+    return np.concatenate([[0.0], s / max(s.mean(), 1e-300) + LEAST_WEIGHT])
+
+
+def _moments_of_perturbation(
+    moments: np.ndarray, around: Around, c: np.ndarray, D: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(d,) Mean and variance of every coordinate of δ: where y has the first layer's values, of the δ with the least Σ D(δ - c)²."""
+    used = first_values(around.model, around.known, around.signs)
+    size = len(D) if used is None else len(used)
+    mean, second = moments[0, 1 : 1 + size], moments[1 : 1 + size, 1 : 1 + size]
+    spread = second - np.outer(mean, mean)
+    if used is None:
+        return mean, np.diagonal(spread)
+    W = around.model.weights[0][used]
+    G = (W / D) @ W.T
+    ridge = 1e-10 * np.trace(G) / max(1, size) * np.eye(size)
+    back = np.linalg.inv(G + ridge) @ W / D  # δ - c = backᵀ(z - centre)
+    centre = W @ (around.x + c) + around.model.biases[0][used]
+    return c + (mean - centre) @ back, ((spread @ back) * back).sum(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,5 +355,5 @@ def _branches_needed(leaf: Leaf, whole: float, scale: float) -> float:
     helped = leaf.has_best_ellipsoid or gains.sum() >= TO_BLAME * missing
     if not (len(gains) and helped and np.isfinite(missing)):
         return np.inf
-    gain = max(gains[0], (whole - missing) / depth if depth else 0.0, LEAST * missing)
+    gain = max(gains[0], (whole - missing) / depth if depth else 0.0, LEAST_GAIN * missing)
     return 2.0 ** min(np.floor(missing / gain) + 1, len(gains), MOST) * 2 - 2

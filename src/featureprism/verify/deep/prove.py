@@ -10,8 +10,7 @@ from featureprism.checker.deep import spectral_norm, verified
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.geometry import Sides
-from featureprism.verify.deep.branch_and_bound import Question, quadratic_proof
-from featureprism.verify.deep.leaves import Around, side_of
+from featureprism.verify.deep.branch_and_bound import Around, Question, quadratic_proof, side_of
 from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.query import Limits, Query
 

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from featureprism.models.activations import relu_power
 from featureprism.threads import one_thread
-from featureprism.verify.one_layer import linear_cells, newton, relu_cells
+from featureprism.verify.one_layer import linear_cells, newton
 from featureprism.verify.one_layer.active_neurons import Strong
 from featureprism.verify.one_layer.cells import (
     Cells,
     Problem,
     Proof,
+    Units,
     evaluate,
     first_proof,
     improve,
@@ -23,7 +24,6 @@ from featureprism.verify.one_layer.cells import (
     whole_space,
 )
 from featureprism.verify.one_layer.interior_point import Space, solve
-from featureprism.verify.one_layer.rescaling import Units
 from featureprism.verify.query import Limits
 
 ROOT_STEPS, CHILD_STEPS = 30, 16
@@ -366,7 +366,7 @@ def _to_cut(problem: Problem, cells: Cells, proof: Proof) -> tuple[Int[Tensor, "
     p > 2: where it was never cut, those follow that were not either and whose chords are about as far from them: each may be a way to
     flip of its own, which the relaxed problem shows only once the others are gone.
     """
-    doubt = (relu_cells.overestimate if problem.p == 1 else overestimate)(problem, cells, proof)
+    doubt = (newton.overestimate if problem.p == 1 else overestimate)(problem, cells, proof)
     worst = doubt.argmax(dim=1, keepdim=True)
     if problem.p <= 2:
         return worst, torch.ones_like(worst, dtype=torch.bool)

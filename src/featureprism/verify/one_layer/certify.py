@@ -1,6 +1,7 @@
 """From a search to certificates, each claiming what the checker verifies, with room for rounding."""
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +117,19 @@ def lipschitz_certificate(form: PowerForm, x: Tensor, y: float, bound: float) ->
         claim = replace(claim, tree={"votes": votes, "scale": scale})
         found = verified(claim, form.network, x.detach().double().numpy(), y)
     return replace(claim, radius=min(found, bound) * (1 - SLACK))
+
+
+def renewed(old: Certificate, form: PowerForm, x: Tensor, y: float) -> Certificate:
+    """The tree of a certificate on other weights: cuts and multipliers stay, votes and bounds are new; nothing is searched.
+
+    It claims what the checker verifies, which is nothing where the weights have changed too much.
+    """
+    tree = {
+        name: value for name, value in deepcopy(old.tree).items() if name not in ("votes", "scale", "numbers")
+    }
+    numbers = old.tree.get("numbers")
+    weights = None if old.kind != "ellipsoid" or numbers is None else numbers[: len(numbers) // 2].copy()
+    return _completed(replace(old, radius=0.0, tree={}), form, x, y, lambda _: tree, weights)
 
 
 def _completed(

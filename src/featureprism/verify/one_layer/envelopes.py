@@ -8,8 +8,11 @@ it lies above for κ = max Q, below for κ = min Q. For p > 2 φ'' does not fall
 and c > 0 it rises up to t = c(1 - 2/p) ≤ 0 and falls from there on, for c < 0 it rises up to t = -cp/(2 - p). For p = 1 those above are
 |t| ≤ (t²/c + c)/2 in disguise. A second family goes through both ends: chord(t) - ½κ(t - low)(high - t), 0 ≤ κ ≤ 2φ[low, low, high]
 (p < 2: and ≤ 2φ[low, high, high]).
+
+`contacts` says where the lowest quadratic of a given curvature above φ on an interval meets φ, and how that moves.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,6 +21,9 @@ from torch import Tensor
 from featureprism.models.activations import relu_power
 
 CLOSE = 1e-12  # a tangent is kept this share of `high` away from 0, where its curvature may be infinite
+STEPS = 10  # of Newton, halving where a step leaves what is known to hold the place
+ENOUGH = 1e-9  # of the interval: a step that ends the search
+TINY = 1e-12  # of the scale of the search: what counts as 0 there
 
 
 class Quadratic(NamedTuple):
@@ -107,3 +113,74 @@ def end_quadratic(kappa: Tensor, low: Tensor, high: Tensor, p: float) -> Quadrat
     chord = (relu_power(high, p) - relu_power(low, p)) / width
     q0 = relu_power(low, p) - chord * low + kappa * low * high / 2
     return Quadratic(q0, chord - kappa * (low + high) / 2, kappa)
+
+
+@dataclass(frozen=True)
+class Contacts:
+    """Where the lowest quadratic of a given curvature meets φ, and how that moves with the curvature."""
+
+    first: Tensor
+    second: Tensor
+    first_rate: Tensor
+    second_rate: Tensor
+
+
+def contacts(kappa: Tensor, low: Tensor, high: Tensor, p: float) -> Contacts:
+    """x₁ ≤ x₂ and their derivatives by κ, for high > 0.
+
+    p ≥ 2: x₂ = high, x₁ the point of tangency, or `low`. p < 2: x₁ < 0 < x₂ both tangent where neither leaves the interval; else one
+    of them is an end, or both are.
+    """
+    zero = torch.zeros_like(kappa)
+    # tangent at x < 0 and through `high`
+    resting = high - (2 * relu_power(high, p) / kappa).sqrt()
+    resting_rate = (high - resting) / (2 * kappa)
+    if p >= 2:
+        inner = _tangency(kappa, high, low.clamp_min(0), high, p, rising=True)
+        first = torch.where(resting <= 0, resting, inner)
+        rate = torch.where(resting <= 0, resting_rate, _rate(first, high, p))
+        at_low = kappa <= quotient(high, low, p)
+        return Contacts(torch.where(at_low, low, first), high, torch.where(at_low, zero, rate), zero)
+    summit = (2 * kappa / p**2) ** (-1 / (2 - p))  # tangent at both
+    foot, summit_rate = (1 - 2 / p) * summit, -summit / ((2 - p) * kappa)
+    first = torch.where(summit <= high, foot, resting)
+    first_rate = torch.where(summit <= high, (1 - 2 / p) * summit_rate, resting_rate)
+    second = torch.minimum(summit, high)
+    second_rate = torch.where(summit <= high, summit_rate, zero)
+    at_low = first <= low
+    inner = _tangency(kappa, low, low.clamp_min(0), high, p, rising=False)
+    inside = kappa > quotient(low, high, p)
+    inner = torch.where(inside, inner, high)
+    return Contacts(
+        torch.where(at_low, low, first),
+        torch.where(at_low, inner, second),
+        torch.where(at_low, zero, first_rate),
+        torch.where(at_low, torch.where(inside, _rate(inner, low, p), zero), second_rate),
+    )
+
+
+def _tangency(kappa: Tensor, end: Tensor, low: Tensor, high: Tensor, p: float, *, rising: bool) -> Tensor:
+    """The c in [low, high] whose tangent quadratic through (end, φ(end)) has curvature κ, which rises or falls with c."""
+    least, most = quotient(end, low, p), quotient(end, high, p)
+    close = ENOUGH * (high - low)
+    c = low + (high - low) * ((kappa - least) / (most - least)).nan_to_num(0.5).clamp(0, 1)
+    for _ in range(STEPS):
+        value = quotient(end, c, p)
+        beyond = (value > kappa) == rising
+        low, high = torch.where(beyond, low, c), torch.where(beyond, c, high)
+        step = c + (kappa - value) / _by_centre(value, c, end, p)
+        before, c = c, torch.where((step >= low) & (step <= high), step, (low + high) / 2)
+        if bool(((c - before).abs() <= close).all()):
+            break
+    return torch.where((end > 0) & (kappa >= second_derivative(end, p)), end, c)
+
+
+def _by_centre(value: Tensor, c: Tensor, end: Tensor, p: float) -> Tensor:
+    """dκ/dc of a tangent quadratic with κ = value."""
+    return 2 * (value - second_derivative(c, p)) / (end - c + TINY)
+
+
+def _rate(c: Tensor, end: Tensor, p: float) -> Tensor:
+    """dc/dκ of that."""
+    by_c = _by_centre(quotient(end, c, p), c, end, p)
+    return torch.where(by_c.abs() > TINY, 1 / by_c, torch.zeros_like(by_c))

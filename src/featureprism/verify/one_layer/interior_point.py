@@ -20,6 +20,7 @@ from featureprism.models.activations import relu_power
 from featureprism.verify.one_layer.cells import Cells, Problem, Proof, envelope, evaluate
 from featureprism.verify.one_layer.envelopes import (
     CLOSE,
+    contacts,
     end_curvature,
     end_quadratic,
     quadratic_below,
@@ -27,7 +28,6 @@ from featureprism.verify.one_layer.envelopes import (
     slope_of,
     tangent_quadratic,
 )
-from featureprism.verify.one_layer.tangency import contacts
 
 FIRST, FALL = 0.03, 0.2  # μ at the start, and its factor a step
 LEAST = 3e-5  # μ falls no lower

@@ -10,7 +10,7 @@ from featureprism.attacks.gradient import margin_gradient
 from featureprism.checker.certificate import Certificate
 from featureprism.models.model import Model
 from featureprism.models.one_layer import PowerForm
-from featureprism.verify.bounds.linear_relaxation import crown_radius, lipschitz_radius
+from featureprism.verify.bounds import crown_radius, lipschitz_radius
 from featureprism.verify.method import Method
 from featureprism.verify.one_layer.branch_and_bound import Node, prove, prove_box
 from featureprism.verify.one_layer.cells import Problem, relaxed_minimum
@@ -21,8 +21,7 @@ from featureprism.verify.one_layer.certify import (
     lines_claim,
     lipschitz_certificate,
 )
-from featureprism.verify.one_layer.ellipsoid_l2 import ball_certificates
-from featureprism.verify.one_layer.ellipsoid_linf import box_certificates
+from featureprism.verify.one_layer.ellipsoids import ball_certificates, box_certificates
 from featureprism.verify.pairs import Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 

@@ -1,1 +1,0 @@
-"""Bounds that need no search: closed forms, Lipschitz constants, the linear relaxation of one hidden layer."""
