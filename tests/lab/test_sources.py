@@ -7,7 +7,7 @@ from importlib import import_module, invalidate_caches
 import pytest
 
 from featureprism.lab import sources
-from featureprism.lab.sources import paper_hash, source_hash, value_hash
+from featureprism.lab.sources import dependencies, paper_hash, source_hash, value_hash
 
 CODE = """
 from functools import partial
