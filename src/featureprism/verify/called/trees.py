@@ -78,10 +78,9 @@ def trees_of(model: Any) -> tuple[list[Leaves], Float[np.ndarray, " k"], bool] |
         parts = [model] if isinstance(model, DecisionTreeClassifier) else list(model.estimators_)
         shares = []
         for part in parts:
-            counts = part.tree_.value[:, 0, :]
-            shares.append(
-                leaves_of(part.tree_, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300))
-            )
+            counts: np.ndarray = np.asarray(part.tree_.value)[:, 0, :]
+            total = np.asarray(counts.sum(axis=1, keepdims=True))
+            shares.append(leaves_of(part.tree_, counts / np.maximum(total, 1e-300)))
         return shares, np.zeros(len(model.classes_)), len(parts) == 1
     if isinstance(model, GradientBoostingClassifier):
         boosted: Any = model
