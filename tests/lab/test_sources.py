@@ -154,3 +154,30 @@ def test_a_library_function_counts_by_name_for_a_paper_and_by_body_for_the_store
         assert hashed_paper()[1] != plain[1]
     renamed = PAPER["item.py"].replace("pgd", "minimal_radius")
     assert hashed_paper(item=renamed)[0] != plain[0]
+
+
+def test_a_function_that_is_registered_counts_although_nobody_names_it(hashed_paper):
+    setting = """
+from functools import singledispatch
+
+START = 1
+
+
+@singledispatch
+def start(setting):
+    return START
+
+
+@start.register
+def _(setting: int):
+    return {}
+"""
+    item = (
+        PAPER["item.py"]
+        .replace("START", "start")
+        .replace("start}", "start(setting)}")
+        .replace('"a": start,', '"a": start(setting),')
+    )
+    plain = hashed_paper(setting=setting.format(2), item=item)
+    assert hashed_paper(setting=setting.format(3), item=item)[0] != plain[0]
+    assert hashed_paper(setting=setting.format(3), item=item)[1] != plain[1]

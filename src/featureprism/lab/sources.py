@@ -3,7 +3,7 @@
 Followed statically, from name to name: a function or class brings what its body names, in its module and in those it imports, as long
 as they belong to featureprism or to the package of the function. Definitions are compared without comments and docstrings. A
 module that is used as a whole (handed to a function, say) counts as a whole, and statements at the top of a module that define no name
-count for everything in it.
+count for everything in it, as do functions that are decorated with `something.register`.
 
 There are two hashes, for two questions. `source_hash`: may these rows be used again? It follows every definition of the whole library,
 and the store of units is keyed by it. `paper_hash` and `value_hash`: is this still the item that was published? They follow definitions
@@ -35,6 +35,7 @@ class Module:
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, tuple[str, str | None]]  # local name: (module, name in it), None for the module itself
     nameless: list[ast.stmt]
+    registered: tuple[str, ...]  # functions that others call through `register`, whatever their name
 
 
 def source_hash(function: Callable) -> str:
@@ -225,7 +226,8 @@ def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definit
     if name in top.imports:
         return tuple(_imported(*top.imports[name], packages))
     if not name:
-        return tuple(target for s in top.nameless for target in _targets(s, module, packages))
+        named = tuple(target for s in top.nameless for target in _targets(s, module, packages))
+        return (*named, *((module, each) for each in top.registered))
     return tuple(_imported(f"{module}.{name}", None, packages))  # a submodule
 
 
@@ -320,7 +322,16 @@ def _read(module: str) -> Module:
             definitions.setdefault(name, []).append(statement)
         if not names and not isinstance(statement, ast.Import | ast.ImportFrom) and not _is_text(statement):
             nameless.append(statement)
-    return Module(definitions, imports, nameless)
+    registered = tuple(
+        dict.fromkeys(s.name for s in tree.body if isinstance(s, ast.FunctionDef) and _is_registered(s))
+    )
+    return Module(definitions, imports, nameless, registered)
+
+
+def _is_registered(function: ast.FunctionDef) -> bool:
+    """Whether a function is decorated with `something.register`: nobody calls it by its name."""
+    functions = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
+    return any(isinstance(f, ast.Attribute) and f.attr == "register" for f in functions)
 
 
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
