@@ -7,7 +7,7 @@ from importlib import import_module, invalidate_caches
 import pytest
 
 from featureprism.lab import sources
-from featureprism.lab.sources import paper_hash, source_hash, value_hash
+from featureprism.lab.sources import dependencies, paper_hash, source_hash, value_hash
 
 CODE = """
 from functools import partial
@@ -156,28 +156,8 @@ def test_a_library_function_counts_by_name_for_a_paper_and_by_body_for_the_store
     assert hashed_paper(item=renamed)[0] != plain[0]
 
 
-def test_a_function_that_is_registered_counts_although_nobody_names_it(hashed_paper):
-    setting = """
-from functools import singledispatch
+def test_what_is_registered_with_a_generic_function_counts():
+    from featureprism.models.model import as_model
 
-START = 1
-
-
-@singledispatch
-def start(setting):
-    return START
-
-
-@start.register
-def _(setting: int):
-    return {}
-"""
-    item = (
-        PAPER["item.py"]
-        .replace("START", "start")
-        .replace("start}", "start(setting)}")
-        .replace('"a": start,', '"a": start(setting),')
-    )
-    plain = hashed_paper(setting=setting.format(2), item=item)
-    assert hashed_paper(setting=setting.format(3), item=item)[0] != plain[0]
-    assert hashed_paper(setting=setting.format(3), item=item)[1] != plain[1]
+    reached = dependencies(as_model.dispatch(object))
+    assert {("featureprism.models.model", "_"), ("featureprism.networks.plain", "_")} <= reached

@@ -3,7 +3,7 @@
 Followed statically, from name to name: a function or class brings what its body names, in its module and in those it imports, as long
 as they belong to featureprism or to the package of the function. Definitions are compared without comments and docstrings. A
 module that is used as a whole (handed to a function, say) counts as a whole, and statements at the top of a module that define no name
-count for everything in it, as do functions that are decorated with `something.register`.
+count for everything in it.
 
 There are two hashes, for two questions. `source_hash`: may these rows be used again? It follows every definition of the whole library,
 and the store of units is keyed by it. `paper_hash` and `value_hash`: is this still the item that was published? They follow definitions
@@ -35,7 +35,6 @@ class Module:
     definitions: dict[str, list[ast.stmt]]
     imports: dict[str, tuple[str, str | None]]  # local name: (module, name in it), None for the module itself
     nameless: list[ast.stmt]
-    registered: tuple[str, ...]  # functions that others call through `register`, whatever their name
 
 
 def source_hash(function: Callable) -> str:
@@ -221,14 +220,51 @@ def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definit
         statements = top.definitions[name]
         return (
             (module, ""),
+            *_registered().get((module, name), ()),
             *(target for s in statements for target in _targets(s, module, packages)),
         )
     if name in top.imports:
         return tuple(_imported(*top.imports[name], packages))
     if not name:
-        named = tuple(target for s in top.nameless for target in _targets(s, module, packages))
-        return (*named, *((module, each) for each in top.registered))
+        return tuple(target for s in top.nameless for target in _targets(s, module, packages))
     return tuple(_imported(f"{module}.{name}", None, packages))  # a submodule
+
+
+@cache
+def _registered() -> dict[Definition, list[Definition]]:
+    """What featureprism registers with each of its generic functions, by `@function.register`, in whatever module."""
+    root, found = Path(__file__).parents[1], {}
+    for path in sorted(root.rglob("*.py")):
+        if ".register" not in path.read_text(encoding="utf-8"):
+            continue
+        parts = path.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        top = _read(module)
+        for name, statements in top.definitions.items():
+            for generic in (g for s in statements for g in _generics(s)):
+                where = (module, generic) if generic in top.definitions else top.imports.get(generic)
+                if where is not None and where[1] is not None:
+                    found.setdefault(_origin(where[0], where[1]), []).append((module, name))
+    return found
+
+
+def _generics(statement: ast.stmt) -> Iterator[str]:
+    """The names of the functions that a definition is registered with."""
+    for decorator in getattr(statement, "decorator_list", ()):
+        call = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(call, ast.Attribute) and call.attr == "register" and isinstance(call.value, ast.Name):
+            yield call.value.id
+
+
+def _origin(module: str, name: str) -> Definition:
+    """The module in which an imported name is defined."""
+    while _is_readable(module):
+        top = _read(module)
+        target = top.imports.get(name)
+        if name in top.definitions or target is None or target[1] is None:
+            break
+        module, name = target[0], target[1]
+    return module, name
 
 
 def _targets(statement: ast.AST, module: str, packages: frozenset[str]) -> Iterator[Definition]:
@@ -322,16 +358,7 @@ def _read(module: str) -> Module:
             definitions.setdefault(name, []).append(statement)
         if not names and not isinstance(statement, ast.Import | ast.ImportFrom) and not _is_text(statement):
             nameless.append(statement)
-    registered = tuple(
-        dict.fromkeys(s.name for s in tree.body if isinstance(s, ast.FunctionDef) and _is_registered(s))
-    )
-    return Module(definitions, imports, nameless, registered)
-
-
-def _is_registered(function: ast.FunctionDef) -> bool:
-    """Whether a function is decorated with `something.register`: nobody calls it by its name."""
-    functions = [d.func if isinstance(d, ast.Call) else d for d in function.decorator_list]
-    return any(isinstance(f, ast.Attribute) and f.attr == "register" for f in functions)
+    return Module(definitions, imports, nameless)
 
 
 def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -287,7 +287,8 @@ class Prover:
                 gaps = _gaps(domain.lines[i], c)
                 total[i], against[i] = total[i] + weight @ gaps, against[i] + contradicts @ gaps
         parts = [torch.cat(part) for part in (total, against)]
-        return sum(f * v / v.max().clamp_min(1e-12) for f, v in zip((1.0, EMPTINESS), parts, strict=True))
+        scaled = [part / part.max().clamp_min(1e-12) for part in parts]
+        return scaled[0] + EMPTINESS * scaled[1]
 
 
 def _gaps(line: Lines, c: Tensor) -> Tensor:

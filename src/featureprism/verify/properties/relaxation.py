@@ -107,8 +107,8 @@ def optimised(
     best, best_slopes, best_beta = None, slopes.detach(), beta.detach()
     with torch.enable_grad():
         for step in range(steps):
-            cuts = (beta * sign).split(widths, dim=-1) if has_cuts else None
-            value = least(net, c, offset, lines, list(slopes.split(widths, dim=-1)), cuts and list(cuts))
+            cuts = list((beta * sign).split(widths, dim=-1)) if has_cuts else None
+            value = least(net, c, offset, lines, list(slopes.split(widths, dim=-1)), cuts)
             now = value.detach()
             if best is None:
                 best, best_slopes, best_beta = now, slopes.detach().clone(), beta.detach().clone()
