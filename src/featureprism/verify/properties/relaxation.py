@@ -67,8 +67,9 @@ def least(
     slopes: list[Tensor],
     cuts: list[Tensor] | None = None,
     kept: list[Tensor] | None = None,
+    at_input: list[Tensor] | None = None,
 ) -> Tensor:
-    """(n,) About the least ⟨c, h⟩ + offset; `kept` takes the coefficients of every layer's outputs, last layer first."""
+    """(n,) About the least ⟨c, h⟩ + offset; `kept` takes the coefficients of every layer's outputs, `at_input` those of the inputs."""
     value = offset
     for k in range(len(lines) - 1, -1, -1):
         line = lines[k]
@@ -81,6 +82,8 @@ def least(
             g = g - cuts[k]
         value = value + g @ net.biases[k]
         c = g @ net.weights[k]
+    if at_input is not None:
+        at_input.append(c)
     return value + c @ net.middle - c.abs() @ net.radius
 
 
