@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -235,8 +235,8 @@ def _power(p: float) -> Activation:
 @singledispatch
 def as_model(net: Any) -> Model | None:
     """The model of a network that registers how it becomes one, or that knows its own radius; None for others."""
-    knows_its_radius = isinstance(net, HasExactRadius) or isinstance(net, HasRadiusBracket)  # noqa: SIM101
-    return Model(plain(net), has_one_output=True) if isinstance(net, nn.Module) and knows_its_radius else None
+    knows_its_radius = isinstance(net, HasExactRadius | HasRadiusBracket)
+    return Model(plain(cast(nn.Module, net)), has_one_output=True) if knows_its_radius else None
 
 
 def plain(net: nn.Module) -> nn.Module:
