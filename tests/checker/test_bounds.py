@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from featureprism.checker import cells, cheap, float32, quadratic
+from featureprism.checker import cells, cheap, float32, quadratic, readouts
 from featureprism.checker.enclosed import Enclosed, enclosed
-from featureprism.checker.layers import Layers, Region, neuron_bounds
+from featureprism.checker.layers import Layers, Region, neuron_bounds, norms_above
 from featureprism.checker.power_bounds import end_curvature, quadratic_above, quadratic_below
 from featureprism.checker.scaled import Network
 
@@ -31,6 +31,16 @@ def test_sizes_and_norms_are_rounded_up():
     assert bool((exact(network.norm) ** 2 >= exact(network.squares.high)).all())
     plain = Network(rng.normal(size=(200, 3)), np.ones(200), np.zeros(200), 1.0, False)
     assert bool((exact(plain.norm) ** 2 >= exact(plain.squares.high)).all())
+
+
+def test_a_sum_that_loses_its_small_terms_is_not_too_short():
+    """Every eighth of 128 terms goes to one partial sum that begins with 1, and is less than half of its last digit."""
+    v = np.zeros((1, 128))
+    v[0, 8::8] = np.sqrt(0.49 * 2.0**-52)
+    v[0, 0] = 1.0
+    squares = (exact(v) ** 2).sum()
+    for length in (readouts._length(enclosed(v)), norms_above(enclosed(v))):
+        assert Fraction(float(length[0])) ** 2 >= squares
 
 
 # --- curvature
@@ -121,6 +131,22 @@ def test_the_dual_of_a_plane_is_exact_from_any_start():
         for delta in (np.zeros((1, 2)), np.array([[0.3, -2.0]])):
             found = quadratic._dual(margin, at_x, slope, np.array([multiplier]), delta)[0]
             assert truth - 1e-9 <= found <= truth
+
+
+def test_the_mean_of_a_group_is_near_its_score():
+    """Two neurons v ± d: where ⟨v, x⟩ is 0 and ⟨d, x⟩ is largest, the mean of both is half of that."""
+    W = np.array([[[1.0, 1.0], [-1.0, 1.0]], [[0.5, 0.0], [0.5, 0.0]]])
+    x, reach, rng = np.array([1.0, 0.0]), 0.5, np.random.default_rng(0)
+    known = readouts.posed_scores(W, x, reach, 1, True)
+    deltas = rng.normal(size=(500, 2))
+    deltas *= reach * rng.uniform(size=(500, 1)) / np.linalg.norm(deltas, axis=1, keepdims=True)
+    points = x + np.concatenate([deltas, [[reach, 0.0], [-reach, 0.0]]])
+    scores = np.maximum(np.einsum("nd,khd->nkh", points, W), 0).mean(axis=2)
+    u = points @ W.mean(axis=1).T
+    assert (scores <= np.maximum(u, 0) + known.lift + 1e-12).all()
+    assert (scores >= u - known.slip - 1e-12).all()
+    assert ((known.low <= u) & (u <= known.high)).all()
+    assert known.lift[0] == pytest.approx((1 + reach) / 2)
 
 
 # --- regions

@@ -315,6 +315,21 @@ def test_a_tree_has_an_end(monkeypatch):
         list(deep._leaves(cut(cut({}, {}, 1), {}), 2))
 
 
+@pytest.mark.parametrize(
+    ("low", "high"), [((0.0, -1.0), (1.0, 1.0)), ((-1.0, -1.0), (1.0, 0.0)), ((-0.05, -1.0), (1.0, 1.0))]
+)
+def test_stored_bounds_must_hold_on_both_sides_unless_a_cut_says_so(low, high):
+    """At 0 the values of the first layer go from -0.1 to 0.1."""
+    region, model = Region.around(ZEROS, 0.1, 2.0, (-np.inf, np.inf)), layers()
+    block = np.array([*low, *high])
+    with pytest.raises(ValueError, match="bounds of neurons that hold"):
+        deep.leaf_proves({"block": block}, model, ZEROS, 0, 1, region, {})
+    signs = {0: 1.0} if low[0] == 0 else {1: -1.0}
+    if low[0] != -0.05:
+        deep.leaf_proves({"block": block}, model, ZEROS, 0, 1, region, signs)
+    deep.leaf_proves({"block": np.array([-1.0, -1.0, 1.0, 1.0])}, model, ZEROS, 0, 1, region, {})
+
+
 @pytest.mark.parametrize("good", [(True, False), (False, True), (False, False), (True, True)])
 def test_a_deep_tree_proves_only_if_every_leaf_does(good, monkeypatch):
     monkeypatch.setattr(deep, "leaf_proves", lambda node, *_: node["good"])

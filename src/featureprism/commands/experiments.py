@@ -52,7 +52,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
         lines = [line for result in results for line in ClaimTable.of_result(result)]
         without = "No claims are made about what was run." if results else "Nothing was run."
         print(f"{tally(lines)}." if lines else without)
-        print(f"Results are in {args.out}; 'featureprism report {args.out}' makes the page.")
+        print(f"Results are in {args.out}. For the page: featureprism report {args.out}")
     return ending(args, results, failures)
 
 
