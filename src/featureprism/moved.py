@@ -165,7 +165,7 @@ def what_moved(
             for j in top.tolist()
             if delta[i, j] != 0
         )
-        points.append(MovedPoint(i, float(radius[i]), labels[i], becomes[i], changes))
+        points.append(MovedPoint(i, float(radius[i]), str(labels[i]), str(becomes[i]), changes))
     shares, common, direction = _together(scaled[order])
     ranked = np.argsort(-shares, kind="stable")
     shown = () if x is None or not side else tuple((x[i], delta[i]) for i in order[:SHOWN].tolist())
