@@ -1,63 +1,55 @@
 """Timings as ratios within one run: `make bench`; `python -m benchmarks radius` runs one part.
 
-`python -m benchmarks tightness --points 8` says of how many points, `--docs` writes its table into the docs.
+`python -m benchmarks outside` runs networks of others, `--docs` writes its tables into docs/bars.md; it takes an hour, and is only run
+where it is named.
 At the end stands the table of all ratios beside those of published runs (history.jsonl); `--publish` adds this run to them, and
 `python -m benchmarks history` prints the table without running anything.
 """
 
 import sys
 from argparse import ArgumentParser
-from functools import partial
+from collections.abc import Iterable
+from importlib import import_module
 from itertools import chain
 
-from benchmarks import (
-    attacks,
-    descent,
-    first_layer,
-    flow,
-    heads,
-    history,
-    images,
-    max_margin,
-    proofs,
-    purification,
-    radius,
-    sweep,
-    tightness,
-)
+from benchmarks import history, outside
 from benchmarks.timing import Ratio
 
-PARTS = {
-    "attacks": attacks,
-    "descent": descent,
-    "first-layer": first_layer,
-    "flow": flow,
-    "heads": heads,
-    "images": images,
-    "max-margin": max_margin,
-    "proofs": proofs,
-    "purification": purification,
-    "radius": radius,
-    "sweep": sweep,
-    "tightness": tightness,
-}
+PARTS = (
+    "attacks",
+    "descent",
+    "first-layer",
+    "flow",
+    "heads",
+    "images",
+    "max-margin",
+    "proofs",
+    "purification",
+    "radius",
+    "sweep",
+)
+
+
+def lines_of(part: str, docs: bool) -> Iterable:
+    """What a part prints; it is imported when it is run."""
+    if part == "outside":
+        return outside.lines(docs=docs)
+    return import_module(f"benchmarks.{part.replace('-', '_')}").ratios()
+
 
 if __name__ == "__main__":
     parser = ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, "history", []], help="default: all")
-    parser.add_argument("--points", type=int, default=8, help="of each network of the part tightness")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, "outside", "history", []], help="default: all")
     parser.add_argument(
-        "--docs", action="store_true", help="write the table of tightness into docs/tightness.md"
+        "--docs", action="store_true", help="write the tables of the part outside into docs/bars.md"
     )
     parser.add_argument("--publish", action="store_true", help="add the ratios to history.jsonl")
     asked = parser.parse_args()
     if asked.parts == ["history"]:
         print("\n".join(history.table()))
         sys.exit()
-    calls = {name: part.ratios for name, part in PARTS.items()}
-    calls["tightness"] = partial(tightness.ratios, asked.points, docs=asked.docs)
     ratios = []
-    for line in chain.from_iterable(calls[name]() for name in asked.parts or PARTS):
+    for line in chain.from_iterable(lines_of(name, asked.docs) for name in asked.parts or PARTS):
         print(line, flush=True)
         ratios += [line] if isinstance(line, Ratio) else []
     print("\n".join(["", *history.table(ratios)]))

@@ -207,10 +207,10 @@ def write_page() -> None:
     PAGE.write_text(before + BEGIN + "\n" + "\n".join(tables()) + "\n" + END + rest.split(END)[1])
 
 
-def ratios(parts: list[str] | None = None, *, docs: bool = False) -> Iterator[str]:
-    """Run, then yield the lines of the tables."""
+def lines(*, docs: bool = False) -> Iterator[str]:
+    """Run what is missing, then yield the lines of the tables."""
     with torch.no_grad():
-        run(parts or [])
+        run([])
     if docs:
         write_page()
     yield from tables()

@@ -29,7 +29,7 @@ from featureprism.attacks import AtRandom, structured_starts
 from featureprism.models import read_model
 from featureprism.networks import decoupled_classifier
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
-from featureprism.papers.beyond.peers import Question, answers
+from featureprism.papers.beyond.peers import AttackTask, answers
 from featureprism.verify.bounds import crown_radius
 
 POINTS = 100
@@ -109,7 +109,7 @@ def table() -> Iterator[str]:
 def against_foolbox(name: str, net: TwoLayerNet, test: Dataset, found: RadiusBracket) -> Iterator[str]:
     """Our attacked radius against the best of foolbox's attacks on every point."""
     eps = 1.05 * float(found.attacked.max())
-    rivals = [a for a in answers(Question(net, test.x, test.y, eps)) if a.mode in ("defaults", "tuned")]
+    rivals = [a for a in answers(AttackTask(net, test.x, test.y, eps)) if a.mode in ("defaults", "tuned")]
     if rivals:
         ratio = found.attacked / torch.stack([a.radius for a in rivals]).amin(dim=0).numpy()
         worst, middle = float(ratio.max()), float(np.median(ratio))

@@ -58,14 +58,14 @@ def store(num_rows: int = 100_000) -> Iterator[str]:
     settings = grid(a=[round(0.01 * i, 2) for i in range(1, 26)], n=[10 * i for i in range(1, 41)])
     with tempfile.TemporaryDirectory() as name:
         folder, per_task = Path(name), num_rows // len(settings)
-        units = of_function(sleep, settings, name="store").units(Context())
+        units = list(of_function(sleep, settings, name="store").units(Context()))
         costs = []
         with Store(folder, write=True) as kept:
             kept.plan(units)
             for unit in units:
                 rows = tuple(f'{{"point": {i}, "value": {i * unit.setting["a"]}}}' for i in range(per_task))
                 began = time.perf_counter()
-                kept.record(unit, Ending(DONE, rows), 1, final=True)
+                kept.record([(unit, Ending(DONE, rows), 1, True)])
                 costs.append(time.perf_counter() - began)
         half = len(costs) // 2
         early, late = (sorted(part)[len(part) // 2] for part in (costs[:half], costs[half:]))

@@ -40,9 +40,11 @@ def positions_of(features: Any, dim: int, names: Sequence[str] | None = None) ->
     """Positions of features that are given by position, by name, or as a mask."""
     if features is None:
         return []
+    if not isinstance(features, str | int | np.integer) and not hasattr(features, "__iter__"):
+        raise ValueError(f"fixed must name features by position or by name, got {features!r}.")
     given = [features] if isinstance(features, str | int | np.integer) else list(features)
     if len(given) == dim and all(isinstance(v, bool | np.bool_) for v in given):
-        return np.flatnonzero(given).tolist()
+        return np.flatnonzero(np.array(given, dtype=bool)).tolist()
     known = {name: j for j, name in enumerate(names or ())}
     found = []
     for feature in given:

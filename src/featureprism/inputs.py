@@ -28,6 +28,14 @@ def as_points(X: Any) -> Float64[Tensor, "n d"]:
     return x
 
 
+def as_tensors(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Points and labels as tensors: tensors as they are, everything else in float64."""
+    if y is None:
+        raise ValueError("Labels y of shape (n,) are wanted, got None.")
+    points = x if isinstance(x, Tensor) else as_points(x)
+    return points, y if isinstance(y, Tensor) else torch.as_tensor(real_numbers(np.asarray(y), "y"))
+
+
 def point_shape(X: Any) -> tuple[int, ...]:
     """The shape of one point: (d,), or more axes."""
     return tuple(np.shape(X) if isinstance(X, list | tuple) else X.shape)[1:]

@@ -137,8 +137,8 @@ def what_moved(
     x: Float[np.ndarray, "n d"] | None,
     delta: Float[np.ndarray, "n d"],
     radius: Float[np.ndarray, " n"],
-    labels: Sequence[str],
-    becomes: Sequence[str],
+    labels: list[str],
+    becomes: list[str],
     *,
     spread: Float[np.ndarray, " d"] | None = None,
     names: Sequence[str] | None = None,
@@ -165,7 +165,7 @@ def what_moved(
             for j in top.tolist()
             if delta[i, j] != 0
         )
-        points.append(MovedPoint(i, float(radius[i]), labels[i], becomes[i], changes))
+        points.append(MovedPoint(i, float(radius[i]), str(labels[i]), str(becomes[i]), changes))
     shares, common, direction = _together(scaled[order])
     ranked = np.argsort(-shares, kind="stable")
     shown = () if x is None or not side else tuple((x[i], delta[i]) for i in order[:SHOWN].tolist())

@@ -7,7 +7,7 @@ from importlib import import_module, invalidate_caches
 import pytest
 
 from featureprism.lab import sources
-from featureprism.lab.sources import paper_hash, source_hash, value_hash
+from featureprism.lab.sources import dependencies, paper_hash, source_hash, value_hash
 
 CODE = """
 from functools import partial
@@ -154,3 +154,10 @@ def test_a_library_function_counts_by_name_for_a_paper_and_by_body_for_the_store
         assert hashed_paper()[1] != plain[1]
     renamed = PAPER["item.py"].replace("pgd", "minimal_radius")
     assert hashed_paper(item=renamed)[0] != plain[0]
+
+
+def test_what_is_registered_with_a_generic_function_counts():
+    from featureprism.models.model import as_model
+
+    reached = dependencies(as_model.dispatch(object))
+    assert {("featureprism.models.model", "_"), ("featureprism.networks.plain", "_")} <= reached

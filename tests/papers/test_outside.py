@@ -84,7 +84,7 @@ def test_installed_it_is_listed_claimed_reproduced_reported_and_swept(installed,
     assert verdicts["one-step.one-step-is-chance"]["measured"] < 0.6
     assert verdicts["one-step.benign"]["measured"] > 0.9
     assert verdicts["one-step.benign"]["regime"]["failing"] == ["assumptions.signal", "assumptions.dim"]
-    assert "xor-grokking/one-step" in Path(report[1].strip()).read_text()
+    assert "xor-grokking/one-step" in Path(report[1].strip().splitlines()[-1]).read_text()
     assert "2 of 2 units are finished" in swept[1], swept[2]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from featureprism.attacks.starts import Start
 from featureprism.geometry import LpBall, products, span_basis
-from featureprism.inputs import check_points
+from featureprism.inputs import as_tensors, check_points
 from featureprism.models.protocols import HasInputDirections, HasInputGradient
 
 BALL_TOLERANCE = 1e-9  # relative; float64 projections of up to a few thousand coordinates
@@ -97,8 +97,8 @@ def fgm(net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: L
 
 def pgd(
     net: nn.Module,
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
+    x: Any,
+    y: Any,
     ball: LpBall,
     *,
     starts: Sequence[Start] = (),
@@ -116,6 +116,7 @@ def pgd(
     >>> [bool(fp.pgd(net, x, y, fp.LpBall(2, eps)).flipped) for eps in (1.4, 1.5)]
     [False, True]
     """
+    x, y = as_tensors(x, y)
     small, z, signs, basis = _prepare(net, x, y, ball)
     local = [s if basis is None else s.in_coordinates(basis) for s in starts]
     delta, _, share = descend(small, z, signs, ball, local, steps)

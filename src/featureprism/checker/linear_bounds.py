@@ -95,8 +95,12 @@ class Boxes:
     lower: np.ndarray
     upper: np.ndarray
 
-    @cached_property
+    @property
     def largest(self) -> np.ndarray:
+        return self._largest
+
+    @cached_property
+    def _largest(self) -> np.ndarray:
         return np.maximum(np.abs(self.lower), np.abs(self.upper))
 
     def least(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """Robust heads as scikit-learn estimators: PReLUHead and DecoupledHead."""
 
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ class Head(ScoredHead):
         return None
 
     def _check(self) -> None:
-        if not self.p >= 1:
+        if not isinstance(self.p, Real) or not self.p >= 1:
             raise ValueError(f"The power p must be at least 1, got {self.p}.")
         for name in ("width", "batch_size", "step_size", "init_scale"):
             if not getattr(self, name) > 0:

@@ -220,6 +220,7 @@ def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definit
         statements = top.definitions[name]
         return (
             (module, ""),
+            *_registered().get((module, name), ()),
             *(target for s in statements for target in _targets(s, module, packages)),
         )
     if name in top.imports:
@@ -227,6 +228,43 @@ def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definit
     if not name:
         return tuple(target for s in top.nameless for target in _targets(s, module, packages))
     return tuple(_imported(f"{module}.{name}", None, packages))  # a submodule
+
+
+@cache
+def _registered() -> dict[Definition, list[Definition]]:
+    """What featureprism registers with each of its generic functions, by `@function.register`, in whatever module."""
+    root, found = Path(__file__).parents[1], {}
+    for path in sorted(root.rglob("*.py")):
+        if ".register" not in path.read_text(encoding="utf-8"):
+            continue
+        parts = path.relative_to(root.parent).with_suffix("").parts
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        top = _read(module)
+        for name, statements in top.definitions.items():
+            for generic in (g for s in statements for g in _generics(s)):
+                where = (module, generic) if generic in top.definitions else top.imports.get(generic)
+                if where is not None and where[1] is not None:
+                    found.setdefault(_origin(where[0], where[1]), []).append((module, name))
+    return found
+
+
+def _generics(statement: ast.stmt) -> Iterator[str]:
+    """The names of the functions that a definition is registered with."""
+    for decorator in getattr(statement, "decorator_list", ()):
+        call = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if isinstance(call, ast.Attribute) and call.attr == "register" and isinstance(call.value, ast.Name):
+            yield call.value.id
+
+
+def _origin(module: str, name: str) -> Definition:
+    """The module in which an imported name is defined."""
+    while _is_readable(module):
+        top = _read(module)
+        target = top.imports.get(name)
+        if name in top.definitions or target is None or target[1] is None:
+            break
+        module, name = target[0], target[1]
+    return module, name
 
 
 def _targets(statement: ast.AST, module: str, packages: frozenset[str]) -> Iterator[Definition]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -236,7 +236,7 @@ def _power(p: float) -> Activation:
 def as_model(net: Any) -> Model | None:
     """The model of a network that registers how it becomes one, or that knows its own radius; None for others."""
     knows_its_radius = isinstance(net, HasExactRadius | HasRadiusBracket)
-    return Model(plain(net), has_one_output=True) if knows_its_radius else None
+    return Model(plain(cast(nn.Module, net)), has_one_output=True) if knows_its_radius else None
 
 
 def plain(net: nn.Module) -> nn.Module:
@@ -266,7 +266,8 @@ def _(net: ScoreNet) -> Model:
     if isinstance(net.activation, Tanh):
         W0, V0, b0, c0 = arrays_of(W, V.T, b, c)
         return Model(same, Layers((W0, V0), (b0, c0), "tanh"))
-    return Model(same, Scores(*arrays_of(W, b, V, c), float(net.activation.p)))
+    W0, b0, V0, c0 = arrays_of(W, b, V, c)
+    return Model(same, Scores(W0, b0, V0, c0, float(net.activation.p)))
 
 
 @as_model.register

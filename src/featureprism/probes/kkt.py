@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from featureprism.geometry import row_norms
-from featureprism.inputs import check_points
+from featureprism.inputs import as_tensors, check_points
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.nonnegative import nonnegative_minimum
 from featureprism.threads import one_thread
@@ -73,8 +73,8 @@ class KKTAudit:
 @torch.no_grad()
 def kkt_audit(
     net: TwoLayerNet,
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
+    x: Any,
+    y: Any,
     *,
     tolerance: float = 1e-3,
     multipliers: tuple[Tensor, Tensor] | None = None,
@@ -121,6 +121,7 @@ def kkt_audit(
     >>> fp.kkt_audit(net, data.x, data.y).stationarity < 1e-6
     True
     """
+    x, y = as_tensors(x, y)
     check_points(x, y, at_least=1)
     if not isinstance(net.activation, ReLU) or net.W.ndim != 2:
         raise ValueError(

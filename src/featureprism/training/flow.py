@@ -13,7 +13,7 @@ from jaxtyping import Float
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from featureprism.inputs import check_points
+from featureprism.inputs import as_tensors, check_points
 from featureprism.models.activations import Activation, Tanh
 from featureprism.models.two_layer import TwoLayerNet
 from featureprism.progress import Progress, no_progress
@@ -124,8 +124,8 @@ def _relative(coarse: Tensor, fine: Tensor) -> float:
 @torch.no_grad()
 def gradient_flow(
     net: TwoLayerNet,
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
+    x: Any,
+    y: Any,
     *,
     loss: Loss,
     t_end: float,
@@ -178,6 +178,7 @@ def gradient_flow(
     >>> run.times, run.ended.name
     ([2.0], 'TIME_REACHED')
     """
+    x, y = as_tensors(x, y)
     check_flow(x, y, t_end)
     x, y = x.double(), y.double()
     packing, start = packed(net)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from featureprism.attacks import Start
@@ -156,9 +157,21 @@ def robust_radius(
     if in_float32:
         bracket = bracket_float32(model, read, x, label, query, budget, progress)
     else:
-        bracket = bracket_points(
-            read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
-        )
+        try:
+            bracket = bracket_points(
+                read, x, label, query, budget, starts=starts, lipschitz=lipschitz, progress=progress
+            )
+        except RuntimeError as error:
+            if "does not require grad" not in str(error):
+                raise
+            bracket = _only_called(
+                lambda z: read.scores(torch.from_numpy(z)).detach().numpy(),
+                read.classes,
+                X,
+                y,
+                query,
+                "the module gives no gradient (no_grad in its forward pass?)",
+            )
     return replace(bracket, statement=statement_of(read, x, label, query, arithmetic), **about)
 
 
@@ -269,6 +282,10 @@ def check(
     >>> print(fp.check(bracket, net, X, y, norm=2, eps=1.0))
     at ℓ2 radius 1, 1 of 1 points is proven to keep its class
     """
+    if not isinstance(proofs, RadiusBracket | str | Path):
+        raise ValueError(
+            f"proofs must be a bracket or the path of a proof file, got {type(proofs).__name__}."
+        )
     if isinstance(proofs, RadiusBracket):
         content, name = proofs.content(), "the bracket"
     else:

@@ -57,7 +57,7 @@ class Query:
     def __post_init__(self) -> None:
         for name in ("gap", "eps", "max_radius"):
             value = getattr(self, name)
-            if value is not None and not isinstance(value, Real):
+            if (value is not None or name == "gap") and not isinstance(value, Real):
                 raise ValueError(f"{name} must be one number, got {value!r}.")
         if self.norm not in (2, inf):
             raise ValueError(f"norm must be 2 or math.inf, got {self.norm!r}.")

@@ -52,8 +52,10 @@ class Weighted:
         points = x * torch.from_numpy(weights)
         bounds = None
         if query.bounds is not None:
-            sides = (np.broadcast_to(np.asarray(s, dtype=np.float64), weights.shape) for s in query.bounds)
-            bounds = weighted_bounds(*sides, weights)
+            lower, upper = (
+                np.broadcast_to(np.asarray(s, dtype=np.float64), weights.shape) for s in query.bounds
+            )
+            bounds = weighted_bounds(lower, upper, weights)
         moving = points[:, torch.from_numpy(~fixed)]
         farthest = float(torch.linalg.vector_norm(moving, ord=query.norm, dim=1).max())
         reach = query.max_radius or (4 * farthest if farthest > 0 else 4.0)

@@ -228,7 +228,7 @@ def _transformed(value: Value, step: Any, name: str) -> Value:
     if isinstance(step, ColumnTransformer):
         return _columns(value, step, name)
     if isinstance(step, SelectorMixin):
-        return _selected(value, np.flatnonzero(step.get_support()))
+        return _selected(value, np.flatnonzero(np.asarray(step.get_support())))
     known: dict[type, tuple[str, Callable[[Value, Any], Value]]] = {
         SimpleImputer: ("statistics_", _imputed),
         preprocessing.StandardScaler: (

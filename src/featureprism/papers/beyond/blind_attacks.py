@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf, nan
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -223,7 +223,7 @@ def _draw_answer(panel: "Axes", position: int, answer: Rows) -> None:
 
 
 def _settings(dim: int, per_cluster: int, test_points: int) -> list[AveragingNetwork]:
-    size = {"dim": dim, "test_points": test_points, "max_branches": 60}
+    size: dict[str, Any] = {"dim": dim, "test_points": test_points, "max_branches": 60}
     return [PReLUNetwork(per_cluster=per_cluster, **size), AveragingNetwork(**size)]
 
 

@@ -78,16 +78,16 @@ def trees_of(model: Any) -> tuple[list[Leaves], Float[np.ndarray, " k"], bool] |
         parts = [model] if isinstance(model, DecisionTreeClassifier) else list(model.estimators_)
         shares = []
         for part in parts:
-            counts = part.tree_.value[:, 0, :]
-            shares.append(
-                leaves_of(part.tree_, counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300))
-            )
+            counts: np.ndarray = np.asarray(part.tree_.value)[:, 0, :]
+            total = np.asarray(counts.sum(axis=1, keepdims=True))
+            shares.append(leaves_of(part.tree_, counts / np.maximum(total, 1e-300)))
         return shares, np.zeros(len(model.classes_)), len(parts) == 1
     if isinstance(model, GradientBoostingClassifier):
-        k = len(model.classes_)
-        if model.init == "zero" or not hasattr(model, "_raw_predict_init"):
-            return None
-        raw = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
+        boosted: Any = model
+        k = len(boosted.classes_)
+        if boosted.init is not None or not hasattr(boosted, "_raw_predict_init"):
+            return None  # a start that depends on the point
+        raw = boosted._raw_predict_init(np.zeros((1, boosted.n_features_in_)))[0]
         start = np.array([0.0, raw[0]]) if k == 2 else np.asarray(raw, dtype=np.float64)
         parts = []
         for stage in model.estimators_:

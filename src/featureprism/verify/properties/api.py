@@ -34,7 +34,8 @@ from featureprism.verify.query import Budget, Limits
 HOLDS, VIOLATED, UNKNOWN = "holds", "violated", "unknown"
 COMPETITION = {HOLDS: "unsat", VIOLATED: "sat", UNKNOWN: "unknown"}
 FEW_INPUTS = 12  # up to here boxes are halved, beyond neurons are split
-FEW_STARTS, MORE_STARTS = 100, 2000
+STARTS = (100, 2000)  # of the attack on few inputs, first and later
+STARTS_OF_MANY = 20  # each time
 FOR_CHECKING = 0.75  # of the seconds go into the search at most: checking takes a part as well
 LARGEST_MODEL = 2**31  # bytes, unpacked
 
@@ -196,7 +197,8 @@ def _answer(
     if not cases:
         return _proven(Trees(), layers, source, prop)
     doubt = ""
-    for num_starts in (FEW_STARTS, MORE_STARTS) if prop.num_inputs <= FEW_INPUTS else (FEW_STARTS,):
+    has_few_inputs = prop.num_inputs <= FEW_INPUTS
+    for num_starts in STARTS if has_few_inputs else (STARTS_OF_MANY,):
         if (x := counterexample(cases, layers, num_starts, seed=0)) is not None:
             result = _refuted(x, cases, layers, onnx)
             if result.answer == VIOLATED:
@@ -204,12 +206,14 @@ def _answer(
             doubt = result.reason
     limits = Limits.of(budget, FOR_CHECKING * budget.seconds)
     trees = Trees()
-    x = _searched(cases, layers, trees, limits, prop.num_inputs <= FEW_INPUTS)
+    x = _searched(cases, layers, trees, limits, has_few_inputs)
     if isinstance(x, np.ndarray):
         return _refuted(x, cases, layers, onnx)
     if x:
         return _proven(trees, layers, source, prop)
-    if (y := counterexample(cases, layers, MORE_STARTS, seed=1)) is not None:
+    if (
+        y := counterexample(cases, layers, STARTS[1] if has_few_inputs else STARTS_OF_MANY, seed=1)
+    ) is not None:
         return _refuted(y, cases, layers, onnx)
     why = (
         "the seconds were used up"
@@ -239,7 +243,7 @@ def _searched(
         same = [pair for pair in left if pair[1].has_box_of(left[0][1])]
         prover = Prover(layers, same, trees, limits)
         if not prover.prove():
-            return False
+            return False if prover.witness is None else prover.witness
         roots |= prover.roots
         left = [pair for pair in left if pair[0] not in roots]
     trees.case_root = [roots[number] for number in range(len(cases))]

@@ -13,8 +13,13 @@ AT_ONCE = 2048  # points
 CLEAR = 1e-4  # a counterexample by this much is clear enough, also in float32
 
 
-def counterexample(cases: list[Case], model: Layers, num_starts: int, seed: int) -> np.ndarray | None:
-    """A point of a case's box at which all its rows have A y ≤ b, the clearest that was found; or None."""
+def counterexample(
+    cases: list[Case], model: Layers, num_starts: int, seed: int, start: np.ndarray | None = None
+) -> np.ndarray | None:
+    """A point of a case's box at which all its rows have A y ≤ b, the clearest that was found; or None.
+
+    Starts are random, but for the middle of the box or a given `start`.
+    """
     generator = generator_for("property attack", seed)
     weights, biases = ([torch.from_numpy(t) for t in part] for part in (model.weights, model.biases))
     best, clearest = None, 0.0
@@ -24,7 +29,7 @@ def counterexample(cases: list[Case], model: Layers, num_starts: int, seed: int)
         width = upper - lower
         count = min(num_starts, AT_ONCE)
         x = lower + width * torch.rand(count, len(lower), generator=generator, dtype=torch.float64)
-        x[0] = lower + width / 2
+        x[0] = lower + width / 2 if start is None else torch.from_numpy(start)
         for step in range(STEPS):
             x.requires_grad_(True)
             with torch.enable_grad():

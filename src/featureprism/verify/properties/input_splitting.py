@@ -70,4 +70,4 @@ def outputs(model: Layers, x: np.ndarray) -> np.ndarray:
 
 def violates(case: Case, model: Layers, x: np.ndarray) -> np.ndarray:
     """(n,) Which points realise the case."""
-    return (outputs(model, x) @ case.A.T <= case.b).all(axis=1)
+    return np.all(outputs(model, x) @ case.A.T <= case.b, axis=1)

@@ -24,11 +24,13 @@ from featureprism.checker.linear_bounds import (
 )
 from featureprism.checker.property_proofs import NONE
 from featureprism.checker.vnnlib import Case
+from featureprism.verify.properties.attack import counterexample
 from featureprism.verify.properties.relaxation import Lines, Network, least, optimised, stored
 from featureprism.verify.properties.trees import Trees
 from featureprism.verify.query import Limits
 
 STEPS_OF_ROOT, STEPS_OF_DOMAIN, STEPS_OF_CASE, STEPS_OF_BRANCH = 50, 20, 40, 12
+STARTS = 4  # of an attack near the worst case of a relaxation
 AT_ONCE = 64  # branches that are bounded together
 CANDIDATES = (
     6  # neurons whose cut is tried before one is chosen (filtered smart branching, De Palma et al. 2021)
@@ -78,7 +80,7 @@ class Prover:
         self.box = Boxes(box.lower[None], box.upper[None])
         self.net = Network.of(self.model, torch.from_numpy(box.lower), torch.from_numpy(box.upper))
         self.widths = self.model.widths
-        self.suspects: list[Tensor] = []  # linear functions whose minimisers may violate a case
+        self.witness: np.ndarray | None = None  # a counterexample, should one come up
 
     @torch.no_grad()
     def prove(self) -> bool:
@@ -99,6 +101,8 @@ class Prover:
                     self.trees.leaf(root, domain, np.empty(0))
                 continue
             left, scores = self.prove_cases(domain, cases)
+            if self.witness is not None:
+                return False
             if not left:
                 continue
             scores[list(cuts)] = -1
@@ -241,6 +245,10 @@ class Prover:
             is_closed = branches.run(root, self.hopeless)
             if not is_closed:
                 left[number] = (case, root)
+                start = branches.worst_input()
+                self.witness = counterexample([case], self.model, STARTS, number, start)
+                if self.witness is not None:
+                    return left, scores
                 self.hopeless = max(self.hopeless, branches.first_bound)
                 scores += self.scores(domain, branches)
         return left, scores
@@ -287,7 +295,8 @@ class Prover:
                 gaps = _gaps(domain.lines[i], c)
                 total[i], against[i] = total[i] + weight @ gaps, against[i] + contradicts @ gaps
         parts = [torch.cat(part) for part in (total, against)]
-        return sum(f * v / v.max().clamp_min(1e-12) for f, v in zip((1.0, EMPTINESS), parts, strict=True))
+        scaled = [part / part.max().clamp_min(1e-12) for part in parts]
+        return scaled[0] + EMPTINESS * scaled[1]
 
 
 def _gaps(line: Lines, c: Tensor) -> Tensor:
@@ -330,6 +339,14 @@ class _Branches:
 
     def rows(self, n: int) -> tuple[Tensor, Tensor]:
         return self.C[self.row].expand(n, -1), self.offset[self.row].expand(n)
+
+    def worst_input(self) -> np.ndarray:
+        """The corner of the box at which the relaxation of the first branch is least: a counterexample may be near."""
+        coefficients: list[Tensor] = []
+        slopes, beta = self.split(self.root_slopes), self.split(self.root_beta * self.sign)
+        least(self.net, *self.rows(1), self.lines, slopes, beta, at_input=coefficients)
+        box = self.prover.box
+        return np.where(coefficients[0][0].numpy() > 0, box.lower[0], box.upper[0])
 
     def run(self, root: int, hopeless: float) -> bool:
         """Whether the tree from this node on is complete; what was added is taken back otherwise."""

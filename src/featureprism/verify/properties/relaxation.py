@@ -67,8 +67,9 @@ def least(
     slopes: list[Tensor],
     cuts: list[Tensor] | None = None,
     kept: list[Tensor] | None = None,
+    at_input: list[Tensor] | None = None,
 ) -> Tensor:
-    """(n,) About the least ⟨c, h⟩ + offset; `kept` takes the coefficients of every layer's outputs, last layer first."""
+    """(n,) About the least ⟨c, h⟩ + offset; `kept` takes the coefficients of every layer's outputs, `at_input` those of the inputs."""
     value = offset
     for k in range(len(lines) - 1, -1, -1):
         line = lines[k]
@@ -81,6 +82,8 @@ def least(
             g = g - cuts[k]
         value = value + g @ net.biases[k]
         c = g @ net.weights[k]
+    if at_input is not None:
+        at_input.append(c)
     return value + c @ net.middle - c.abs() @ net.radius
 
 
@@ -107,8 +110,8 @@ def optimised(
     best, best_slopes, best_beta = None, slopes.detach(), beta.detach()
     with torch.enable_grad():
         for step in range(steps):
-            cuts = (beta * sign).split(widths, dim=-1) if has_cuts else None
-            value = least(net, c, offset, lines, list(slopes.split(widths, dim=-1)), cuts and list(cuts))
+            cuts = list((beta * sign).split(widths, dim=-1)) if has_cuts else None
+            value = least(net, c, offset, lines, list(slopes.split(widths, dim=-1)), cuts)
             now = value.detach()
             if best is None:
                 best, best_slopes, best_beta = now, slopes.detach().clone(), beta.detach().clone()
