@@ -101,9 +101,9 @@ def _far_changes(moved: Moved) -> list[str]:
         for change in point.changes[:1]
         if not abs(change.deviations) < FAR
     )
-    if not far or far.total() < len(moved.points) / 2:
+    name, count = far.most_common(1)[0] if far else ("", 0)
+    if count == 0 or count < len(moved.points) / 2:
         return []
-    name, count = far.most_common(1)[0]
     return [
         f"For {count} of {len(moved.points)} points {name} moves farther than data do (beyond {FAR:g} standard deviations): "
         "it hardly varies in the data, so drop it, or give it a weight."

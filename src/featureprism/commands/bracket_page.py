@@ -8,7 +8,6 @@ import numpy as np
 
 from featureprism.brackets import RadiusBracket
 from featureprism.files import write_whole
-from featureprism.lab.bracket_figure import curve_as_svg
 from featureprism.lab.intervals import share_interval
 
 STYLE = """
@@ -91,6 +90,8 @@ def _head(bracket: RadiusBracket, model: Path, data: Path) -> str:
 
 def _curve(bracket: RadiusBracket) -> str:
     """The curve, and shares of points with intervals for points drawn like these."""
+    from featureprism.lab.bracket_figure import curve_as_svg  # brings matplotlib along
+
     low, high = bracket.half_radius
     middle, n = high if np.isfinite(high) and high > 0 else low, len(bracket)
     rows = ""

@@ -17,7 +17,6 @@ from featureprism.commands.units import stated_units
 from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
 from featureprism.inputs import as_points
-from featureprism.lab.bracket_figure import save_curve
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import read_model
 from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
@@ -36,6 +35,8 @@ def radius(args: argparse.Namespace) -> int:
     """Bracket the robust radius of every point of a file; a second call goes on where the first was stopped."""
     bracket = _bracketed(args, eps=args.eps)
     if args.eps is None:
+        from featureprism.lab.bracket_figure import save_curve  # brings matplotlib along
+
         save_curve(bracket, args.out)
         right = bracket.attacked > 0
         gaps = bracket.gap[right]
