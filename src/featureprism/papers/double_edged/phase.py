@@ -51,7 +51,14 @@ class PhaseSetting(TrainingSetting):
         means = {"means": "equal cosines", "cosine": product / dim, "test_points": 200}
         noise = {"sigma": spread / sqrt(dim), "case": "phase", "regime": "inside"}
         return cls(
-            dim=dim, clusters=clusters, points=points, product=product, level=level, **means, **noise, **other
+            dim=dim,
+            clusters=clusters,
+            points=points,
+            product=product,
+            level=level,
+            **means,  # pyright: ignore[reportArgumentType]
+            **noise,  # pyright: ignore[reportArgumentType]
+            **other,
         )
 
 
@@ -82,7 +89,7 @@ def _limit(s: PhaseSetting, data: Problem, width: int, seed: int) -> Row:
     """The KKT point to which the flow goes; without numbers where it does not separate the points."""
     train = data.train
     sized = TrainingSetting(
-        **{name: getattr(s, name) for name in TrainingSetting.__dataclass_fields__} | {"width": width}
+        **{name: getattr(s, name) for name in TrainingSetting.__dataclass_fields__} | {"width": width}  # pyright: ignore[reportArgumentType]
     )
     net = flow_end(sized, train, seed)
     with torch.no_grad():
