@@ -52,9 +52,8 @@ def balanced_flow(
 ) -> Trajectory[BalancedWeights]:
     """Gradient flow of a balanced pReLU network from any initialisation scale, also far below what a float can hold.
 
-    Directions and logarithms of norms are integrated in float64 in the span of the data: adaptively at order 8 for p
-        ≥ 2, by fixed steps
-    that are halved until the end settles for p < 2.
+    Directions and logarithms of norms are integrated in float64 in the span of the data: adaptively at order 8 for p ≥ 2, by fixed
+    steps that are halved until the end settles for p < 2.
 
     Parameters
     ----------
