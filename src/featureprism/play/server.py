@@ -204,6 +204,7 @@ class OwnFiles:
         finally:
             if process.returncode is None:
                 process.kill()
+            await process.wait()  # and its pipe is closed with it
 
 
 def _unpacked(content: bytearray) -> int:
