@@ -90,15 +90,6 @@ def read_property_proof(content: bytes, name: str = "the proof file") -> Propert
         raise ValueError(f"{name} holds no proof of a property that can be read: {error}.") from error
 
 
-def is_property_proof(content: bytes) -> bool:
-    """Whether a file says that it is about a property."""
-    try:
-        header = json.loads(str(arrays_of(content, "it")["header"]))
-        return isinstance(header, dict) and header.get("format") == FORMAT
-    except (ValueError, KeyError, RecursionError):
-        return False
-
-
 def _read(arrays: dict[str, np.ndarray]) -> PropertyProof:
     header = json.loads(str(arrays["header"]))
     _refuse((header["format"], header["version"]) != (FORMAT, VERSION), "it has another format or version")

@@ -19,7 +19,6 @@ from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 STEPS, RATE, RATE_OF_BALLS, DECAY = 80, 0.05, 0.1, 0.98  # of Adam
 ENOUGH = 1e-3  # of the margin at the point: a bound that is left over so much is checked at once
-HALVINGS = 5  # of the radius in question, where no eps is asked
 
 
 class Balls(Method):
