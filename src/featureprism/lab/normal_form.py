@@ -287,8 +287,9 @@ class _Normal(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         super().generic_visit(node)
-        if isinstance(node, ast.stmt) and getattr(node, "body", None) == []:  # it held imports alone
-            node.body = [ast.Pass()]
+        body = getattr(node, "body", None)
+        if isinstance(node, ast.stmt) and isinstance(body, list) and not body:  # it held imports alone
+            body.append(ast.Pass())
         return node
 
     def _annotation(self, node: ast.expr | None) -> ast.expr | None:
