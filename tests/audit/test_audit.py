@@ -252,15 +252,16 @@ def test_points_are_added_until_the_decision_is_significant(tmp_path, monkeypatc
             }
             for name, certified in radii.items():
                 if stage.name == name:
-                    rows += [{"kind": "head", "head": name, "family": name, "is_saved": True}] * (
-                        index[0] == 0
-                    )
+                    rows += [{"kind": "head", "head": name, "family": name, "is_saved": True}][
+                        : stage.first == 0
+                    ]
                     sides = {side: run.packed(certified) for side in ("certified", "attacked")}
                     rows.append({"kind": "points", "head": name, "right": run.packed(np.ones(9)), **sides})
         return rows
 
     monkeypatch.setattr(run, "_all_rows", rows_of)
-    rows, decision = run._race(None, "", ["ReLU", "ahead", "behind"], run.LOOKS, tmp_path, 1, None)
+    question, names = run.Question(tmp_path, None, None, None), ["ReLU", "ahead", "behind"]
+    rows, decision = run._race(question, "", names, run.LOOKS, tmp_path, 1, lambda *_: None)
     assert [len(stages) for stages in asked] == [4, 2, 2]
     assert [stages[-1][2] for stages in asked] == [50, 100, 200]
     assert decision.is_settled
