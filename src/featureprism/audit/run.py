@@ -143,16 +143,16 @@ def _race(
     """Rows of all looks, and the decision after the last; heads that cannot win any more get no more points."""
     rows: list[Row] = []
     stages, first = [Stage(GEOMETRY, digest)], 0
-    for number, last in enumerate(looks):
+    for last in looks:
         stages += [Stage(name, digest, first, last) for name in names]
         with tempfile.TemporaryDirectory() as notes:
             rows += _all_rows(question, digest, stages, out, Path(notes), workers, show)
         decision = decide(contenders_of(rows), len(looks))
-        if decision.is_settled or number == len(looks) - 1:
+        if decision.is_settled:
             break
         left = {c.name for c in (decision.now, decision.leader, *decision.ties)}
         names, stages, first = [name for name in names if name in left], [], last
-    return rows, replace(decision, points_wanted=looks[-1] if looks[-1] == LOOKS[-1] else LOOKS[-1])
+    return rows, replace(decide(contenders_of(rows), len(looks)), points_wanted=LOOKS[-1])
 
 
 def contenders_of(rows: Sequence[Row]) -> list[Contender]:
