@@ -16,26 +16,26 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from featureprism._files import as_json, packed, prepare_folder, unpacked, write_whole
+from featureprism._progress import Progress, part
 from featureprism.audit.advice import YOURS, Contender, Decision, decide, recommendation
 from featureprism.audit.given import read_head
 from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import clusters, features, geometry
 from featureprism.audit.watch import Show, Watch, noted
 from featureprism.brackets import RadiusBracket
-from featureprism.files import as_json, packed, prepare_folder, unpacked, write_whole
 from featureprism.heads import GaussianHead
 from featureprism.heads.subclasses import Subclasses
-from featureprism.lab import fields_of
 from featureprism.lab.context import Context
 from featureprism.lab.engine import UnitEnded, unit_events
 from featureprism.lab.executors import Local, Serial
+from featureprism.lab.experiment import fields_of
 from featureprism.lab.heads.compare import Candidate, Plan, Task, candidates, drawn, fitted, is_ours
 from featureprism.lab.heads.mixture import mixture_distance
 from featureprism.lab.rows import Row
 from featureprism.lab.store import Store
 from featureprism.lab.unit import Unit
 from featureprism.lab.work import DONE
-from featureprism.progress import Progress, part
 from featureprism.verify import Budget
 
 GEOMETRY = "geometry"
@@ -108,6 +108,7 @@ def audit(
     ]
     looks = _looks(num_points, len(problem.data.task.x_test))
     rows, decision = _race(question, digest, names, looks, out, workers, show)
+    decision = replace(decision, points_wanted=LOOKS[-1] if num_points is None else 0)
     _write_files(rows, out)
     contenders = {c.name: c for c in contenders_of(rows)}
     rows = [
@@ -152,7 +153,7 @@ def _race(
             break
         left = {c.name for c in (decision.now, decision.leader, *decision.ties)}
         names, stages, first = [name for name in names if name in left], [], last
-    return rows, replace(decide(contenders_of(rows), len(looks)), points_wanted=LOOKS[-1])
+    return rows, decide(contenders_of(rows), len(looks))
 
 
 def contenders_of(rows: Sequence[Row]) -> list[Contender]:

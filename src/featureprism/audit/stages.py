@@ -17,10 +17,12 @@ from featureprism.heads.subclasses import Subclasses, discovered_subclasses, giv
 from featureprism.lab.heads.compare import Task
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
-from featureprism.models import Model, NotANetwork, read_model
+from featureprism.models import Model, read_model
+from featureprism.models.model import NotANetwork
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.probes import alive, cosines
+from featureprism.probes import cosines
+from featureprism.probes.alignment import alive
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from featureprism.attacks import universal_direction, universal_shift
+from featureprism.attacks import universal_direction
+from featureprism.attacks.universal import universal_shift
 from featureprism.brackets import median_interval
 from featureprism.models import Model
-from featureprism.networks import ScoreNet
+from featureprism.models.scores import ScoreNet
 
 REACH, STEPS = 4, 80  # median radii that a direction is looked for within; steps of the grid along it
 HALVINGS = 10  # of the norm at which the direction fools half of the points

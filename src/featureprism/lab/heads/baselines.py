@@ -12,12 +12,12 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
 from featureprism.models.activations import relu_power
-from featureprism.progress import Progress, no_progress
 from featureprism.verify import robust_radius
 
 ATTACK_STEPS = 3  # of PGD in adversarial training

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._threads import one_thread
 from featureprism.attacks import Towards, minimal_radius
-from featureprism.threads import one_thread
 
 STRONGEST = 8  # support vectors of each class that the attack starts towards
 
