@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import Towards, minimal_radius, structured_starts
 from featureprism.geometry import unit_rows
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import PolynomialReLU, TwoLayerNet, gaussian_start
 from featureprism.papers.gmm_flow.race import Neurons, neurons_of, random_neurons, run_race
 from featureprism.papers.gmm_flow.robust_accuracy import BATCH_SIZE, SIZES, TARGET_LOSS, UPPER, class_gains
 from featureprism.papers.gmm_flow.setting import SampledGMM, mixture
 from featureprism.papers.gmm_flow.theory import shared_radius
-from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, stochastic_descent
 
@@ -209,8 +209,8 @@ CLAIMS = (
         "pair",
         source="behind Figures 2 and 7",
         says="A network in which one neuron serves two centres breaks at 1/√3 instead of √2/2.",
-        quantity="relative deviation from 1/√3 of the attacked radius of a centre, scaled to the output 1; networks with one shared pair,"
-        " largest of a seed",
+        quantity="relative deviation from 1/√3 of the attacked radius of a centre, scaled to the output 1; networks with one shared"
+        " pair, largest of a seed",
         formula=r"r = 1/\sqrt 3 \approx 0.577",
         bound=at_most(0.02),
         because="the law leaves out the noise that the network has fitted, of size α/√N = 0.014 and less",
