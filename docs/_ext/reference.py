@@ -39,8 +39,8 @@ def pages() -> dict[str, str]:
     index = (
         _headed("API reference", "=")
         + "The names at the top of ``featureprism`` are those most people need. The others are in modules, which are imported when "
-        "they are used: ``import featureprism as fp`` gives ``fp.data.sample``. Every example runs in the tests. What is not listed here "
-        "may change without notice. Letters and shapes: :doc:`/notation`.\n\n"
+        "they are used: ``import featureprism as fp`` gives ``fp.data.sample``. Every example runs in the tests. What is not listed "
+        "here may change without notice. Letters and shapes: :doc:`/notation`.\n\n"
         ".. currentmodule:: featureprism\n\n"
         + _headed("At the top", "-")
         + _table(featureprism.__all__)
