@@ -199,23 +199,23 @@ def feature_amplification() -> list[str]:
 
 
 def double_edged() -> list[str]:
-    centres = {35.0: PLUS, 90.0: PLUS, 145.0: PLUS, 215.0: MINUS, 270.0: MINUS, 325.0: MINUS}
-    border = line((20, 108), (220, 108), dashed=True)
-    moves = [
-        arrow(polar(a, 68), (polar(a, 68)[0], polar(a, 68)[1] + (46 if c == PLUS else -46)))
-        for a, c in centres.items()
-        if a not in (90.0, 270.0)
-    ]
+    centres = {40.0: PLUS, 90.0: PLUS, 140.0: PLUS, 220.0: MINUS, 270.0: MINUS, 320.0: MINUS}
+    clouds = [cloud(polar(angle, 60), colour) for angle, colour in centres.items()]
+    moves = []
+    for angle, colour in centres.items():
+        x, y = polar(angle, 60)
+        down = 1 if colour == PLUS else -1  # the classes move towards each other, side by side
+        moves.append(arrow((x - 9 * down, y), (x - 9 * down, y + 70 * down), width=1.4))
+    border = line((20, CENTRE[1]), (220, CENTRE[1]), dashed=True)
     return [
-        star("Data: nearly orthogonal clusters", centres, {}, word((120, 196), "length √d, distance √(2d)")),
+        panel("Data: nearly orthogonal clusters", *clouds, word((120, 197), "length √d, distance √(2d)")),
         network("Network: ReLU, trained to its limit", "neurons [z]₊, any width"),
-        star(
-            "One direction breaks every point",
-            centres,
-            {},
+        panel(
+            "One vector z breaks every point",
+            *clouds,
             border,
             *moves,
-            word((120, 196), "blue −z, orange +z: shorter than √d"),
+            word((120, 197), "blue moves by −z, orange by +z"),
         ),
     ]
 
