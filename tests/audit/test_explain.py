@@ -238,7 +238,9 @@ def test_of_a_linear_model_one_direction_flips_every_point():
 
 def test_sub_classes_have_the_names_that_were_given():
     x, y = torch.eye(4).double().repeat(3, 1), np.tile([0, 0, 1, 1], 3)
-    net = fp.TwoLayerNet(torch.eye(4).double(), torch.tensor([-1.0, -1, 1, 1]).double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(
+        torch.eye(4).double(), torch.tensor([-1.0, -1, 1, 1]).double(), activation=fp.networks.ReLU()
+    )
     names = np.tile(["cat", "dog", "car", "bus"], 3)
     of = subject(net, x, y, names)
     assert [of.fine_names[i] for i in of.fine[:4].tolist()] == ["cat", "dog", "car", "bus"]

@@ -168,9 +168,10 @@ def _least_exponent(rows: Rows, column: str) -> Values:
 
 
 def _share_of_power(rows: Rows) -> Values:
-    """The least, over p, of the exponent of the loss of alignment ÷ min(p, 4)."""
-    powers = [min(p, 4.0) for p in _window(rows).groups("p")] or [1.0]
-    return (_exponents(rows, "rate") / np.array(powers)[:, None]).min(axis=0)
+    """The least, over p, of the exponent of the loss of alignment ÷ min(p, 4); flows that lose none are left out."""
+    losing = rows.where(lambda row: row.get("rate", 1.0) > 0)
+    powers = [min(p, 4.0) for p in _window(losing).groups("p")] or [1.0]
+    return (_exponents(losing, "rate") / np.array(powers)[:, None]).min(axis=0)
 
 
 def _bend_of_t_star(rows: Rows) -> Values:
@@ -394,7 +395,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> "Figure":
     """Least distance against its law for many and few points, and the distance along the flow."""
-    from featureprism.lab.style import COLOURS, over_seeds, panels
+    from featureprism.lab.style import COLOURS, over_seeds, panels, plain_ticks
 
     figure, (left, right) = panels(2, width=3.7, height=3.0)
     summaries = rows.of("summary")
@@ -406,6 +407,7 @@ def draw(rows: Rows) -> "Figure":
     left.set(
         xscale="log", yscale="log", xlabel="κ α/√N", ylabel="least sup |f - F|", title="(a) dashed: κ α/√N"
     )
+    plain_ticks(left, (0.003, 0.01, 0.03))
     left.legend(loc="upper left")
     scaled = summaries.having(series="scaled N")
     for colour, alpha in zip(COLOURS, sorted(scaled.distinct("alpha")), strict=False):
