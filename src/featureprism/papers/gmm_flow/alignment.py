@@ -130,7 +130,7 @@ CLAIMS = (
         "lemma-5",
         source="Lemma 5, (F.1)",
         says="A neuron with non-degeneracy gap Δ has at least the cosine of Lemma 5 with the centre of its region.",
-        quantity=f"cosine divided by the bound of Lemma 5, least over {DIRECTIONS} random directions in three dimensions with two centres",
+        quantity=f"cosine divided by the bound of Lemma 5, least over {DIRECTIONS} random directions in 3 dimensions, two centres",
         formula=r"c_k(0) \ge \sqrt{((1-\Delta)^{-2} - 1)/2}",
         bound=at_least(1.0),
         because="Lemma 5 bounds the ratio by 1 from below",
