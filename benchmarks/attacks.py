@@ -5,12 +5,15 @@ that are trained here (scikit-learn's digits and breast cancer). Where the folde
 is measured. `python -m benchmarks.attacks NAME...` measures some networks alone.
 """
 
+import gzip
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,8 +43,11 @@ def _on_mnist(net: Any) -> Task:
 
 
 def _mnistfc(name: str) -> Task:
-    path = outside.folder() / "vnncomp" / "mnistfc" / f"mnist-net_{name}.onnx.gz"
-    return _on_mnist(read_model(str(path), probe=np.zeros((1, 784))).net)
+    packed = outside.folder() / "vnncomp" / "mnistfc" / f"mnist-net_{name}.onnx.gz"
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / "net.onnx"
+        path.write_bytes(gzip.decompress(packed.read_bytes()))
+        return _on_mnist(read_model(str(path), probe=np.zeros((1, 784))).net)
 
 
 def _convsmall() -> Task:
