@@ -25,8 +25,8 @@ from torch.nn.functional import cross_entropy
 from benchmarks import outside
 from benchmarks.timing import line
 from featureprism import Budget, robust_radius
+from featureprism._threads import one_thread
 from featureprism.models import read_model
-from featureprism.threads import one_thread
 
 POINTS = 16
 RESTARTS, STEPS = 5, 100  # of APGD, for each loss and target

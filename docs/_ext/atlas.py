@@ -9,7 +9,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from featureprism.lab import SCALES, Claim, Experiment, Paper
+from featureprism.lab import Claim, Experiment, Paper
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html
 from featureprism.lab.published import Published, sizes_in_words
 from featureprism.lab.story import Text, parts_of

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from featureprism._files import write_whole
+from featureprism._moved import Moved, what_moved
+from featureprism._next_steps import NOT_CERTIFIED, next_steps
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import KINDS, Proof, Statement, proof_bytes, read_proofs
-from featureprism.files import write_whole
-from featureprism.moved import Moved, what_moved
-from featureprism.next_steps import NOT_CERTIFIED, next_steps
 
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking

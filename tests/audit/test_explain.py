@@ -102,7 +102,7 @@ def test_cards_tell_what_a_network_made_by_hand_looks_at():
     )
     fine = np.repeat([0, 1, 2], 10)
     W = torch.tensor([[1.0, 0, 0], [1.0, 1.0, 0], [0, 0, 1.0]]).double()
-    net = fp.TwoLayerNet(W, torch.tensor([-1.0, -1.0, 1.0]).double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(W, torch.tensor([-1.0, -1.0, 1.0]).double(), activation=fp.networks.ReLU())
     cards = {card.neuron: card for card in neuron_cards(net, x, (fine == 2).astype(int), fine)}
     assert cards[0].nearest == 0
     assert cards[2].nearest == 2
@@ -123,7 +123,7 @@ def test_near_duplicates_share_a_card_that_adds_them_up():
     fine = np.repeat([0, 1, 2], 20)
     W = torch.eye(6)[:3].repeat(4, 1) + 0.05 * torch.randn(12, 6, generator=generator)
     a = torch.tensor([-1.0, -1.0, 1.0]).repeat(4) * torch.rand(12, generator=generator).add(0.5)
-    net = fp.TwoLayerNet(W.double(), a.double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(W.double(), a.double(), activation=fp.networks.ReLU())
     labels = (fine == 2).astype(int)
     alone = {card.neuron: card for card in neuron_cards(net, x, labels, fine, alike=1.0)}
     groups = neuron_cards(net, x, labels, fine)
@@ -144,7 +144,9 @@ def test_near_duplicates_share_a_card_that_adds_them_up():
 
 def test_the_same_direction_with_opposite_votes_is_two_cards():
     x, y = torch.eye(4).double(), [0, 0, 1, 1]
-    net = fp.TwoLayerNet(torch.ones(2, 4).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(
+        torch.ones(2, 4).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.networks.ReLU()
+    )
     assert len(neuron_cards(net, x, y, y)) == 2
 
 
@@ -177,10 +179,10 @@ def test_sub_classes_that_look_the_same_way_are_not_averaged():
     mu = 20 * torch.tensor([[1.0, 0.25, 0.0], [1.0, -0.25, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0]]).double()
     fine = np.repeat([0, 1, 2, 3], 20)
     x = mu[fine] + 0.1 * torch.randn(80, 3, generator=torch.Generator().manual_seed(0)).double()
-    net = fp.TwoLayerNet(
+    net = fp.networks.TwoLayerNet(
         torch.tensor([[1.0, 0, 0], [0, 0, 1.0]]).double(),
         torch.tensor([-1.0, 1.0]).double(),
-        activation=fp.ReLU(),
+        activation=fp.networks.ReLU(),
     )
     of = subject(net, x, fine // 2, fine)
     found = measures(of)
@@ -219,7 +221,7 @@ def test_models_without_one_hidden_layer_get_their_radii_only():
 
 def test_the_command_writes_a_page_and_says_one_sentence_first(tmp_path, capsys):
     net, x, y = nets.averaging(52, 400, 2, 200)
-    fp.save_net(tmp_path / "net.npz", net)
+    fp.networks.save_net(tmp_path / "net.npz", net)
     np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
     arguments = [
         "explain",

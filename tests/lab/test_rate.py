@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from featureprism.lab import Claim, Outcome, Rows, at_most, below, between, judge, log_slope, rate
+from featureprism.lab import Claim, Outcome, Rows, at_most, below, between, judge, rate
+from featureprism.lab.rows import log_slope
 
 SIZES = (50, 100, 200, 400, 800)
 

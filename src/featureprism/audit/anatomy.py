@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism._inputs import as_points
 from featureprism.geometry import row_norms
-from featureprism.inputs import as_points
 from featureprism.models import Model, read_model
 from featureprism.models.activations import relu_power
 from featureprism.models.model import plain
-from featureprism.networks import PolynomialReLU, ScoreNet, SymmetricNet, Tanh, TwoLayerNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import PolynomialReLU, SymmetricNet, Tanh, TwoLayerNet
 from featureprism.probes import cosines
 
 LEAST_SILHOUETTE = (

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, no_progress, part
 from featureprism.attacks import flip_rate, universal_direction
 from featureprism.audit.anatomy import Neurons, Subject, subject
 from featureprism.audit.cards import NeuronCard, cards_of, linear_direction
@@ -22,14 +23,14 @@ from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
-from featureprism.models import as_model
 from featureprism.models.activations import PowerReLU
-from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
+from featureprism.models.model import as_model
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU, SymmetricNet, TwoLayerNet
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.progress import Progress, no_progress, part
-from featureprism.verify import bracket_points
+from featureprism.verify.driver import bracket_points
 from featureprism.verify.query import Budget, Query
 
 POINTS = 60  # whose radii are bracketed

@@ -7,14 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, no_progress
 from featureprism.audit.read import Embeddings
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
 from featureprism.models import Model, read_model
-from featureprism.networks import ScoreNet, TwoLayerNet
-from featureprism.progress import Progress, no_progress
-from featureprism.verify import Budget, Query, bracket_points
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import TwoLayerNet
+from featureprism.verify import Budget, Query
+from featureprism.verify.driver import bracket_points
 
 
 class GivenHead:

@@ -12,10 +12,10 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
+from featureprism._files import as_json, prepare_folder, write_whole
 from featureprism.audit.cards import NeuronCard
 from featureprism.audit.explanation import Explanation
 from featureprism.audit.pictures import FITS
-from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab.bracket_figure import curve
 from featureprism.lab.page import html_page
 from featureprism.lab.style import SETTINGS

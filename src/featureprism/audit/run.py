@@ -15,26 +15,26 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from featureprism._files import as_json, prepare_folder, write_whole
+from featureprism._progress import Progress, part
 from featureprism.audit.advice import YOURS, recommendation
 from featureprism.audit.given import read_head
 from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import clusters, features, geometry
 from featureprism.audit.watch import Show, Watch, noted
 from featureprism.brackets import RadiusBracket
-from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.heads import GaussianHead
 from featureprism.heads.subclasses import Subclasses
-from featureprism.lab import fields_of
 from featureprism.lab.context import Context
 from featureprism.lab.engine import UnitEnded, unit_events
 from featureprism.lab.executors import Local, Serial
+from featureprism.lab.experiment import fields_of
 from featureprism.lab.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, measured_row
 from featureprism.lab.heads.mixture import mixture_distance
 from featureprism.lab.rows import Row
 from featureprism.lab.store import Store
 from featureprism.lab.unit import Unit
 from featureprism.lab.work import DONE
-from featureprism.progress import Progress, part
 from featureprism.verify import Budget
 
 GEOMETRY = "geometry"

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import flip_rate, universal_direction, universal_shift
+from featureprism.attacks import flip_rate, universal_direction
+from featureprism.attacks.universal import universal_shift
 from featureprism.audit.given import GivenHead
 from featureprism.brackets import RadiusBracket, lower_median
 from featureprism.data.dataset import Dataset
@@ -20,10 +21,12 @@ from featureprism.heads.subclasses import Subclasses, discovered_subclasses, giv
 from featureprism.lab.heads.compare import Task
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
-from featureprism.networks import LinearClassifier, LinearScores
+from featureprism.models.scores import LinearScores
+from featureprism.networks import LinearClassifier
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.probes import alive, cosines
+from featureprism.probes import cosines
+from featureprism.probes.alignment import alive
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0

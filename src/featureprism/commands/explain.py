@@ -6,11 +6,11 @@ import math
 from rich.console import Console
 from rich.table import Table
 
+from featureprism._points import read_points
 from featureprism.audit.explanation import Explanation, explain
 from featureprism.checker.arrays import read_arrays
 from featureprism.lab.table import show
 from featureprism.lab.terminal import progress_bar
-from featureprism.points import read_points
 
 
 def run_explain(args: argparse.Namespace) -> int:

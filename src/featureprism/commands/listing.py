@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from featureprism.files import as_json
+from featureprism._files import as_json
 from featureprism.lab.bounds import Bound
 from featureprism.lab.costs import published_costs
 from featureprism.lab.experiment import SCALES, Experiment, Paper, fields_of

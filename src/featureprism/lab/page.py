@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from featureprism.files import write_whole
+from featureprism._files import write_whole
 from featureprism.lab.printers import (
     anchor,
     html_table,

@@ -12,14 +12,14 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
+from featureprism._threads import one_thread
 from featureprism.attacks import Towards, minimal_radius
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
 from featureprism.models.activations import relu_power
-from featureprism.progress import Progress, no_progress
-from featureprism.threads import one_thread
 from featureprism.verify import robust_radius
 from featureprism.verify.called.kernels import KernelNet
 from featureprism.verify.called.nearest import nearest_neighbour_radius

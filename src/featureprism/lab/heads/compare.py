@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from featureprism._progress import Progress, no_progress, part
 from featureprism.brackets import RadiusBracket, lower_median
 from featureprism.lab.rows import Row
-from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget
 

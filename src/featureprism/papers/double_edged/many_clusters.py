@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featureprism.attacks import flipping_norm
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import minimal_radius, structured_starts
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import PolynomialReLU, TwoLayerNet, gaussian_start
 from featureprism.papers.gmm_flow.race import Neurons, neurons_of, random_neurons, run_race
 from featureprism.papers.gmm_flow.robust_accuracy import BATCH_SIZE, SIZES, TARGET_LOSS, UPPER, class_gains
 from featureprism.papers.gmm_flow.setting import SampledGMM, mixture
 from featureprism.papers.gmm_flow.theory import shared_radius
-from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, stochastic_descent
 

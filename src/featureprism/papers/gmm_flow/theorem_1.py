@@ -9,23 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.data import sample
-from featureprism.lab import (
-    Claim,
-    Experiment,
-    Rows,
-    Values,
-    at_least,
-    at_most,
-    between,
-    log_slope,
-    rate,
-    requires,
-)
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
-from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet
+from featureprism.lab.rows import Row, Values, log_slope
+from featureprism.networks import PolynomialClassifier, PolynomialReLU, TwoLayerNet
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.alignment import bend
 from featureprism.papers.gmm_flow.setting import (
@@ -38,8 +29,8 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
-from featureprism.probes import VOID, alignment, cluster_masses, sphere_distance
-from featureprism.progress import Progress, part
+from featureprism.probes import alignment, cluster_masses, sphere_distance
+from featureprism.probes.voronoi import VOID
 from featureprism.seeds import generator_for
 from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius

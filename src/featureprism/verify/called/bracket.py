@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from featureprism._labels import class_positions
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
-from featureprism.labels import class_positions
 from featureprism.models.reading.estimators import affine_steps
 from featureprism.verify.called.decision_attack import Region, shortest_flips
 from featureprism.verify.called.nearest import nearest_neighbour_radius
