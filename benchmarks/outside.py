@@ -188,7 +188,10 @@ def tables() -> list[str]:
         words = ", ".join(
             f"{row['name']} ({row['competition']} for {row['tools']} of 6 tools)" for row in hard
         )
-        lines += ["", f"Unknown after {SECONDS:.0f} CPU seconds: {words}."]
+        lines += [
+            "",
+            f"Unknown with {SECONDS:.0f} CPU seconds, of which three quarters go to the search: {words}.",
+        ]
     return lines
 
 

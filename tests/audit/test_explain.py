@@ -72,7 +72,11 @@ def test_an_averaging_network_breaks_where_the_theorem_says():
     assert radius.proven <= radius.measured
     assert radius.measured == pytest.approx(radius.predicted, rel=0.1)
     assert found.picture == "feature-averaging"
-    assert "feature-averaging" in repr(found).splitlines()[0]
+    lines = repr(found).splitlines()
+    assert lines[0].startswith("Half of 20 points break")
+    assert "most points share one weak direction" in lines[1]
+    assert any(line.startswith("This is the picture of feature-averaging") for line in lines)
+    assert {c.paper for c in found.predictions} == {"feature-averaging"}
     assert {p.source.split(",")[0] for p in found.premises} == {
         "feature-averaging",
         "gmm-flow",
@@ -203,20 +207,44 @@ def test_a_perceptron_of_scikit_learn_gets_a_page_with_thumbnails(tmp_path):
     found.save(tmp_path)
     page = (tmp_path / "index.html").read_text()
     assert "Radii are medians over 4 points, 100% of them" in page
-    assert found.sentence.split(";")[0][:40] in page
+    assert page.index(found.sentence) < page.index("How far is the picture of each theorem")
+    assert found.picture != NONE or "theorems that do not fit" in page
     assert page.count("image/png") > 8 * 3
     assert {p.source.split(",")[0] for p in found.premises} == {"feature-averaging", "gmm-flow"}
     rows = json.loads((tmp_path / "explanation.json").read_text())
     assert sum(row["kind"] == "card" for row in rows) == 8
 
 
-def test_models_without_one_hidden_layer_get_their_radii_only():
+def test_models_without_one_hidden_layer_get_radii_and_a_universal_direction():
     X, y = load_digits(n_class=3, return_X_y=True)
     found = fp.explain(LogisticRegression(max_iter=2000).fit(X, y), X, y, num_points=10)
     assert found.picture == NONE
     assert not found.cards
     assert not found.fits
-    assert "one hidden layer" in found.sentence
+    assert [seen.name.split()[0] for seen in found.seen] == ["radius", "share"]
+    assert "one hidden layer" in repr(found).splitlines()[-1]
+    assert not found.predictions
+
+
+def test_of_a_linear_model_one_direction_flips_every_point():
+    """Of two classes the universal direction is the weight: at 1.5 times the half radius it flips what lies nearer than that."""
+    X, y = make_blobs(200, n_features=5, centers=2, cluster_std=3.0, random_state=0)
+    model = LogisticRegression().fit(X, y)
+    found = fp.explain(model, X, y, num_points=200)
+    distance = (2 * y - 1) * model.decision_function(X) / np.linalg.norm(model.coef_)
+    right, reach = distance > 0, 1.5 * found.bracket.half_radius[1]
+    assert found.seen[1].value == pytest.approx((distance[right] <= reach).sum() / right.sum(), abs=0.02)
+
+
+def test_sub_classes_have_the_names_that_were_given():
+    x, y = torch.eye(4).double().repeat(3, 1), np.tile([0, 0, 1, 1], 3)
+    net = fp.networks.TwoLayerNet(
+        torch.eye(4).double(), torch.tensor([-1.0, -1, 1, 1]).double(), activation=fp.networks.ReLU()
+    )
+    names = np.tile(["cat", "dog", "car", "bus"], 3)
+    of = subject(net, x, y, names)
+    assert [of.fine_names[i] for i in of.fine[:4].tolist()] == ["cat", "dog", "car", "bus"]
+    assert subject(net, x, y).fine_names == ("0", "1")
 
 
 def test_the_command_writes_a_page_and_says_one_sentence_first(tmp_path, capsys):
@@ -233,7 +261,10 @@ def test_the_command_writes_a_page_and_says_one_sentence_first(tmp_path, capsys)
         "5",
     ]
     assert main(arguments) == 0
-    assert capsys.readouterr().out.startswith("This is the picture of feature-averaging")
+    said = capsys.readouterr().out
+    assert said.startswith("Half of 5 points break")
+    assert "This is the picture of feature-averaging" in said
+    assert "what the theorem predicts" in said
     assert (tmp_path / "page" / "index.html").exists()
     np.savez(tmp_path / "narrow.npz", x=x.numpy()[:, :9], y=y.numpy())
     assert main(["explain", arguments[1], str(tmp_path / "narrow.npz")]) == 2

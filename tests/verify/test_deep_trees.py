@@ -193,7 +193,7 @@ def test_trees_travel_with_empty_leaves(trees):
 
 
 def test_nan_proves_nothing(trees):
-    def broken(relaxed, _scale):
+    def broken(relaxed, _scale, _moments):
         nan = np.full(len(relaxed.kind), np.nan)
         return Solved(math.nan, nan, math.nan, math.nan, np.full_like(relaxed.ball.mid, np.nan))
 

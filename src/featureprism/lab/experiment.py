@@ -8,6 +8,7 @@ from typing import Any
 from featureprism._suggest import did_you_mean
 from featureprism.lab.claim import Claim, check_names
 from featureprism.lab.context import Context
+from featureprism.lab.letters import read_letters
 from featureprism.lab.looks import Looks
 from featureprism.lab.rows import Row, Rows
 from featureprism.lab.theorem import Theorem
@@ -147,7 +148,8 @@ class Paper:
     theorems : tuple of Theorem
         Whose premises sizes decide, for `featureprism premises`.
     story : path, optional
-        A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`).
+        A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`). A file `letters.md`
+        beside it explains the letters of the paper's claims (see `featureprism.lab.letters`).
 
     Examples
     --------
@@ -167,6 +169,12 @@ class Paper:
     def reference(self) -> str:
         """The first paragraph of the citation, on one line."""
         return " ".join(self.citation.strip().partition("\n\n")[0].split())
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """What the letters of the claims stand for; empty where no file says it."""
+        path = self.story.with_name("letters.md") if self.story else None
+        return read_letters(path) if path and path.is_file() else {}
 
     def __post_init__(self) -> None:
         for experiment in self.experiments:

@@ -181,15 +181,14 @@ def measured(
     bracket = bracketed(
         head, *drawn(task, plan.test_points, seed), plan.max_branches, part(progress, 0.5, 0.8)
     )
-    held_radius = held_proven = math.nan
+    held_radius = math.nan
     if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
         held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
-        held_radius, held_proven = held.half_radius[1], held.half_radius[0]
+        held_radius = held.half_radius[1]
     row = {
         **named(candidate, head, task, seconds),
         "held_radius": held_radius,
-        "held_proven": held_proven,
         **measured_row(head, task, bracket),
     }
     progress(1.0)

@@ -134,7 +134,7 @@ CLAIMS = (
         "error",
         source="Section 5",
         says="Trained networks generalise even when there are so many clusters that the data are not linearly separable (conjectured).",
-        quantity="test error of networks trained on more clusters than dimensions, largest",
+        quantity="test error of networks trained to maximise the margin on more clusters than dimensions, largest",
         bound=at_most(0.01),
         because="one point in a hundred is what we call generalising",
         value=lambda rows: _crowd(rows, "error"),

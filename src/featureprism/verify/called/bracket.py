@@ -224,10 +224,12 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
     if isinstance(model, SVC) and model.kernel == "rbf":
 
         def by_kernel(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
-            from featureprism.verify.called.kernels import kernel_radii
+            from featureprism.verify.called.kernels import kernel_flips, kernel_radii
 
             radii = kernel_radii(model, x, label) / _stretch(x.shape[1], query)
-            return Bounded(radii, "norm in the kernel's space")
+            by_gradient = len(model.classes_) == 2 and query.weights is None
+            delta = kernel_flips(model, x, label, query.norm, query.bounds) if by_gradient else None
+            return Bounded(radii, "norm in the kernel's space", delta)
 
         return by_kernel, np.asarray(model.support_vectors_)
     return None, None
