@@ -22,10 +22,11 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.timing import line
 from featureprism import Budget, robust_radius
+from featureprism._threads import one_thread
 from featureprism.commands.common import DATA
 from featureprism.models import read_model
-from featureprism.networks import ReLU, ScoreNet
-from featureprism.threads import one_thread
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU
 
 POINTS = 16
 PGD_RESTARTS, PGD_STEPS = 10, 100

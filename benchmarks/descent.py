@@ -5,16 +5,10 @@ from collections.abc import Iterator
 import torch
 
 from benchmarks.timing import line, medians
-from featureprism import (
-    Loss,
-    PolynomialReLU,
-    ReLU,
-    TwoLayerNet,
-    gaussian_start,
-    generator_for,
-    gradient_descent,
-)
-from featureprism.networks import stack
+from featureprism import generator_for
+from featureprism.models.two_layer import stack
+from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet, gaussian_start
+from featureprism.training import Loss, gradient_descent
 
 STEPS = 50  # long enough that what a run does once does not count
 

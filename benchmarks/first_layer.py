@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import torch
 
 from benchmarks.timing import line, medians
-from featureprism import ReLU, generator_for, orthogonal_clusters, sample
-from featureprism.networks import stack, voting_start
+from featureprism import generator_for
+from featureprism.data import orthogonal_clusters, sample
+from featureprism.models.two_layer import stack
+from featureprism.networks import ReLU, voting_start
 from featureprism.training import first_layer_descent
 
 STEPS = 100  # as in the paper

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from math import log
 
 from benchmarks.timing import line, medians
-from featureprism import Loss, balanced_flow, generator_for, orthonormal_clusters, sample_balanced
-from featureprism.networks import balanced, gaussian_shape, nudge_to_own_class, random_signs
+from featureprism import generator_for
+from featureprism.data import orthonormal_clusters, sample_balanced
+from featureprism.networks import balanced, gaussian_shape, nudge_to_own_class
+from featureprism.networks.initial import random_signs
+from featureprism.training import Loss, balanced_flow
 
 
 def ratios() -> Iterator[str]:

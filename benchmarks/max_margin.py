@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from math import log
 
 from benchmarks.timing import line
-from featureprism import generator_for, kkt_audit, max_margin_network, orthogonal_clusters, sample
+from featureprism import generator_for
+from featureprism.data import orthogonal_clusters, sample
+from featureprism.probes import kkt_audit
+from featureprism.training import max_margin_network
 
 SIZES = (96, 191, 382, 764)
 

@@ -14,7 +14,8 @@ from featureprism import Budget, robust_radius
 from featureprism.checker.proofs import read_proofs
 from featureprism.checker.stated import Stated, checked
 from featureprism.models import read_model
-from featureprism.networks import LayeredScores, ReLU, ScoreNet
+from featureprism.models.scores import LayeredScores, ScoreNet
+from featureprism.networks import ReLU
 
 CHEAPER = 7  # times, at least
 CLASSES, DIM, POINTS, BRANCHES = 4, 16, 3, 60

@@ -6,12 +6,12 @@ from functools import partial
 import torch
 
 from benchmarks.timing import line, medians
-from featureprism import generator_for, sample_sparse
-from featureprism.data import SparseCoding, dictionary, label_weights, two_level
+from featureprism import generator_for
+from featureprism._threads import one_thread
+from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.networks import symmetric_start
 from featureprism.networks.gates import Bias
-from featureprism.threads import one_thread
-from featureprism.training import symmetric_step
+from featureprism.training.symmetric import symmetric_step
 
 
 def ratios() -> Iterator[str]:

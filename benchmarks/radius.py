@@ -9,25 +9,12 @@ import numpy as np
 import torch
 
 from benchmarks.timing import line, medians
-from featureprism import (
-    Budget,
-    Dataset,
-    LpBall,
-    PolynomialReLU,
-    RadiusBracket,
-    ReLU,
-    TwoLayerNet,
-    gaussian_start,
-    generator_for,
-    orthogonal_clusters,
-    orthonormal_clusters,
-    pgd,
-    robust_radius,
-    sample,
-)
-from featureprism.attacks import AtRandom, structured_starts
+from featureprism import Budget, RadiusBracket, generator_for, robust_radius
+from featureprism.attacks import AtRandom, pgd, structured_starts
+from featureprism.data import Dataset, orthogonal_clusters, orthonormal_clusters, sample
+from featureprism.geometry import LpBall
 from featureprism.models import read_model
-from featureprism.networks import decoupled_classifier
+from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet, decoupled_classifier, gaussian_start
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import AttackTask, answers
 from featureprism.verify.bounds import crown_radius

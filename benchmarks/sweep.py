@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.timing import line
-from featureprism.lab import Context, Local, Row, Store, grid, of_function
+from featureprism.lab import Context, Local, Store, grid, of_function
 from featureprism.lab.engine import Step
 from featureprism.lab.phase import phase_of, save_phase
+from featureprism.lab.rows import Row
 from featureprism.lab.sweeps import SimpleMeasure, sweep_events
 from featureprism.lab.work import DONE, Ending
 

@@ -11,16 +11,16 @@ import torch
 import featureprism as fp
 from featureprism.networks import PolynomialClassifier
 
-clusters = fp.orthonormal_clusters(500, 12, 8, 0.1, generator=fp.generator_for("centres", 0))
-points = fp.sample(clusters, 50, generator=fp.generator_for("test", 0))
+clusters = fp.data.orthonormal_clusters(500, 12, 8, 0.1, generator=fp.generator_for("centres", 0))
+points = fp.data.sample(clusters, 50, generator=fp.generator_for("test", 0))
 F = PolynomialClassifier(clusters.mu, clusters.labels, 3.0)
-starts = fp.structured_starts(F, clusters.mu, clusters.labels)
+starts = fp.attacks.structured_starts(F, clusters.mu, clusters.labels)
 exact = F.exact_radius(points.x, points.y)
 radii = torch.tensor([0.0, 0.3, 0.6, 0.65, 0.68, 0.69, 0.7, 0.71, 0.72, 0.75, 0.9]).double()
 survive = {"plain PGD": [], "PGD from structured starts": []}
 for eps in radii.tolist():
-    blind = fp.pgd(F, points.x, points.y, fp.LpBall(2, eps), steps=100)
-    seeing = fp.pgd(F, points.x, points.y, fp.LpBall(2, eps), starts=starts)
+    blind = fp.attacks.pgd(F, points.x, points.y, fp.geometry.LpBall(2, eps), steps=100)
+    seeing = fp.attacks.pgd(F, points.x, points.y, fp.geometry.LpBall(2, eps), starts=starts)
     for shares, attack in zip(survive.values(), (blind, seeing), strict=True):
         shares.append(1 - float(attack.flipped.double().mean()))
 

@@ -10,11 +10,11 @@ import torch
 
 import featureprism as fp
 
-net = fp.TwoLayerNet(  # from plain tensors: W (h, d), a (h,), b (h,)
+net = fp.networks.TwoLayerNet(  # from plain tensors: W (h, d), a (h,), b (h,)
     torch.tensor([[1.0, 0.5], [-0.3, 1.0], [0.8, -1.0]]).double(),
     torch.tensor([1.0, -1.2, 0.7]).double(),
     torch.tensor([0.1, 0.0, -0.2]).double(),
-    activation=fp.ReLU(),
+    activation=fp.networks.ReLU(),
 )
 x = torch.tensor([[1.0, 0.2], [0.5, 2.0], [2.0, -1.0]]).double()
 y = torch.where(net(x) > 0, 1.0, -1.0).double()

@@ -14,23 +14,23 @@ from featureprism.networks import PolynomialClassifier, balanced, gaussian_shape
 from featureprism.probes import alignment, sphere_distance
 
 ALPHA, P = 0.1, 3.0
-clusters = fp.orthonormal_clusters(200, 3, 3, ALPHA, generator=fp.generator_for("centres", 0))
-data = fp.sample_balanced(clusters, 100, generator=fp.generator_for("train", 0))
+clusters = fp.data.orthonormal_clusters(200, 3, 3, ALPHA, generator=fp.generator_for("centres", 0))
+data = fp.data.sample_balanced(clusters, 100, generator=fp.generator_for("train", 0))
 
 signs = clusters.labels.repeat(3)  # three neurons per cluster
 shape = gaussian_shape(len(signs), 200, generator=fp.generator_for("shape", 0))
 shape = nudge_to_own_class(
     shape, signs, clusters.mu, clusters.labels, 0.4, generator=fp.generator_for("nudge", 0)
 )
-loss = fp.Loss("square", "per-cluster", num_clusters=6)
+loss = fp.training.Loss("square", "per-cluster", num_clusters=6)
 F = PolynomialClassifier(clusters.mu, clusters.labels, P)
 
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for epsilon in (1e-7, 1e-80):
     start = balanced(shape, signs, log(epsilon))
     times = [0.2 * i for i in range(int(-5 * log(epsilon)) + 25)]
-    run = fp.balanced_flow(start, data.x, data.y, p=P, loss=loss, t_end=times[-1], record=times)
-    net = run.last.to_net(fp.PolynomialReLU(P))
+    run = fp.training.balanced_flow(start, data.x, data.y, p=P, loss=loss, t_end=times[-1], record=times)
+    net = run.last.to_net(fp.networks.PolynomialReLU(P))
     aligned = alignment(run.last.directions, clusters.mu).median()
     distance = sphere_distance(net, F).value
     print(f"ε = {epsilon:g}: {run.work} gradients, alignment {aligned:.5f}, sup|f - F| = {distance:.4f}")

@@ -16,13 +16,13 @@ from featureprism.probes import direction_cosines
 from featureprism.training import margin_descent
 
 dim, k = 500, 8
-clusters = fp.orthogonal_clusters(dim, k // 2, k // 2, 0.5, generator=fp.generator_for("centres", 0))
-train = fp.sample(clusters, 200, generator=fp.generator_for("train", 0))
-test = fp.sample(clusters, 500, generator=fp.generator_for("test", 0))
+clusters = fp.data.orthogonal_clusters(dim, k // 2, k // 2, 0.5, generator=fp.generator_for("centres", 0))
+train = fp.data.sample(clusters, 200, generator=fp.generator_for("train", 0))
+test = fp.data.sample(clusters, 500, generator=fp.generator_for("test", 0))
 
 start = biased_start(20, dim, 0.1, generator=fp.generator_for("start", 0))
 trained = margin_descent(start, train.x, train.y, method="normalised", step_size=0.1, steps=200).last
-exact = fp.max_margin_network(train.x, train.y).net
+exact = fp.training.max_margin_network(train.x, train.y).net
 robust = robust_margin_classifier(clusters.mu, clusters.labels)
 
 u = clusters.labels @ clusters.mu  # the direction of Theorem 4.2
@@ -35,7 +35,7 @@ for name, net in {"trained": trained, "exact KKT point": exact, "constructed": r
     steps = [r * math.sqrt(dim / k) * u / u.norm() for r in norms]
     axes.plot(norms, [flip_rate(net, test.x, test.y, step) for step in steps], label=name)
 
-audit = fp.kkt_audit(trained, train.x, train.y, tolerance=1e-2)
+audit = fp.probes.kkt_audit(trained, train.x, train.y, tolerance=1e-2)
 cosines = direction_cosines(trained, exact).tolist()
 print(
     f"trained network: stationarity {audit.stationarity:.4f}, cosines with the exact point {cosines[0]:.4f}, {cosines[1]:.4f}"

@@ -14,20 +14,20 @@ import torch
 import featureprism as fp
 from featureprism.networks import balanced, gaussian_shape, nudge_to_own_class
 
-clusters = fp.orthonormal_clusters(100, 3, 3, 0.1, generator=fp.generator_for("centres", 0))
-data = fp.sample_balanced(clusters, 50, generator=fp.generator_for("train", 0))
+clusters = fp.data.orthonormal_clusters(100, 3, 3, 0.1, generator=fp.generator_for("centres", 0))
+data = fp.data.sample_balanced(clusters, 50, generator=fp.generator_for("train", 0))
 signs = clusters.labels.repeat(5)
 shape = gaussian_shape(len(signs), 100, generator=fp.generator_for("shape", 0))
 shape = nudge_to_own_class(
     shape, signs, clusters.mu, clusters.labels, 0.4, generator=fp.generator_for("nudge", 0)
 )
 times = [0.1 * i for i in range(220)]
-run = fp.balanced_flow(
+run = fp.training.balanced_flow(
     balanced(shape, signs, log(1e-7)),
     data.x,
     data.y,
     p=3.0,
-    loss=fp.Loss("square", "per-cluster", num_clusters=6),
+    loss=fp.training.Loss("square", "per-cluster", num_clusters=6),
     t_end=times[-1],
     record=times,
 )

@@ -17,9 +17,11 @@ from featureprism.training import first_layer_descent
 
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 for dim in (50, 500):
-    clusters = fp.xor_clusters(dim, 1 / (16 * math.sqrt(dim)), generator=fp.generator_for("centres", 0))
-    train = fp.sample_xor(clusters, 1000, LabelNoise("constant", 0.1), generator=fp.generator_for("train", 0))
-    net = unit_votes_start(400, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("start", 0))
+    clusters = fp.data.xor_clusters(dim, 1 / (16 * math.sqrt(dim)), generator=fp.generator_for("centres", 0))
+    train = fp.data.sample_xor(
+        clusters, 1000, LabelNoise("constant", 0.1), generator=fp.generator_for("train", 0)
+    )
+    net = unit_votes_start(400, dim, 1e-5, fp.networks.ReLU(), generator=fp.generator_for("start", 0))
     run = first_layer_descent(net, train.data.x, train.data.y, step_size=0.125, steps=3, record=range(3))
     leaning = leaning_neurons(net.W.detach(), net.a.detach(), clusters.centres, 10.0)
     story = [

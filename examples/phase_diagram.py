@@ -18,17 +18,21 @@ from featureprism.lab import Serial, Store, grid, of_function, sweep
 
 def measure(setting: dict, seed: int) -> list[dict]:
     """Median attacked radius, in units of the best possible √2/2."""
-    clusters = fp.orthonormal_clusters(60, 3, 3, 0.1, generator=fp.generator_for("centres", seed))
-    train = fp.sample_balanced(clusters, 30, generator=fp.generator_for("train", seed))
-    test = fp.sample(clusters, 8, generator=fp.generator_for("test", seed))
-    start = fp.gaussian_start(
-        40, 60, setting["std"], fp.PolynomialReLU(setting["p"]), generator=fp.generator_for("start", seed)
+    clusters = fp.data.orthonormal_clusters(60, 3, 3, 0.1, generator=fp.generator_for("centres", seed))
+    train = fp.data.sample_balanced(clusters, 30, generator=fp.generator_for("train", seed))
+    test = fp.data.sample(clusters, 8, generator=fp.generator_for("test", seed))
+    start = fp.networks.gaussian_start(
+        40,
+        60,
+        setting["std"],
+        fp.networks.PolynomialReLU(setting["p"]),
+        generator=fp.generator_for("start", seed),
     )
-    run = fp.gradient_descent(
-        start, train.x, train.y, loss=fp.Loss("square", "mean"), step_size=0.7, steps=600
+    run = fp.training.gradient_descent(
+        start, train.x, train.y, loss=fp.training.Loss("square", "mean"), step_size=0.7, steps=600
     )
-    starts = fp.structured_starts(run.last, clusters.mu, clusters.labels)
-    found = fp.minimal_radius(run.last, test.x, test.y, starts=starts, upper=1.0, rounds=3)
+    starts = fp.attacks.structured_starts(run.last, clusters.mu, clusters.labels)
+    found = fp.attacks.minimal_radius(run.last, test.x, test.y, starts=starts, upper=1.0, rounds=3)
     return [{"radius": float(found.radius.median()) / 0.5**0.5}]
 
 

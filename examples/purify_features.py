@@ -20,9 +20,9 @@ DIM, SPARSITY, RADIUS = 100, 10, 0.25
 
 signs = label_weights("signs", DIM, generator=fp.generator_for("labels", 0))
 features = dictionary("haar", DIM, generator=fp.generator_for("dictionary", 0))
-coding = fp.SparseCoding(features, signs, two_level(DIM, SPARSITY, 0.7, 0.5), noise=0.3, margin=1.25)
-train = fp.sample_sparse(coding, 6000, generator=fp.generator_for("train", 0))
-test = fp.sample_sparse(coding, 500, generator=fp.generator_for("test", 0))
+coding = fp.data.SparseCoding(features, signs, two_level(DIM, SPARSITY, 0.7, 0.5), noise=0.3, margin=1.25)
+train = fp.data.sample_sparse(coding, 6000, generator=fp.generator_for("train", 0))
+test = fp.data.sample_sparse(coding, 500, generator=fp.generator_for("test", 0))
 
 start_bias = 1.2 * math.sqrt(2 * math.log(DIM)) * 1e-3
 net = symmetric_start(300, DIM, 1e-3, start_bias, 0.2 * start_bias, generator=fp.generator_for("start", 0))
@@ -35,10 +35,10 @@ clean = Phase(
     bias_growth=0.16 / DIM,
     bias_cap=0.4 / math.sqrt(SPARSITY),
 )
-ball = fp.LpBall(2, RADIUS)
+ball = fp.geometry.LpBall(2, RADIUS)
 purify = Phase(steps=200, step_size=10.0, smoothing=0.2, perturb=FastGradient(ball))
 
-attack = strongest_of(fp.pgd, fgm, along(coding.dense_direction))
+attack = strongest_of(fp.attacks.pgd, fgm, along(coding.dense_direction))
 figure, both = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
 for axes, (name, phases) in zip(
     both, {"clean": [clean], "clean, then adversarial": [clean, purify]}.items(), strict=True

@@ -17,10 +17,10 @@ from featureprism.lab.phase import phase_of, power, rates
 
 def measure(setting: dict, seed: int) -> list[dict]:
     """Length of the mean of n noisy points: σ √(d/n)."""
-    clusters = fp.orthonormal_clusters(
+    clusters = fp.data.orthonormal_clusters(
         setting["dim"], 1, 1, setting["alpha"], generator=fp.generator_for("centres", seed)
     )
-    data = fp.sample_balanced(clusters, setting["points"], generator=fp.generator_for("train", seed))
+    data = fp.data.sample_balanced(clusters, setting["points"], generator=fp.generator_for("train", seed))
     noise = (data.x - clusters.mu[data.cluster])[data.cluster == 0].mean(dim=0)
     return [{"length": float(noise.norm()), "predicted": setting["alpha"] / setting["points"] ** 0.5}]
 

@@ -15,11 +15,11 @@ from featureprism.networks import BinaryReadout, grouped_start, voting_start
 from featureprism.training import first_layer_descent
 
 dim, k = 1024, 10
-clusters = fp.orthogonal_clusters(dim, 5, 5, 1.0, generator=fp.generator_for("centres", 0))
-train = fp.sample(clusters, 500, generator=fp.generator_for("train", 0))
-test = fp.sample(clusters, 30, generator=fp.generator_for("test", 0))
+clusters = fp.data.orthogonal_clusters(dim, 5, 5, 1.0, generator=fp.generator_for("centres", 0))
+train = fp.data.sample(clusters, 500, generator=fp.generator_for("train", 0))
+test = fp.data.sample(clusters, 30, generator=fp.generator_for("test", 0))
 
-two = voting_start(5, dim, 1e-5, fp.ReLU(), generator=fp.generator_for("two", 0))
+two = voting_start(5, dim, 1e-5, fp.networks.ReLU(), generator=fp.generator_for("two", 0))
 two = first_layer_descent(two, train.x, train.y, step_size=3e-3, steps=200).last
 ten = grouped_start(k, 1, dim, 1e-5, generator=fp.generator_for("ten", 0))
 ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last

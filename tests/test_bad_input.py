@@ -15,16 +15,18 @@ import requests
 import torch
 
 from featureprism import cli
+from featureprism._inputs import check_points
 from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import fetch_images, load_images
 from featureprism.heads import load_head
 from featureprism.heads.files import save_arrays
 from featureprism.heads.network import HeadNet
-from featureprism.inputs import check_points
-from featureprism.lab import Store, Unit
+from featureprism.lab import Store
+from featureprism.lab.unit import Unit
 from featureprism.lab.work import Ending
 from featureprism.models import read_model
-from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net, load_points
+from featureprism.models.archives import load_points
+from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net
 from featureprism.probes import kkt_audit
 from featureprism.verify import Budget, Query, robust_radius
 from featureprism.verify.batches import bracket_in_batches

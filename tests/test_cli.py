@@ -13,7 +13,8 @@ import torch
 import featureprism.cli as cli
 from featureprism.commands import arguments
 from featureprism.data.images import ARCHIVES
-from featureprism.lab import SCALES, Claim, Experiment, Paper, Premise, above, all_papers, below, requires
+from featureprism.lab import Claim, Experiment, Paper, Premise, above, all_papers, below, requires
+from featureprism.lab.experiment import SCALES
 from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, load_net, save_net
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network

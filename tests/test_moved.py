@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import featureprism as fp
+from featureprism._moved import what_moved
 from featureprism.brackets import NOT_CERTIFIED
-from featureprism.moved import what_moved
 
 RNG = np.random.default_rng(0)
 

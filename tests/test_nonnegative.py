@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from featureprism.nonnegative import nonnegative_minimum
+from featureprism._nonnegative import nonnegative_minimum
 
 
 @pytest.mark.parametrize("seed", range(20))

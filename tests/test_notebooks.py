@@ -17,7 +17,7 @@ def test_a_bracket_shows_its_line_and_its_curve():
 
 
 def test_a_claim_and_its_verdict_show_what_was_decided():
-    rows = fp.Rows.gather([{"seed": s, "error": 0.05 + 0.001 * s} for s in range(3)])
+    rows = fp.lab.Rows.gather([{"seed": s, "error": 0.05 + 0.001 * s} for s in range(3)])
     shown = judge(CLAIM, rows)._repr_html_()
     assert "a &lt; b" in shown
     assert "a &lt; b" in CLAIM._repr_html_()
@@ -26,7 +26,7 @@ def test_a_claim_and_its_verdict_show_what_was_decided():
 
 
 def test_a_trajectory_shows_how_it_ended_and_what_probes_saw_last():
-    run = fp.Trajectory(
+    run = fp.training.Trajectory(
         [0.0, 2.0], ["a", "b"], Ended.TIME_REACHED, {"loss": [1.0, 0.25], "W": [None, None]}, work=7
     )
     shown = run._repr_html_()

@@ -9,9 +9,11 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from featureprism.lab import SCALES, Claim, Experiment, Paper
+from featureprism.lab import Claim, Experiment, Paper
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html
 from featureprism.lab.published import Published, sizes_in_words
+from featureprism.lab.registry import all_papers
 from featureprism.lab.story import Text, parts_of
 from featureprism.lab.table import VERDICTS, ClaimTable, Line, counts, show
 
@@ -113,22 +115,34 @@ def paper_page(paper: Paper, published: Published, figures: Mapping[str, str], e
 
     parts = [":html_theme.sidebar_secondary.remove:\n\n", *_story(paper, figures)]
     headlines = table.headlines()
-    parts += [_title("What came out", "-"), _raw(tally_html(counts(headlines)) + to_html(headlines, address))]
+    parts += [
+        _title("What came out", "-"),
+        _raw(tally_html(counts(headlines)) + to_html(headlines, address, paper.letters)),
+    ]
     if errata:
         parts.append(f"What the paper prints and what is right: :doc:`{errata}`.\n\n")
     if places := places_of(paper, entries):
         parts += [_title("Theorem by theorem", "-"), _raw(_places_table(paper.name, places))]
-    parts += [_title("Every claim", "-"), _raw(_filters(counts(table)) + _folded(table, address))]
+    parts += [
+        _title("Every claim", "-"),
+        _raw(_filters(counts(table)) + _folded(table, address, paper.letters)),
+    ]
     parts.append(_title("Item by item", "-"))
     names = "\n   ".join(f"{paper.name}/{item.item}" for item in paper.experiments)
     parts.append(f".. toctree::\n   :maxdepth: 1\n\n   {names}\n")
     return "".join(parts)
 
 
-def _folded(table: ClaimTable, address: Callable[[Line], str]) -> str:
+def _folded(table: ClaimTable, address: Callable[[Line], str], letters: Mapping[str, str]) -> str:
     """All claims below a line that opens them; a filter opens them too."""
-    cards = to_html(table, address)
+    cards = to_html(table, address, letters)
     return f"<details class='item'><summary>All {len(table)} claims</summary>{cards}</details>"
+
+
+def _letters_of(item: Experiment) -> dict[str, str]:
+    """The letters of the paper of an item; none for a paper that is not registered."""
+    paper = all_papers().get(item.paper)
+    return paper.letters if paper else {}
 
 
 def _story(paper: Paper, figures: Mapping[str, str]) -> list[str]:
@@ -164,7 +178,7 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
             f".. figure:: /{figures[scale]}\n   :alt: {_text(item.title)}\n\n   Measured at the scale {scale}.\n\n"
         )
     table = ClaimTable.of_published(item, published)
-    parts += [_title("Claims", "-"), _raw(to_html(table))]
+    parts += [_title("Claims", "-"), _raw(to_html(table, letters=_letters_of(item)))]
     for scale, run in runs.items():
         if run["premises"]:
             parts += [_title(f"Premises, {scale}", "-"), _raw(premises_html(run["premises"], show))]

@@ -6,7 +6,8 @@ from typing import Any
 
 import atlas
 
-from featureprism.lab import SCALES, all_papers
+from featureprism.lab import all_papers
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.published import figure_path, read_published
 
 

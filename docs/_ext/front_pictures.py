@@ -19,10 +19,10 @@ DIM, CLUSTERS = 1024, 10
 
 def averaging() -> Any:
     """What the neurons learned, and what one shared direction does to every point."""
-    clusters = fp.orthogonal_clusters(DIM, 5, 5, 1.0, generator=fp.generator_for("centres", 0))
-    train = fp.sample(clusters, 500, generator=fp.generator_for("train", 0))
-    test = fp.sample(clusters, 500, generator=fp.generator_for("test", 0))
-    two = voting_start(5, DIM, 1e-5, fp.ReLU(), generator=fp.generator_for("two", 0))
+    clusters = fp.data.orthogonal_clusters(DIM, 5, 5, 1.0, generator=fp.generator_for("centres", 0))
+    train = fp.data.sample(clusters, 500, generator=fp.generator_for("train", 0))
+    test = fp.data.sample(clusters, 500, generator=fp.generator_for("test", 0))
+    two = voting_start(5, DIM, 1e-5, fp.networks.ReLU(), generator=fp.generator_for("two", 0))
     two = first_layer_descent(two, train.x, train.y, step_size=3e-3, steps=200).last
     ten = grouped_start(CLUSTERS, 1, DIM, 1e-5, generator=fp.generator_for("ten", 0))
     ten = first_layer_descent(ten, train.x, train.cluster, step_size=3e-3, steps=200).last

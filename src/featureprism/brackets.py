@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from featureprism._files import write_whole
+from featureprism._moved import Moved, what_moved
+from featureprism._next_steps import NOT_CERTIFIED, next_steps
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.proofs import KINDS, Proof, Statement, proof_bytes, read_proofs
-from featureprism.files import write_whole
-from featureprism.moved import Moved, what_moved
-from featureprism.next_steps import NOT_CERTIFIED, next_steps
 
 CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
@@ -115,6 +115,11 @@ class RadiusBracket:
         if not len(self):
             return math.nan, math.nan
         return lower_median(self.certified), lower_median(self.attacked)
+
+    @property
+    def half_interval(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """95 % intervals of both half radii, for points drawn like these: order statistics, exact whatever the distribution."""
+        return median_interval(self.certified), median_interval(self.attacked)
 
     def accuracy(self, radii: Any) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Robust accuracy at each radius, as (certified, attacked): the truth lies between."""
@@ -371,3 +376,21 @@ class RadiusBracket:
 def lower_median(values: Float[np.ndarray, " n"]) -> float:
     """The least value that at least half of the values do not exceed."""
     return float(np.sort(values)[(len(values) - 1) // 2])
+
+
+def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tuple[float, float]:
+    """The exact interval of the median of what the values are drawn from: two order statistics, whatever the distribution.
+
+    x_(k) to x_(n+1-k) with the largest k such that P(Bin(n, ½) < k) ≤ (1 - level)/2; radii are not negative, so 0 to inf for few.
+
+    >>> median_interval(np.arange(1.0, 11.0))
+    (2.0, 9.0)
+    """
+    n, k, ways, tail = len(values), 0, 1, 1  # ways: n over k, tail: their sum
+    while tail / 2**n <= (1 - level) / 2:
+        ways, k = ways * (n - k) // (k + 1), k + 1
+        tail += ways
+    if k == 0:
+        return 0.0, math.inf
+    ordered = np.sort(values)
+    return float(ordered[k - 1]), float(ordered[n - k])

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+__all__ = ["LpBall"]
+
 SAFE = 1e-15  # norms from here to 1/SAFE can be squared in single precision
 ACTIVE_SETS = 8  # rounds in which coordinates may stop at the sides of a box
 ROWS = 32  # of every batch of `in_batches`; the last one is filled up with zeros
@@ -101,7 +103,7 @@ class LpBall:
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> fp.LpBall(p=2, eps=1.0).project(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))
+    >>> fp.geometry.LpBall(p=2, eps=1.0).project(torch.tensor([[3.0, 4.0], [0.1, 0.0]]))
     tensor([[0.6000, 0.8000],
             [0.1000, 0.0000]])
     """

@@ -4,6 +4,8 @@ import hashlib
 
 import torch
 
+__all__ = ["generator_for"]
+
 
 def generator_for(purpose: str, seed: int) -> torch.Generator:
     """A new random generator that depends on a purpose and a seed, and on nothing else that runs.

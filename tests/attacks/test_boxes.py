@@ -158,7 +158,7 @@ def test_points_outside_and_boxes_that_are_none_are_refused(generator):
 
 def test_the_command_line_takes_a_domain(tmp_path, generator, capsys):
     net, x = two_layer(generator), points_in(DOMAIN, (2, 3), generator)
-    fp.save_net(tmp_path / "net.npz", net)
+    fp.networks.save_net(tmp_path / "net.npz", net)
     np.savez(tmp_path / "data.npz", x=x.numpy(), y=np.where(net(x).detach().numpy() > 0, 1, -1))
     words = ["radius", str(tmp_path / "net.npz"), str(tmp_path / "data.npz"), "--out", str(tmp_path / "out")]
     assert main([*words, "--bounds", "-0.3", "0.9"]) == 0

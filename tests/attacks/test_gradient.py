@@ -11,15 +11,15 @@ from featureprism.networks import (
     MLP,
     BayesClassifier,
     LinearClassifier,
-    NearestCluster,
     PolynomialClassifier,
     PolynomialReLU,
     PowerReLU,
     ReLU,
     Tanh,
-    gaussian_mlp,
     gaussian_start,
 )
+from featureprism.networks.initial import gaussian_mlp
+from featureprism.networks.reference import NearestCluster
 from featureprism.seeds import generator_for
 
 

@@ -14,7 +14,8 @@ from scipy.optimize import linprog
 
 from featureprism.attacks.minimum_norm import TargetMargins, minimum_norm
 from featureprism.models import read_model
-from featureprism.networks import ReLU, ScoreNet, TwoLayerNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU, TwoLayerNet
 
 NEAR = 1.001  # times the truth
 OUTSIDE = Path(os.environ.get("FEATUREPRISM_DATA", "")) / "outside"

@@ -5,12 +5,12 @@ from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
-    NearestCluster,
     PolynomialClassifier,
     PolynomialReLU,
     TwoLayerNet,
 )
-from featureprism.probes import self_test
+from featureprism.networks.reference import NearestCluster
+from featureprism.probes.self_test import self_test
 
 
 def attack(net, clusters, points, upper=1.2):

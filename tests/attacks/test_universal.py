@@ -9,19 +9,18 @@ import torch
 from featureprism.attacks import (
     Along,
     AttackOutcome,
-    accuracy_curve,
     along,
     fgm,
     flip_rate,
     flipping_norm,
     pgd,
-    transfer,
     universal_direction,
-    universal_shift,
 )
+from featureprism.attacks.universal import accuracy_curve, transfer, universal_shift
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.geometry import LpBall
-from featureprism.networks import LinearClassifier, LinearScores, ReLU, TwoLayerNet
+from featureprism.models.scores import LinearScores
+from featureprism.networks import LinearClassifier, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 
 

@@ -72,7 +72,11 @@ def test_an_averaging_network_breaks_where_the_theorem_says():
     assert radius.proven <= radius.measured
     assert radius.measured == pytest.approx(radius.predicted, rel=0.1)
     assert found.picture == "feature-averaging"
-    assert "feature-averaging" in repr(found).splitlines()[0]
+    lines = repr(found).splitlines()
+    assert lines[0].startswith("Half of 20 points break")
+    assert "most points share one weak direction" in lines[1]
+    assert any(line.startswith("This is the picture of feature-averaging") for line in lines)
+    assert {c.paper for c in found.predictions} == {"feature-averaging"}
     assert {p.source.split(",")[0] for p in found.premises} == {
         "feature-averaging",
         "gmm-flow",
@@ -102,7 +106,7 @@ def test_cards_tell_what_a_network_made_by_hand_looks_at():
     )
     fine = np.repeat([0, 1, 2], 10)
     W = torch.tensor([[1.0, 0, 0], [1.0, 1.0, 0], [0, 0, 1.0]]).double()
-    net = fp.TwoLayerNet(W, torch.tensor([-1.0, -1.0, 1.0]).double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(W, torch.tensor([-1.0, -1.0, 1.0]).double(), activation=fp.networks.ReLU())
     cards = {card.neuron: card for card in neuron_cards(net, x, (fine == 2).astype(int), fine)}
     assert cards[0].nearest == 0
     assert cards[2].nearest == 2
@@ -123,7 +127,7 @@ def test_near_duplicates_share_a_card_that_adds_them_up():
     fine = np.repeat([0, 1, 2], 20)
     W = torch.eye(6)[:3].repeat(4, 1) + 0.05 * torch.randn(12, 6, generator=generator)
     a = torch.tensor([-1.0, -1.0, 1.0]).repeat(4) * torch.rand(12, generator=generator).add(0.5)
-    net = fp.TwoLayerNet(W.double(), a.double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(W.double(), a.double(), activation=fp.networks.ReLU())
     labels = (fine == 2).astype(int)
     alone = {card.neuron: card for card in neuron_cards(net, x, labels, fine, alike=1.0)}
     groups = neuron_cards(net, x, labels, fine)
@@ -144,7 +148,9 @@ def test_near_duplicates_share_a_card_that_adds_them_up():
 
 def test_the_same_direction_with_opposite_votes_is_two_cards():
     x, y = torch.eye(4).double(), [0, 0, 1, 1]
-    net = fp.TwoLayerNet(torch.ones(2, 4).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(
+        torch.ones(2, 4).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.networks.ReLU()
+    )
     assert len(neuron_cards(net, x, y, y)) == 2
 
 
@@ -177,10 +183,10 @@ def test_sub_classes_that_look_the_same_way_are_not_averaged():
     mu = 20 * torch.tensor([[1.0, 0.25, 0.0], [1.0, -0.25, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 2.0]]).double()
     fine = np.repeat([0, 1, 2, 3], 20)
     x = mu[fine] + 0.1 * torch.randn(80, 3, generator=torch.Generator().manual_seed(0)).double()
-    net = fp.TwoLayerNet(
+    net = fp.networks.TwoLayerNet(
         torch.tensor([[1.0, 0, 0], [0, 0, 1.0]]).double(),
         torch.tensor([-1.0, 1.0]).double(),
-        activation=fp.ReLU(),
+        activation=fp.networks.ReLU(),
     )
     of = subject(net, x, fine // 2, fine)
     found = measures(of)
@@ -201,25 +207,49 @@ def test_a_perceptron_of_scikit_learn_gets_a_page_with_thumbnails(tmp_path):
     found.save(tmp_path)
     page = (tmp_path / "index.html").read_text()
     assert "Radii are medians over 4 points, 100% of them" in page
-    assert found.sentence.split(";")[0][:40] in page
+    assert page.index(found.sentence) < page.index("How far is the picture of each theorem")
+    assert found.picture != NONE or "theorems that do not fit" in page
     assert page.count("image/png") > 8 * 3
     assert {p.source.split(",")[0] for p in found.premises} == {"feature-averaging", "gmm-flow"}
     rows = json.loads((tmp_path / "explanation.json").read_text())
     assert sum(row["kind"] == "card" for row in rows) == 8
 
 
-def test_models_without_one_hidden_layer_get_their_radii_only():
+def test_models_without_one_hidden_layer_get_radii_and_a_universal_direction():
     X, y = load_digits(n_class=3, return_X_y=True)
     found = fp.explain(LogisticRegression(max_iter=2000).fit(X, y), X, y, num_points=10)
     assert found.picture == NONE
     assert not found.cards
     assert not found.fits
-    assert "one hidden layer" in found.sentence
+    assert [seen.name.split()[0] for seen in found.seen] == ["radius", "share"]
+    assert "one hidden layer" in repr(found).splitlines()[-1]
+    assert not found.predictions
+
+
+def test_of_a_linear_model_one_direction_flips_every_point():
+    """Of two classes the universal direction is the weight: at 1.5 times the half radius it flips what lies nearer than that."""
+    X, y = make_blobs(200, n_features=5, centers=2, cluster_std=3.0, random_state=0)
+    model = LogisticRegression().fit(X, y)
+    found = fp.explain(model, X, y, num_points=200)
+    distance = (2 * y - 1) * model.decision_function(X) / np.linalg.norm(model.coef_)
+    right, reach = distance > 0, 1.5 * found.bracket.half_radius[1]
+    assert found.seen[1].value == pytest.approx((distance[right] <= reach).sum() / right.sum(), abs=0.02)
+
+
+def test_sub_classes_have_the_names_that_were_given():
+    x, y = torch.eye(4).double().repeat(3, 1), np.tile([0, 0, 1, 1], 3)
+    net = fp.networks.TwoLayerNet(
+        torch.eye(4).double(), torch.tensor([-1.0, -1, 1, 1]).double(), activation=fp.networks.ReLU()
+    )
+    names = np.tile(["cat", "dog", "car", "bus"], 3)
+    of = subject(net, x, y, names)
+    assert [of.fine_names[i] for i in of.fine[:4].tolist()] == ["cat", "dog", "car", "bus"]
+    assert subject(net, x, y).fine_names == ("0", "1")
 
 
 def test_the_command_writes_a_page_and_says_one_sentence_first(tmp_path, capsys):
     net, x, y = nets.averaging(52, 400, 2, 200)
-    fp.save_net(tmp_path / "net.npz", net)
+    fp.networks.save_net(tmp_path / "net.npz", net)
     np.savez(tmp_path / "data.npz", x=x.numpy(), y=y.numpy())
     arguments = [
         "explain",
@@ -231,7 +261,10 @@ def test_the_command_writes_a_page_and_says_one_sentence_first(tmp_path, capsys)
         "5",
     ]
     assert main(arguments) == 0
-    assert capsys.readouterr().out.startswith("This is the picture of feature-averaging")
+    said = capsys.readouterr().out
+    assert said.startswith("Half of 5 points break")
+    assert "This is the picture of feature-averaging" in said
+    assert "what the theorem predicts" in said
     assert (tmp_path / "page" / "index.html").exists()
     np.savez(tmp_path / "narrow.npz", x=x.numpy()[:, :9], y=y.numpy())
     assert main(["explain", arguments[1], str(tmp_path / "narrow.npz")]) == 2

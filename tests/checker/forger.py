@@ -32,8 +32,9 @@ from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model, Scores
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
-from featureprism.models import as_model
-from featureprism.networks import PowerReLU, ReLU, ScoreNet
+from featureprism.models.model import as_model
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import PowerReLU, ReLU
 from featureprism.verify.deep.prove import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
 

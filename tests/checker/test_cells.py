@@ -15,16 +15,10 @@ import exact_networks as exact
 from featureprism.checker.cells import DEEPEST, PARAMETERS
 from featureprism.checker.certificate import verified
 from featureprism.checker.scaled import LARGEST, Network, posed, votes_below
-from featureprism.models import as_model
+from featureprism.models.model import as_model
 from featureprism.models.one_layer import PowerForm
-from featureprism.networks import (
-    LinearClassifier,
-    NearestCluster,
-    PolynomialReLU,
-    PowerReLU,
-    ReLU,
-    TwoLayerNet,
-)
+from featureprism.networks import LinearClassifier, PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
+from featureprism.networks.reference import NearestCluster
 from featureprism.verify import Certificate
 from featureprism.verify.one_layer.branch_and_bound import prove
 from featureprism.verify.one_layer.cells import Problem

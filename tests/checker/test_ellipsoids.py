@@ -12,7 +12,8 @@ from small_models import travelled
 from featureprism.checker.certificate import verified
 from featureprism.checker.models import Scores
 from featureprism.checker.verify import verified_radii
-from featureprism.networks import ReLU, ScoreNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU
 
 DOMAIN = (-0.9, 1.1)
 

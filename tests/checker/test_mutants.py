@@ -29,7 +29,7 @@ def nodes_of(tree: dict) -> list[dict]:
 def changed(value, rng: np.random.Generator):
     """A number or an array like it, with some entries scaled, exchanged, shifted, turned around or gone."""
     if isinstance(value, int):
-        return int(rng.integers(0, 2 * value + 3))
+        return int(rng.integers(0, 2 * abs(value) + 3))
     entries = np.atleast_1d(np.array(value, dtype=np.float64))
     some = rng.random(len(entries)) < rng.choice([0.3, 1.0])
     with np.errstate(over="ignore"):

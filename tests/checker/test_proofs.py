@@ -394,7 +394,7 @@ def hashed_by_hand(model) -> bytes:
 
 
 def test_points_come_as_csv(tmp_path):
-    from featureprism.points import read_points
+    from featureprism._points import read_points
 
     text = StringIO("a,b,label\n1.5,2,cat\n-1,0.25,dog\n")
     (tmp_path / "data.csv").write_text(text.getvalue())

@@ -9,7 +9,7 @@ from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
 from featureprism.checker.verify import verified_radii
 from featureprism.models import read_model
-from featureprism.networks import QuadraticScores as Scores
+from featureprism.models.scores import QuadraticScores as Scores
 from featureprism.verify import robust_radius
 
 

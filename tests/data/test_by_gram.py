@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from featureprism.data import class_labels, sample_by_gram, sphere_gram
+from featureprism.data import class_labels, sample_by_gram
+from featureprism.data.by_gram import sphere_gram
 
 
 def drawn(generator, dim=60, num_points=8, num_test=2000, sigma=0.5):

@@ -4,18 +4,16 @@ import pytest
 import torch
 
 from featureprism.data import (
-    NOISE_LAWS,
     GaussianClusters,
-    centres_with_cosines,
     equicorrelated_centres,
     orthogonal_clusters,
     orthonormal_clusters,
     sample,
     sample_balanced,
-    sample_blocks,
     sample_in_span,
-    sphere_centres,
 )
+from featureprism.data.clusters import centres_with_cosines, sample_blocks, sphere_centres
+from featureprism.data.noise import NOISE_LAWS
 from featureprism.seeds import generator_for
 
 

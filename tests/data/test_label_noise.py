@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from featureprism.data import NOISES, LabelNoise, best_classifier, sample_xor, xor_clusters
-from featureprism.data.label_noise import budget, capped_chances, flip_chances, flips
+from featureprism.data import LabelNoise, sample_xor, xor_clusters
+from featureprism.data.label_noise import NOISES, budget, capped_chances, flip_chances, flips
+from featureprism.data.xor import best_classifier
 from featureprism.seeds import generator_for
 
 

@@ -5,19 +5,15 @@ import math
 import pytest
 import torch
 
-from featureprism.data import (
+from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
+from featureprism.data.sparse_coding import (
     DICTIONARIES,
     LABEL_WEIGHTS,
-    SparseCoding,
-    dictionary,
     dictionary_norms,
-    label_weights,
     power_law,
-    sample_sparse,
+    sample_points,
     three_level,
-    two_level,
 )
-from featureprism.data.sparse_coding import sample_points
 from featureprism.seeds import generator_for
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from featureprism.data import LAWS, LabelNoise, best_classifier, sample_xor, with_flips, xor_clusters
-from featureprism.data.xor import standard_noise
+from featureprism.data import LabelNoise, sample_xor, xor_clusters
+from featureprism.data.xor import LAWS, best_classifier, standard_noise, with_flips
 from featureprism.seeds import generator_for
 
 

@@ -1,7 +1,6 @@
 import torch
 
-from featureprism.heads import HeadNet
-from featureprism.heads.network import MergedHead
+from featureprism.heads.network import HeadNet, MergedHead
 from featureprism.seeds import generator_for
 
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 from sklearn.datasets import load_digits, make_blobs
 
-from featureprism.heads import DecoupledHead, HeadNet, PReLUHead
+from featureprism.heads import DecoupledHead, PReLUHead
+from featureprism.heads.network import HeadNet
 from featureprism.verify import Budget, robust_radius
 
 

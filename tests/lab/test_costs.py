@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from featureprism.cli import main
-from featureprism.lab import Claim, Context, Experiment, Serial, Store, at_least, costs, reproduce, units_of
+from featureprism.lab import Claim, Context, Experiment, Serial, Store, at_least, costs, reproduce
+from featureprism.lab.unit import units_of
 
 HOARD = 200  # MB
 

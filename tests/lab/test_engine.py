@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from featureprism.lab import (
-    Between,
-    Budget,
     Claim,
     Cluster,
     Experiment,
@@ -17,19 +15,18 @@ from featureprism.lab import (
     Rules,
     Serial,
     Store,
-    Unit,
     above,
-    draws,
     grid,
     of_function,
     of_item,
-    run_units,
     sources,
     sweep,
 )
+from featureprism.lab.engine import Budget, run_units
 from featureprism.lab.executors import affordable
 from featureprism.lab.spec_file import load_function
-from featureprism.lab.sweeps import sweep_events
+from featureprism.lab.sweeps import Between, draws, sweep_events
+from featureprism.lab.unit import Unit
 from featureprism.lab.work import DIED, DONE, MEMORY, RAISED, TIME
 
 HERE = Path(__file__).parent

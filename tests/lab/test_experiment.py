@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from featureprism.lab import Claim, Experiment, Paper, Rows, at_least, below, changed, fields_of
+from featureprism.lab import Claim, Experiment, Paper, Rows, at_least, below
+from featureprism.lab.experiment import changed, fields_of
 
 
 @dataclass(frozen=True, kw_only=True)

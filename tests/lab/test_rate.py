@@ -3,8 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from featureprism.lab import Claim, Outcome, Rows, at_most, below, between, judge, log_slope, rate
+from featureprism.lab import Claim, Outcome, Rows, at_most, below, between, judge, rate
 from featureprism.lab.rate import Rate, power_fit
+from featureprism.lab.rows import log_slope
 
 SIZES = (50, 100, 200, 400, 800)
 

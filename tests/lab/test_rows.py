@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from featureprism.lab import Rows, log_slope
+from featureprism.lab import Rows
+from featureprism.lab.rows import log_slope
 
 TABLE = Rows.gather(
     {"seed": seed, "kind": "point", "x": x, "y": 3 * x ** (2 + seed), "name": "a" if x < 3 else "b"}

@@ -6,7 +6,7 @@ from importlib import import_module, invalidate_caches
 
 import pytest
 
-from featureprism.lab import sources
+from featureprism.lab import modules, sources
 from featureprism.lab.sources import dependencies, paper_hash, source_hash, value_hash
 
 CODE = """
@@ -46,7 +46,7 @@ def hashed(tmp_path, monkeypatch):
         (tmp_path / "claims_of_a_test.py").write_text(code)
         sys.modules.pop("claims_of_a_test", None)
         invalidate_caches()
-        for remembered in vars(sources).values():
+        for remembered in (*vars(sources).values(), *vars(modules).values()):
             if hasattr(remembered, "cache_clear"):
                 remembered.cache_clear()
         module = import_module("claims_of_a_test")
@@ -103,7 +103,7 @@ def hashed_paper(tmp_path, monkeypatch):
     def forget():
         for name in [name for name in sys.modules if name.startswith("paper_of_a_test")]:
             sys.modules.pop(name)
-        for remembered in vars(sources).values():
+        for remembered in (*vars(sources).values(), *vars(modules).values()):
             if hasattr(remembered, "cache_clear"):
                 remembered.cache_clear()
 
@@ -134,7 +134,7 @@ def test_a_submodule_is_followed_also_where_its_package_imports_it(hashed_paper)
         "from paper_of_a_test.setting import START", "from paper_of_a_test import setting"
     )
     files = {
-        "item": item.replace("START", "setting.START"),
+        "item": item.replace("START", "setting.START").replace("(setting", "(sizes"),
         "__init__": "from paper_of_a_test import setting",
     }
     plain = hashed_paper(**files)

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from featureprism.lab import Budget, Context, Limits, Rules, read_spec
+from featureprism.lab import Context, Limits, Rules, read_spec
+from featureprism.lab.engine import Budget
 from featureprism.papers.gmm_flow.theorem_1 import THEOREM_1
 
 HERE = Path(__file__).parent

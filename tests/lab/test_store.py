@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from featureprism import cli
-from featureprism.lab import Context, Rules, Serial, Store, Unit, grid, of_function, sweep
+from featureprism.lab import Context, Rules, Serial, Store, grid, of_function, sweep
 from featureprism.lab.engine import Remark, batches
 from featureprism.lab.holders import FOLDER, Holder, is_alive
 from featureprism.lab.store import MINE, TAKEN, is_on_network
 from featureprism.lab.sweeps import sweep_events
+from featureprism.lab.unit import Unit
 from featureprism.lab.work import DONE, RAISED, Ending
 
 HERE = Path(__file__).parent

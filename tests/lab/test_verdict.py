@@ -16,10 +16,9 @@ from featureprism.lab import (
     below,
     between,
     judge,
-    mean_interval,
     requires,
-    share_interval,
 )
+from featureprism.lab.intervals import mean_interval, share_interval
 from featureprism.lab.verdict import seeds_to_decide
 
 

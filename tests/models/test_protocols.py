@@ -15,12 +15,12 @@ from featureprism.networks import (
     BayesClassifier,
     BinaryReadout,
     LinearClassifier,
-    NearestCluster,
     PolynomialClassifier,
     SymmetricNet,
-    TangentNet,
     TwoLayerNet,
 )
+from featureprism.networks.low_complexity import TangentNet
+from featureprism.networks.reference import NearestCluster
 
 OFFERS = {
     HasExactRadius: {LinearClassifier, NearestCluster, PolynomialClassifier},

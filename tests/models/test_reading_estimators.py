@@ -22,7 +22,7 @@ from sklearn.svm import LinearSVC
 
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.models import read_model
-from featureprism.networks import LayeredScores, LinearScores, ScoreNet
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 
 
 def points(num_classes):

@@ -9,7 +9,8 @@ from torch import nn
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.models import read_model
 from featureprism.models.reading import onnx_files
-from featureprism.networks import LayeredScores, LinearScores, PowerReLU, ScoreNet, TwoLayerNet, load_net
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
+from featureprism.networks import PowerReLU, TwoLayerNet, load_net
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

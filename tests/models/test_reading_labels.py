@@ -4,9 +4,9 @@ import pytest
 import scipy.sparse
 import torch
 
-from featureprism.inputs import as_points
+from featureprism._inputs import as_points
 from featureprism.models import Model
-from featureprism.networks import LinearScores
+from featureprism.models.scores import LinearScores
 
 
 def classifier(k, classes=None):

@@ -7,21 +7,21 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
-from featureprism.models import CalledScores, GraphScores, read_model
+from featureprism.models import read_model
+from featureprism.models.reading.called import CalledScores
+from featureprism.models.reading.graph import GraphScores
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks import (
     MLP,
-    GroupedNet,
-    LayeredScores,
     LinearClassifier,
-    LinearScores,
     PolynomialReLU,
     PowerReLU,
     ReLU,
-    ScoreNet,
     Tanh,
     TwoLayerNet,
     TwoLogits,
 )
+from featureprism.networks.grouped import GroupedNet
 
 DIM = 6
 

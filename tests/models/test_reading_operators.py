@@ -9,9 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from featureprism.models import GraphScores, read_model
+from featureprism.models import read_model
 from featureprism.models.reading import graph, lowering
-from featureprism.networks import LayeredScores, LinearScores, ScoreNet
+from featureprism.models.reading.graph import GraphScores
+from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 
 DENSE = (LinearScores, ScoreNet, LayeredScores)
 

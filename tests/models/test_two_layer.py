@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from featureprism.geometry import span_basis
-from featureprism.models.two_layer import parameter_gradient
-from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, Tanh, TwoLayerNet, stack
+from featureprism.models.two_layer import parameter_gradient, stack
+from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, Tanh, TwoLayerNet
 
 ACTIVATIONS = [
     ReLU(),

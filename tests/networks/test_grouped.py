@@ -5,13 +5,9 @@ import math
 import pytest
 import torch
 
-from featureprism.networks import (
-    BinaryReadout,
-    GroupedNet,
-    grouped_start,
-    shared_features_net,
-    summed_readout,
-)
+from featureprism.networks import BinaryReadout, grouped_start
+from featureprism.networks.constructions import shared_features_net
+from featureprism.networks.grouped import GroupedNet, summed_readout
 
 LABELS = torch.tensor([1.0, 1.0, -1.0]).double()
 

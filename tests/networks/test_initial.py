@@ -9,14 +9,14 @@ from featureprism.networks import (
     LinearClassifier,
     PolynomialReLU,
     balanced,
-    gaussian_mlp,
     gaussian_shape,
     gaussian_start,
-    nudge_as_printed,
     nudge_to_own_class,
-    random_signs,
 )
-from featureprism.probes import balancedness, cosines, voronoi_region
+from featureprism.networks.initial import gaussian_mlp, nudge_as_printed, random_signs
+from featureprism.probes import cosines
+from featureprism.probes.alignment import balancedness
+from featureprism.probes.voronoi import voronoi_region
 
 
 def test_balanced_weights_are_balanced_at_any_scale(generator):

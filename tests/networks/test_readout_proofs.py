@@ -14,7 +14,9 @@ from asking import check_point as check
 
 from featureprism.checker.readouts import posed_scores, proven_readout
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.networks import BinaryReadout, GroupedNet, shared_features_net
+from featureprism.networks import BinaryReadout
+from featureprism.networks.constructions import shared_features_net
+from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.reference import pooled_radius
 from featureprism.seeds import generator_for
 

@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from featureprism.geometry import LpBall
-from featureprism.networks import BayesClassifier, LinearClassifier, NearestCluster, PolynomialClassifier
-from featureprism.networks.reference import pooled_radius
+from featureprism.networks import BayesClassifier, LinearClassifier, PolynomialClassifier
+from featureprism.networks.reference import NearestCluster, pooled_radius
 
 SPLITS = [(1, 1), (2, 1), (1, 2)]
 

@@ -4,16 +4,9 @@ import pytest
 import torch
 
 from featureprism.geometry import LpBall
-from featureprism.networks import (
-    CubicNet,
-    IndicatorClassifier,
-    PolynomialKernel,
-    SymmetricNet,
-    TangentNet,
-    pure_net,
-    symmetric_start,
-)
-from featureprism.networks.symmetric import reachable, unsmoothed
+from featureprism.networks import SymmetricNet, symmetric_start
+from featureprism.networks.low_complexity import CubicNet, IndicatorClassifier, PolynomialKernel, TangentNet
+from featureprism.networks.symmetric import pure_net, reachable, unsmoothed
 from featureprism.probes.purification import firing
 
 

@@ -16,8 +16,9 @@ import pytest
 from quickened import quicken
 from stated_premises import left_out
 
-from featureprism.lab import Outcome, Rows, Serial, all_papers, fields_of, reproduce
+from featureprism.lab import Outcome, Rows, Serial, all_papers, reproduce
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import fields_of
 from featureprism.lab.figures import draw
 from featureprism.lab.registry import BUILT_IN
 from featureprism.lab.sources import dependencies

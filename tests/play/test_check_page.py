@@ -61,7 +61,7 @@ def files(folder: Path) -> dict[str, Path]:
     """A network, five points, and proofs of ℓ2 radii."""
     generator = torch.Generator().manual_seed(0)
     W, a, b = (torch.randn(*s, dtype=torch.float64, generator=generator) for s in ((8, 3), (8,), (8,)))
-    net = fp.TwoLayerNet(W, a, b, activation=fp.ReLU())
+    net = fp.networks.TwoLayerNet(W, a, b, activation=fp.networks.ReLU())
     x = torch.randn(5, 3, dtype=torch.float64, generator=generator)
     y = torch.where(net(x) >= 0, 1.0, -1.0).double()
     paths = {name: folder / f"{name}.npz" for name in ("model", "points", "proofs")}

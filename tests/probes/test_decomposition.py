@@ -3,7 +3,7 @@ import torch
 
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.networks import ReLU, grouped_start, voting_start
-from featureprism.probes import by_least_squares, from_updates
+from featureprism.probes.decomposition import by_least_squares, from_updates
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 

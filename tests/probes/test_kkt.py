@@ -6,8 +6,8 @@ import torch
 from scipy.optimize import nnls
 
 from featureprism.networks import ReLU, Tanh, TwoLayerNet
-from featureprism.probes import cluster_sums, direction_cosines, kkt_audit, summed_neurons
-from featureprism.probes.kkt import _Gradients, _solver, _steady
+from featureprism.probes import direction_cosines, kkt_audit
+from featureprism.probes.kkt import _Gradients, _solver, _steady, cluster_sums, summed_neurons
 from featureprism.training import max_margin_network
 
 

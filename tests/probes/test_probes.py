@@ -5,17 +5,9 @@ import torch
 
 from featureprism.networks import PolynomialClassifier, PolynomialReLU, TwoLayerNet, balanced
 from featureprism.papers.gmm_flow.theory import kappa
-from featureprism.probes import (
-    VOID,
-    alignment,
-    alive,
-    cluster_masses,
-    nondegeneracy_gap,
-    nondegeneracy_margin,
-    quartiles,
-    sphere_distance,
-    voronoi_region,
-)
+from featureprism.probes import alignment, cluster_masses, sphere_distance
+from featureprism.probes.alignment import alive, quartiles
+from featureprism.probes.voronoi import VOID, nondegeneracy_gap, nondegeneracy_margin, voronoi_region
 
 
 def test_alignment_is_the_largest_cosine():

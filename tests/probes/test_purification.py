@@ -7,7 +7,8 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
-from featureprism.networks import SymmetricNet, pure_net, symmetric_start
+from featureprism.networks import SymmetricNet, symmetric_start
+from featureprism.networks.symmetric import pure_net
 from featureprism.papers.feature_purification.theory import expected_tickets
 from featureprism.probes import lottery, purification
 from featureprism.seeds import generator_for

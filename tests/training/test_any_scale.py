@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from featureprism.geometry import row_norms
-from featureprism.networks import PolynomialReLU, balanced, gaussian_shape, nudge_to_own_class, random_signs
+from featureprism.networks import PolynomialReLU, balanced, gaussian_shape, nudge_to_own_class
+from featureprism.networks.initial import random_signs
 from featureprism.papers.gmm_flow.theory import nominal_alignment_field, nominal_mass
-from featureprism.probes import alignment, cluster_masses, voronoi_region
+from featureprism.probes import alignment, cluster_masses
+from featureprism.probes.voronoi import voronoi_region
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow, gradient_flow
 from featureprism.training.trajectory import Ended

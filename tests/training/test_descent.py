@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from featureprism.models.two_layer import stack
 from featureprism.networks import (
     LinearClassifier,
     PolynomialReLU,
@@ -8,7 +9,6 @@ from featureprism.networks import (
     Tanh,
     TwoLayerNet,
     gaussian_start,
-    stack,
     voting_start,
 )
 from featureprism.seeds import generator_for

@@ -4,15 +4,9 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.networks import (
-    GroupedNet,
-    PolynomialReLU,
-    ReLU,
-    gaussian_start,
-    grouped_start,
-    stack,
-    voting_start,
-)
+from featureprism.models.two_layer import stack
+from featureprism.networks import PolynomialReLU, ReLU, gaussian_start, grouped_start, voting_start
+from featureprism.networks.grouped import GroupedNet
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, first_layer_descent, gradient_descent, growing_lumps
 from featureprism.training.trajectory import Ended

@@ -4,16 +4,9 @@ from itertools import pairwise
 import pytest
 import torch
 
-from featureprism.networks import (
-    PolynomialReLU,
-    ReLU,
-    Tanh,
-    balanced,
-    gaussian_shape,
-    gaussian_start,
-    random_signs,
-)
-from featureprism.probes import balancedness
+from featureprism.networks import PolynomialReLU, ReLU, Tanh, balanced, gaussian_shape, gaussian_start
+from featureprism.networks.initial import random_signs
+from featureprism.probes.alignment import balancedness
 from featureprism.training import Loss, gradient_descent, gradient_flow
 from featureprism.training.integrators import StepLimitError, adaptive_segments, fixed_segments
 from featureprism.training.span import span_coordinates

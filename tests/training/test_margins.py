@@ -6,15 +6,8 @@ import torch
 from featureprism.data import orthogonal_clusters, sample
 from featureprism.networks import ReLU, TwoLayerNet, biased_start
 from featureprism.probes import direction_cosines, kkt_audit
-from featureprism.training import (
-    Loss,
-    gradient_flow,
-    log_loss,
-    margin_ascent,
-    margin_descent,
-    max_margin_network,
-    point_weights,
-)
+from featureprism.training import Loss, gradient_flow, margin_descent, max_margin_network
+from featureprism.training.margins import log_loss, margin_ascent, point_weights
 from featureprism.training.trajectory import Ended
 
 

@@ -5,15 +5,17 @@ import math
 import pytest
 import torch
 
-from featureprism.attacks import FastGradient, ProjectedGradient, SmoothAdversary
+from featureprism.attacks import FastGradient
+from featureprism.attacks.adversaries import ProjectedGradient, SmoothAdversary
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.geometry import LpBall
-from featureprism.networks import LinearClassifier, SymmetricNet, smoothed_relu, symmetric_start
-from featureprism.networks.gates import openings
+from featureprism.networks import LinearClassifier, SymmetricNet, symmetric_start
+from featureprism.networks.gates import openings, smoothed_relu
 from featureprism.seeds import generator_for
-from featureprism.training import Phase, fresh, from_pool, logistic_descent, symmetric_step, train_symmetric
-from featureprism.training.adversarial import Moments, adam_step
+from featureprism.training import Phase, from_pool, train_symmetric
+from featureprism.training.adversarial import Moments, adam_step, logistic_descent
 from featureprism.training.resting import QUIET, Watch
+from featureprism.training.symmetric import fresh, symmetric_step
 from featureprism.training.trajectory import Ended
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.models import Scores
 from featureprism.checker.verify import verified_radii
-from featureprism.networks import ScoreNet
+from featureprism.models.scores import ScoreNet
 
 SURE = 1e-7  # of the least-distance problem, relative
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
-from featureprism.models import as_model, read_model
+from featureprism.models import read_model
+from featureprism.models.model import as_model
 from featureprism.networks import BinaryReadout
 from featureprism.networks.readout_proofs import check_readout
 from featureprism.verify import Budget, robust_radius

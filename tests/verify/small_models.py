@@ -17,22 +17,19 @@ from featureprism.attacks.minimum_norm import Flips
 from featureprism.checker.certificate import EVERYWHERE
 from featureprism.checker.proofs import Proof, proof_arrays, tree_proofs
 from featureprism.geometry import Box
+from featureprism.models.scores import LayeredScores, LinearScores, QuadraticScores, ScoreNet
 from featureprism.networks import (
     MLP,
     BinaryReadout,
-    GroupedNet,
-    LayeredScores,
-    LinearScores,
-    NearestCluster,
     PolynomialClassifier,
     PolynomialReLU,
     PowerReLU,
-    QuadraticScores,
     ReLU,
-    ScoreNet,
     Tanh,
     TwoLayerNet,
 )
+from featureprism.networks.grouped import GroupedNet
+from featureprism.networks.reference import NearestCluster
 
 DOMAIN = (-1.5, 1.5)
 REACH = 4.0

@@ -10,7 +10,8 @@ from asking import asked
 from asking import check_point as check
 from torch import nn
 
-from featureprism.networks import PowerReLU, ReLU, ScoreNet, TwoLayerNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import PowerReLU, ReLU, TwoLayerNet
 
 EPS = 0.3
 

@@ -5,8 +5,8 @@ import torch
 from asking import asked
 from asking import check_point as check
 
-from featureprism.networks import SymmetricNet, pure_net, symmetric_start
-from featureprism.networks.symmetric import unsmoothed
+from featureprism.networks import SymmetricNet, symmetric_start
+from featureprism.networks.symmetric import pure_net, unsmoothed
 
 
 def test_without_smoothing_the_network_is_a_sum_of_shifted_relus(generator):

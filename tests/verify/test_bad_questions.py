@@ -14,7 +14,9 @@ X, Y = load_iris(return_X_y=True)
 MODEL = LogisticRegression(max_iter=500).fit(X, Y)
 P, Q = X[::30], Y[::30]
 S = np.where(Y == 0, -1.0, 1.0)
-NET = fp.TwoLayerNet(torch.ones(6, 4).double(), torch.ones(6).double(), activation=fp.ReLU())
+NET = fp.networks.TwoLayerNet(
+    torch.ones(6, 4).double(), torch.ones(6).double(), activation=fp.networks.ReLU()
+)
 CALLS = {
     "seconds none": lambda: fp.Budget(seconds=None),
     "seconds str": lambda: fp.Budget(seconds="3"),
@@ -58,8 +60,8 @@ CALLS = {
     "explain none": lambda: fp.RadiusBracket(np.zeros(1), np.ones(1)).explain(),
     "explain names": lambda: fp.robust_radius(MODEL, P, Q).explain(features=["a"]),
     "explain x": lambda: fp.robust_radius(MODEL, P, Q).explain(x=np.zeros(3)),
-    "kkt of a wrong network": lambda: fp.kkt_audit(NET, X, S),
-    "kkt torch None": lambda: fp.kkt_audit(NET, None, S),
+    "kkt of a wrong network": lambda: fp.probes.kkt_audit(NET, X, S),
+    "kkt torch None": lambda: fp.probes.kkt_audit(NET, None, S),
     "head p": lambda: fp.PReLUHead(p="3").fit(X, y),
     "check other": lambda: fp.check(fp.robust_radius(MODEL, P, Q), MODEL, X[:5], Q),
     "check none": lambda: fp.check(None, MODEL, P, Q),
@@ -99,6 +101,6 @@ def test_a_module_without_gradient_is_attacked_by_its_answers():
 
 
 def test_attacks_take_arrays():
-    ball = fp.LpBall(2, 0.1)
-    tensors = fp.pgd(NET, torch.tensor(X), torch.tensor(S), ball)
-    assert torch.equal(fp.pgd(NET, X, S, ball).delta, tensors.delta)
+    ball = fp.geometry.LpBall(2, 0.1)
+    tensors = fp.attacks.pgd(NET, torch.tensor(X), torch.tensor(S), ball)
+    assert torch.equal(fp.attacks.pgd(NET, X, S, ball).delta, tensors.delta)

@@ -12,13 +12,11 @@ from asking import check_point as check
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.certificate import verified
 from featureprism.data import orthogonal_clusters, orthonormal_clusters, sample
-from featureprism.models import as_model
+from featureprism.models.model import as_model
 from featureprism.networks import (
     BayesClassifier,
     BinaryReadout,
-    GroupedNet,
     LinearClassifier,
-    NearestCluster,
     PolynomialClassifier,
     PolynomialReLU,
     ReLU,
@@ -27,6 +25,8 @@ from featureprism.networks import (
     gaussian_start,
     grouped_start,
 )
+from featureprism.networks.grouped import GroupedNet
+from featureprism.networks.reference import NearestCluster
 from featureprism.seeds import generator_for
 
 

@@ -10,7 +10,8 @@ from activation_patterns import classified, truths_held
 from asking import asked
 from small_models import long_witnesses
 
-from featureprism.networks import LinearScores, PowerReLU, ReLU, ScoreNet
+from featureprism.models.scores import LinearScores, ScoreNet
+from featureprism.networks import PowerReLU, ReLU
 
 WIDTHS, CLASSES, DIMS = (1, 2, 3, 4, 5), (2, 3, 4), (1, 2, 3)
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.thorough) for part in range(1, 8))]

@@ -17,7 +17,8 @@ from featureprism.checker.layers import Layers, Region, activated, neuron_bounds
 from featureprism.checker.relaxations import first_values, relaxation
 from featureprism.cli import main
 from featureprism.models import read_model
-from featureprism.networks import LayeredScores, ReLU
+from featureprism.models.scores import LayeredScores
+from featureprism.networks import ReLU
 from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
 from featureprism.verify.query import Limits
 

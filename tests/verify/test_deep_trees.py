@@ -15,8 +15,9 @@ import featureprism as fp
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import verified
 from featureprism.checker.proofs import Proof, proof_arrays
-from featureprism.models import as_model
-from featureprism.networks import LayeredScores, Tanh
+from featureprism.models.model import as_model
+from featureprism.models.scores import LayeredScores
+from featureprism.networks import Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
 from featureprism.verify.deep import branch_and_bound as quadratic_leaves
 from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
@@ -192,7 +193,7 @@ def test_trees_travel_with_empty_leaves(trees):
 
 
 def test_nan_proves_nothing(trees):
-    def broken(relaxed, _scale):
+    def broken(relaxed, _scale, _moments):
         nan = np.full(len(relaxed.kind), np.nan)
         return Solved(math.nan, nan, math.nan, math.nan, np.full_like(relaxed.ball.mid, np.nan))
 
@@ -207,7 +208,7 @@ def test_an_interrupt_inside_a_tree_leaves_what_was_proven_before(trees):
     weights, biases = (
         [torch.from_numpy(t) for t in part] for part in (asked.model.weights, asked.model.biases)
     )
-    net = LayeredScores(weights, biases, fp.ReLU())
+    net = LayeredScores(weights, biases, fp.networks.ReLU())
     x, y = torch.from_numpy(asked.x)[None], torch.tensor([asked.own])
     effort = {"norm": asked.norm, "bounds": asked.domain, "branches": CELLS}
     with patch.object(deep_trees, "_branches_needed", side_effect=KeyboardInterrupt):

@@ -12,7 +12,8 @@ from torch import nn
 import featureprism as fp
 from featureprism.checker.float32 import float32_errors
 from featureprism.checker.layers import Layers
-from featureprism.networks import LayeredScores, ReLU
+from featureprism.models.scores import LayeredScores
+from featureprism.networks import ReLU
 from featureprism.verify.float32 import TOO_ROUGH
 
 X, Y = np.array([[0.0, 0.99]]), [0]
@@ -176,7 +177,9 @@ REFUSED = {
     "adjoining": (lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3)), "one ReLU between"),
     "leaky": (lambda: nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU(), nn.Linear(4, 3)), "LeakyReLU"),
     "one output of ours": (
-        lambda: fp.TwoLayerNet(torch.ones(2, 4), torch.tensor([1.0, -1.0]), activation=fp.ReLU()),
+        lambda: fp.networks.TwoLayerNet(
+            torch.ones(2, 4), torch.tensor([1.0, -1.0]), activation=fp.networks.ReLU()
+        ),
         "a score for each class",
     ),
 }

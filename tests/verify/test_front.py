@@ -9,7 +9,8 @@ from asking import asked, check_point
 from torch import nn
 
 import featureprism as fp
-from featureprism.networks import ReLU, ScoreNet, Tanh, TwoLayerNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU, Tanh, TwoLayerNet
 from featureprism.verify import Budget, Query
 from featureprism.verify.query import as_norm
 

@@ -13,16 +13,8 @@ from asking import asked
 from nearest_flips import Add, Affine, Keep, Pieces, hinge, nearest_flip, scip, solved_radius
 from torch import nn
 
-from featureprism.networks import (
-    MLP,
-    LinearScores,
-    PolynomialReLU,
-    PowerReLU,
-    QuadraticScores,
-    ReLU,
-    ScoreNet,
-    TwoLayerNet,
-)
+from featureprism.models.scores import LinearScores, QuadraticScores, ScoreNet
+from featureprism.networks import MLP, PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 
 NUM_NETWORKS = 200  # of each kind, norm and bounds
 ROUNDING = 1e-6  # of the truth by linear programmes and least distances

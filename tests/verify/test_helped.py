@@ -5,7 +5,8 @@ from asking import asked
 
 from featureprism.attacks import minimal_radius
 from featureprism.attacks.boundary import flips_near
-from featureprism.networks import ReLU, ScoreNet, TwoLayerNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.verify.attack import default_reach, default_starts
 
 

@@ -11,7 +11,7 @@ from asking import asked
 from asking import check_point as check
 
 from featureprism.checker.certificate import verified
-from featureprism.models import as_model
+from featureprism.models.model import as_model
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 

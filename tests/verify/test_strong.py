@@ -4,8 +4,8 @@ import torch
 from asking import asked
 
 from featureprism.data import orthonormal_clusters, sample
-from featureprism.models import as_model
 from featureprism.models.activations import relu_power
+from featureprism.models.model import as_model
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.seeds import generator_for
 from featureprism.verify.one_layer.active_neurons import Strong

@@ -13,11 +13,12 @@ from featureprism.data.images import ImageSet
 from featureprism.lab import Context
 from featureprism.networks.deep import conv_layers
 from featureprism.probes.image_attacks import ImageAttack, noise_adversary, perturb
-from featureprism.zoo import KEPT, MEMBERS, family_mark, fresh, grow, load, read_card, save
+from featureprism.zoo import MEMBERS, load, read_card
 from featureprism.zoo.evaluation import judged, standing
+from featureprism.zoo.files import KEPT, family_mark, save
 from featureprism.zoo.members import ALEXNET, LABELLED, MORE_CLEAN, NOISE, WIDE
 from featureprism.zoo.rebuild import kept_parent
-from featureprism.zoo.training import data_hash
+from featureprism.zoo.training import data_hash, fresh, grow
 
 SHIPPED = [name for name in MEMBERS if (KEPT / f"{name}.json").exists()]
 MEGABYTES = 15

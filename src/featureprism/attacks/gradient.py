@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from featureprism._inputs import as_tensors, check_points
 from featureprism.attacks.starts import Start
 from featureprism.geometry import LpBall, products, span_basis
-from featureprism.inputs import as_tensors, check_points
 from featureprism.models.protocols import HasInputDirections, HasInputGradient
 
 BALL_TOLERANCE = 1e-9  # relative; float64 projections of up to a few thousand coordinates
@@ -111,9 +111,9 @@ def pgd(
 
     >>> import torch
     >>> import featureprism as fp
-    >>> net = fp.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    >>> net = fp.networks.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.networks.ReLU())
     >>> x, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()  # √2 from the line x₁ = x₂
-    >>> [bool(fp.pgd(net, x, y, fp.LpBall(2, eps)).flipped) for eps in (1.4, 1.5)]
+    >>> [bool(fp.attacks.pgd(net, x, y, fp.geometry.LpBall(2, eps)).flipped) for eps in (1.4, 1.5)]
     [False, True]
     """
     x, y = as_tensors(x, y)

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._inputs import check_points
 from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified, zero_share
 from featureprism.attacks.minimum_norm import SignScores, minimum_norm
 from featureprism.attacks.starts import FAN, Start
 from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall, Sides, products
-from featureprism.inputs import check_points
 from featureprism.models.protocols import HasClassStarts
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
@@ -86,11 +86,11 @@ def minimal_radius(
 
     >>> import featureprism as fp
     >>> from featureprism.networks import PolynomialClassifier
-    >>> clusters = fp.orthonormal_clusters(50, 2, 2, 0.0, generator=fp.generator_for("centres", 0))
-    >>> points = fp.sample_balanced(clusters, 1, generator=fp.generator_for("test", 0))
+    >>> clusters = fp.data.orthonormal_clusters(50, 2, 2, 0.0, generator=fp.generator_for("centres", 0))
+    >>> points = fp.data.sample_balanced(clusters, 1, generator=fp.generator_for("test", 0))
     >>> F = PolynomialClassifier(clusters.mu, clusters.labels, 3.0)
-    >>> starts = fp.structured_starts(F, clusters.mu, clusters.labels)
-    >>> found = fp.minimal_radius(F, points.x, points.y, starts=starts, upper=1.0)
+    >>> starts = fp.attacks.structured_starts(F, clusters.mu, clusters.labels)
+    >>> found = fp.attacks.minimal_radius(F, points.x, points.y, starts=starts, upper=1.0)
     >>> [round(r, 3) for r in found.radius.tolist()]  # √2/2: no classifier reaches further
     [0.707, 0.707, 0.707, 0.707]
     """

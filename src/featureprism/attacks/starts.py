@@ -142,9 +142,9 @@ def structured_starts(
     Universal directions: Σ_k labels_k μ_k of the centres, and Σ_j a_j w_j of the neurons.
 
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
-    >>> net = fp.gaussian_start(10, 50, 0.1, fp.PolynomialReLU(3), generator=fp.generator_for("start", 0))
-    >>> len(fp.structured_starts(net, clusters.mu, clusters.labels)) > 0
+    >>> clusters = fp.data.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> net = fp.networks.gaussian_start(10, 50, 0.1, fp.networks.PolynomialReLU(3), generator=fp.generator_for("start", 0))
+    >>> len(fp.attacks.structured_starts(net, clusters.mu, clusters.labels)) > 0
     True
     """
     starts: list[Start] = []

@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism._inputs import check_points
 from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
 from featureprism.geometry import LpBall
-from featureprism.inputs import check_points
 from featureprism.models.margins import PairMargins
 
 UNIVERSAL_STEPS = 60
@@ -25,10 +25,10 @@ def universal_direction(
 
     >>> import featureprism as fp
     >>> from featureprism.networks import PolynomialClassifier
-    >>> clusters = fp.orthonormal_clusters(50, 3, 3, 0.05, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample(clusters, 30, generator=fp.generator_for("data", 0))
+    >>> clusters = fp.data.orthonormal_clusters(50, 3, 3, 0.05, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 30, generator=fp.generator_for("data", 0))
     >>> linear = PolynomialClassifier(clusters.mu, clusters.labels, 1.0)
-    >>> u = fp.universal_direction(linear, data.x, data.y, eps=0.6)
+    >>> u = fp.attacks.universal_direction(linear, data.x, data.y, eps=0.6)
     >>> mean = clusters.labels @ clusters.mu / 6**0.5  # Σ y μ, as a unit vector
     >>> round(float(u @ mean.to(u)), 1)
     0.9

@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism._inputs import as_points
 from featureprism.geometry import row_norms
-from featureprism.inputs import as_points
 from featureprism.models import Model, read_model
 from featureprism.models.activations import relu_power
 from featureprism.models.model import plain
-from featureprism.networks import PolynomialReLU, ScoreNet, SymmetricNet, Tanh, TwoLayerNet
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import PolynomialReLU, SymmetricNet, Tanh, TwoLayerNet
 from featureprism.probes import cosines
 
 LEAST_SILHOUETTE = (
@@ -72,6 +73,7 @@ class Subject:
     is_given: bool  # finer labels came with the data
     neurons: Neurons | None
     names: tuple[str, ...]  # of the classes
+    fine_names: tuple[str, ...]  # of the sub-classes: as given, or the class with a number
 
     @property
     def num_classes(self) -> int:
@@ -104,7 +106,19 @@ def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
     means = torch.stack([x[label == s].mean(dim=0) for s in range(len(parent))])
     known = range(read.num_classes) if read.classes is None else read.classes.tolist()
     names = tuple(map(str, known))
-    return Subject(read, x, labels, label, parent, _from_origin(means, x), fine is not None, neurons, names)
+    subnames = _numbered(parent, names) if fine is None else tuple(map(str, np.unique(np.asarray(fine))))
+    mu = _from_origin(means, x)
+    return Subject(read, x, labels, label, parent, mu, fine is not None, neurons, names, subnames)
+
+
+def _numbered(parent: Int[Tensor, " s"], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The class of every sub-class, with a letter where a class has several."""
+    classes = parent.tolist()
+    numbers = [classes[:i].count(c) for i, c in enumerate(classes)]
+    return tuple(
+        names[c] if classes.count(c) == 1 else f"{names[c]}{chr(ord('a') + number)}"
+        for c, number in zip(classes, numbers, strict=True)
+    )
 
 
 def _from_origin(means: Tensor, x: Tensor) -> Tensor:

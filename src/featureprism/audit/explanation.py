@@ -1,7 +1,7 @@
-"""Which theorem explains this network? Premises and predictions of five papers beside what is measured on someone's own model."""
+"""What does this network look at, what breaks it, and how far is it from what five papers say about networks?"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -12,27 +12,32 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.attacks import flip_rate, universal_direction
+from featureprism._progress import Progress, no_progress, part
+from featureprism.attacks import flip_rate
 from featureprism.audit.anatomy import Neurons, Subject, subject
 from featureprism.audit.cards import NeuronCard, cards_of, linear_direction
-from featureprism.audit.pictures import NONE, Fit, Measures, measures, named, ranked
+from featureprism.audit.pictures import FITS, NONE, Fit, Measures, measures, named, ranked
 from featureprism.audit.stages import premises
+from featureprism.audit.universal import fooling
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import row_norms
 from featureprism.heads.subclasses import Subclasses
+from featureprism.lab.intervals import share_interval
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
-from featureprism.models import as_model
+from featureprism.models import Model
 from featureprism.models.activations import PowerReLU
-from featureprism.networks import ReLU, ScoreNet, SymmetricNet, TwoLayerNet
+from featureprism.models.model import as_model
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import ReLU, SymmetricNet, TwoLayerNet
 from featureprism.papers.double_edged import theory as double_edged
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.progress import Progress, no_progress, part
-from featureprism.verify import bracket_points
+from featureprism.verify.driver import bracket_points
 from featureprism.verify.query import Budget, Query
 
 POINTS = 60  # whose radii are bracketed
+SHARED = 1.5  # times the radius at which half of the points break: the norm of the perturbation for all
 SEARCHED = 400  # points that a universal direction is looked for on
 TWO_CLASSES = "assumption-3-3"  # whose classes are balanced
 BEYOND = 1.1  # times the norm that a theorem names: what it says to flip should have flipped here
@@ -77,12 +82,27 @@ class Comparison:
         return {"kind": "comparison", **{name: getattr(self, name) for name in self.__dataclass_fields__}}
 
 
+@dataclass(frozen=True)
+class Seen:
+    """Something that is seen in any network: a number, its 95 % interval over points like these, and a sentence."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    sentence: str
+
+    def as_row(self) -> Row:
+        """A flat row."""
+        return {"kind": "seen", **{name: getattr(self, name) for name in self.__dataclass_fields__}}
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One sentence, the pictures in order of fit, the theorems' premises and predictions beside measurements, the cards."""
+    """What is seen, the cards of the neurons, the distance to each theorem's picture, premises and predictions beside measurements."""
 
-    sentence: str
-    picture: str  # a paper, or "none of these"
+    seen: tuple[Seen, ...]
+    picture: str  # the paper whose picture fits, or "none of these"
     advice: str
     fits: tuple[Fit, ...]
     premises: tuple[Premise, ...]
@@ -91,25 +111,50 @@ class Explanation:
     bracket: RadiusBracket
     subject: Subject
 
+    @property
+    def sentence(self) -> str:
+        """The first thing to say."""
+        return self.seen[0].sentence
+
+    @property
+    def predictions(self) -> tuple[Comparison, ...]:
+        """Those of the theorem whose picture fits."""
+        return tuple(c for c in self.comparisons if c.paper == self.picture)
+
     def __repr__(self) -> str:
-        """The sentence, and how well every picture fits."""
-        lines = [self.sentence, *(f"  {fit.paper:22s} fits {fit.fit:.2f}" for fit in self.fits)]
-        return "\n".join([*lines, self.advice] if self.advice else lines)
+        """What is seen, then how far each picture is and by which mark."""
+        lines = [seen.sentence for seen in self.seen]
+        if self.picture != NONE:
+            lines.append(f"This is the picture of {self.picture}: {WORDS[self.picture][0]}.")
+        lines.append(self.advice)
+        if self.fits:
+            lines.append("Distance to the picture of each theorem (0: fits), and the mark that decides:")
+        for fit in self.fits:
+            marks = f"{fit.num_met} of {len(fit.marks)} marks"
+            lines.append(f"  {fit.distance:.2f} {fit.paper} ({marks}); {fit.deciding}")
+        return "\n".join([*lines, *self.footnotes])
+
+    @property
+    def footnotes(self) -> tuple[str, ...]:
+        """What the theorems do not speak of."""
+        if not self.fits:
+            return (
+                "The theorems speak of one hidden layer of ReLU or its powers, which this model does not have.",
+            )
+        near = f"Note: a picture is named from a distance of {1 - FITS:g} on; none is that near, as in most networks."
+        return (near,) if self.picture == NONE else ()
 
     def rows(self) -> list[Row]:
-        """Everything as flat rows: the explanation, marks, premises, comparisons, cards."""
+        """Everything as flat rows: what is seen, the picture, marks, premises, comparisons, cards."""
         marks = [mark.as_row() | {"paper": fit.paper} for fit in self.fits for mark in fit.marks]
-        first: Row = {
-            "kind": "explanation",
-            "sentence": self.sentence,
-            "picture": self.picture,
-            "advice": self.advice,
-        }
-        first |= {f"fit {fit.paper}": fit.fit for fit in self.fits}
+        named_: Row = {"kind": "explanation", "picture": self.picture, "advice": self.advice}
+        named_ |= {f"fit {fit.paper}": fit.fit for fit in self.fits}
+        tables = (self.premises, self.comparisons, self.cards)
         return [
-            first,
+            *(seen.as_row() for seen in self.seen),
+            named_,
             *marks,
-            *(row.as_row() for part_ in (self.premises, self.comparisons, self.cards) for row in part_),
+            *(row.as_row() for table in tables for row in table),
         ]
 
     def save(self, folder: Path | str) -> None:
@@ -126,9 +171,9 @@ def explain(
     num_points: int = POINTS,
     progress: Progress = no_progress,
 ) -> Explanation:
-    """What the neurons of a model learned, and which theorem describes it on these points.
+    """What breaks a model on these points, what its neurons look at, and how far it is from the networks that theorems speak of.
 
-    Theorems are about networks with one hidden layer; of other models only the radii are reported.
+    Theorems and neuron cards are about networks with one hidden layer; of other models radii and the universal direction are reported.
 
     Parameters
     ----------
@@ -167,7 +212,8 @@ def explain(
     fits = ranked(marks, of.num_classes) if marks is not None else ()
     progress(0.3)
     bracket = _bracket(of, num_points, part(progress, 0.3, 0.9))
-    direction = _universal(of, bracket) if of.num_classes == 2 and of.neurons is not None else None
+    shared = _universal(of, bracket)
+    direction = None if shared is None or of.num_classes != 2 else shared.direction
     order = [fit.paper for fit in fits]
     compared = _comparisons(of, marks, bracket, direction) if marks is not None else []
     compared = tuple(sorted(compared, key=lambda row: order.index(row.paper)))
@@ -175,11 +221,9 @@ def explain(
     cards = cards_of(of, direction) if of.neurons is not None else ()
     picture = named(fits)
     progress(1.0)
-    sentence, advice = (
-        _sentence(picture, fits, compared, bracket, of),
-        WORDS[picture][1] if picture != NONE else ELSEWHERE,
-    )
-    return Explanation(sentence, picture, advice, fits, required, compared, cards, bracket, of)
+    advice = WORDS[picture][1] if picture != NONE else ELSEWHERE
+    seen = tuple(_seen(of, marks, bracket, shared, cards))
+    return Explanation(seen, picture, advice, fits, required, compared, cards, bracket, of)
 
 
 def margin_net(neurons: Neurons) -> TwoLayerNet:
@@ -196,22 +240,102 @@ def _margin(of: Subject) -> nn.Module:
 
 
 def _bracket(of: Subject, num_points: int, progress: Progress) -> RadiusBracket:
-    model = of.model
-    if isinstance(model.net, SymmetricNet):
-        assert of.neurons is not None
-        model = as_model(margin_net(of.neurons))
-        assert model is not None
     rows = torch.linspace(0, len(of.x) - 1, min(num_points, len(of.x))).round().long()
     budget = Budget(branches=1)
-    return bracket_points(model, of.x[rows], of.y[rows], Query(), budget, progress=progress)
+    return bracket_points(_scored(of), of.x[rows], of.y[rows], Query(), budget, progress=progress)
 
 
-def _universal(of: Subject, bracket: RadiusBracket) -> Float[Tensor, " d"] | None:
-    reach = bracket.half_radius[1]
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """One perturbation for all points, and how many of those that are classified correctly it flips."""
+
+    norm: float
+    direction: Float[Tensor, " d"]
+    flipped: int
+    points: int
+
+
+def _universal(of: Subject, bracket: RadiusBracket) -> _Shared | None:
+    """The direction that flips most at 1.5 times the radius at which half of the points break; None where nothing breaks."""
+    reach = SHARED * bracket.half_radius[1]
     if not 0 < reach < math.inf:
         return None
     few = slice(None, None, -(-len(of.x) // SEARCHED))
-    return universal_direction(_margin(of), of.x[few], of.signs[few], 1.5 * reach)
+    attack = fooling(_scored(of), of.x[few], of.y[few])
+    direction = attack.direction(reach)
+    right = ~attack.fooled(torch.zeros_like(direction))
+    flipped = attack.fooled(reach * direction) & right
+    return _Shared(reach, direction, int(flipped.sum()), int(right.sum()))
+
+
+def _scored(of: Subject) -> Model:
+    """The model whose radii are measured: symmetric networks without their smoothing."""
+    if not isinstance(of.model.net, SymmetricNet):
+        return of.model
+    assert of.neurons is not None
+    model = as_model(margin_net(of.neurons))
+    assert model is not None
+    return model
+
+
+def _seen(
+    of: Subject,
+    marks: Measures | None,
+    bracket: RadiusBracket,
+    shared: _Shared | None,
+    cards: tuple[NeuronCard, ...],
+) -> Iterator[Seen]:
+    """What any network shows: where points break, one direction for all, how neurons mix sub-classes, who carries the margin."""
+    low, high = bracket.half_radius
+    (least, _), (_, most) = bracket.half_interval
+    where = (
+        f"at {high:.3g}"
+        if f"{low:.3g}" == f"{high:.3g}"
+        else f"between {low:.3g} (proven) and {high:.3g} (attacked)"
+    )
+    words = f"Half of {len(bracket)} points break {where}; 95 % interval {least:.3g} to {most:.3g}."
+    yield Seen("radius at which half of the points break", high, least, most, words)
+    if shared is not None and shared.points:
+        share = shared.flipped / shared.points
+        ends = share_interval(shared.flipped, shared.points)
+        kind = (
+            "most points share one weak direction"
+            if share >= 0.5
+            else "most points have weak directions of their own"
+        )
+        words = (
+            f"One perturbation of norm {shared.norm:.3g} ({SHARED:g} times that radius), the same for all points, flips "
+            f"{shared.flipped} of {shared.points} ({ends[0]:.0%} to {ends[1]:.0%}): {kind}."
+        )
+        yield Seen("share of the points that one perturbation flips", share, *ends, words)
+    if marks is not None and marks.most_each > 1:
+        least_index = 1 / marks.most_each
+        kind = "mix them" if marks.averaging > (1 + least_index) / 2 else "tell them apart"
+        words = (
+            f"Averaging index {marks.averaging:.2f} (1: every neuron looks at all {marks.most_each} sub-classes of its class alike, "
+            f"{least_index:.2g}: at one): neurons {kind}."
+        )
+        yield Seen("averaging index", marks.averaging, math.nan, math.nan, words)
+    if cards:
+        yield _of_cards(of, cards)
+
+
+def _of_cards(of: Subject, cards: tuple[NeuronCard, ...]) -> Seen:
+    """How few neurons carry half of the margin, and what the strongest looks at."""
+    total, carried, sizes = 0.0, 0, 0
+    for card in cards:
+        total, carried, sizes = total + card.margin_share, carried + 1, sizes + card.size
+        if total >= 0.5:
+            break
+    num = sum(card.size for card in cards)
+    first = cards[0]
+    group = f"neuron {first.neuron}" if first.size == 1 else f"{first.size} neurons like {first.neuron}"
+    words = (
+        f"{sizes} of {num} neurons carry half of the margin. The strongest, {group}, {'votes' if first.size == 1 else 'vote'} for "
+        f"{first.votes_for}: {first.margin_share:.0%} of the margin, nearest to {of.fine_names[first.nearest]} "
+        f"(cosine {first.cosines[first.nearest]:.2f}, purity {first.purity:.2f})."
+    )
+    return Seen("neurons that carry half of the margin", float(sizes), math.nan, math.nan, words)
 
 
 def _premises(of: Subject) -> list[Premise]:
@@ -340,26 +464,3 @@ def _along(of: Subject, u: Tensor) -> float:
 
 def _flips(net: nn.Module, of: Subject, u: Tensor, eps: float) -> float:
     return flip_rate(net, of.x, of.signs, eps * u) if 0 < eps < math.inf else math.nan
-
-
-def _sentence(
-    picture: str, fits: tuple[Fit, ...], compared: tuple[Comparison, ...], bracket: RadiusBracket, of: Subject
-) -> str:
-    """One sentence."""
-    low, high = bracket.half_radius
-    sides = f"{low:.3g}", f"{high:.3g}"
-    both = f"at {sides[0]}, proven and attacked"
-    between = f"between {sides[0]} (proven) and {sides[1]} (attacked)"
-    broken = f"half of the points break {both if sides[0] == sides[1] else between}"
-    if not fits:
-        return f"The theorems speak of one hidden layer of ReLU or its powers, which this model does not have; {broken}."
-    if picture == NONE:
-        worst = min(fits[0].marks, key=lambda mark: mark.fit)
-        return (
-            f"None of the five pictures fits this network (the nearest, {fits[0].paper}, fails on the {worst.name}: "
-            f"{worst.measured:.3g}, wanted is {worst.present:.3g}); {broken}."
-        )
-    predicted = next((c for c in compared if c.paper == picture and "radius" in c.quantity), None)
-    theirs = f", where its theorem says {predicted.predicted:.3g}" if predicted is not None else ""
-    kind = "given" if of.is_given else "found"
-    return f"This is the picture of {picture}: {WORDS[picture][0]}; {broken}{theirs} ({len(of.parent)} sub-classes {kind})."

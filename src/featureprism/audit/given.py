@@ -5,16 +5,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
 from featureprism.audit.read import Embeddings
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.arrays import read_arrays
 from featureprism.heads import load_head
 from featureprism.models import Model, read_model
-from featureprism.networks import ScoreNet, TwoLayerNet
-from featureprism.progress import Progress, no_progress
-from featureprism.verify import Budget, Query, bracket_points
+from featureprism.models.scores import ScoreNet
+from featureprism.networks import TwoLayerNet
+from featureprism.verify import Budget, Query
+from featureprism.verify.driver import bracket_points
 
 
 class GivenHead:
@@ -38,18 +40,12 @@ class GivenHead:
         self, X: np.ndarray, y: np.ndarray, budget: Budget | None = None, progress: Progress = no_progress
     ) -> RadiusBracket:
         """The bracket of every point."""
-        labels = self.order[(y > 0).astype(int) if self.num_classes == 2 else y]
-        x = torch.as_tensor(X).double()
-        label, budget = torch.as_tensor(labels), budget or Budget(branches=1)
-        return bracket_points(self.model, x, label, Query(), budget, progress=progress)
+        x, budget = torch.as_tensor(X).double(), budget or Budget(branches=1)
+        return bracket_points(self.model, x, self.positions(y), Query(), budget, progress=progress)
 
-    def margin(self) -> nn.Module | None:
-        """One output whose sign is the label, for two classes of one hidden layer; else None."""
-        if isinstance(self.net, TwoLayerNet):
-            return self.net
-        if self.num_classes == 2 and isinstance(self.net, ScoreNet):
-            return self.net.margin(int(self.order[1]), int(self.order[0]))
-        return None
+    def positions(self, y: np.ndarray) -> Tensor:
+        """Labels of the task as positions among the scores."""
+        return torch.as_tensor(self.order[(y > 0).astype(int) if self.num_classes == 2 else y])
 
     def neurons(self) -> tuple[Tensor, Tensor, Tensor] | None:
         """W, the strength and the class of each neuron; None where there is no single hidden layer."""

@@ -12,10 +12,10 @@ import torch
 from matplotlib.figure import Figure
 from PIL import Image
 
+from featureprism._files import as_json, prepare_folder, write_whole
 from featureprism.audit.cards import NeuronCard
-from featureprism.audit.explanation import Explanation
-from featureprism.audit.pictures import FITS
-from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism.audit.explanation import WORDS, Explanation
+from featureprism.audit.pictures import FITS, NONE
 from featureprism.lab.bracket_figure import curve
 from featureprism.lab.page import html_page
 from featureprism.lab.style import SETTINGS
@@ -26,7 +26,7 @@ CARDS = 40  # shown on the page; explanation.json has them all
 SHOWN = 6  # neurons of a group that are named
 ROWS = 80  # neurons in the figure of cosines
 FITTING = (
-    f"From 0 to 1, as well as the worst of its marks; a picture that fits less than {FITS:g} is not named."
+    f"0: every mark is there; 1: the mark that decides is missing. A picture is named from {1 - FITS:g} on."
 )
 REQUIRED_NOTE = "With a negative slack the theorem promises nothing for this data; what it predicts may be seen all the same."
 NEURONS = (
@@ -64,7 +64,7 @@ def cosine_figure(explanation: Explanation) -> Figure:
     )
     image = axis.imshow(table, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
     axis.set(xlabel="sub-class", ylabel="neuron, by class", yticks=[])
-    axis.set_xticks(range(table.shape[1]), [f"{of.names[int(c)][:6]}" for c in of.parent], rotation=90)
+    axis.set_xticks(range(table.shape[1]), [name[:8] for name in of.fine_names], rotation=90)
     figure.colorbar(image, ax=axis, label="cosine")
     return figure
 
@@ -78,8 +78,11 @@ def _png(figure: Figure) -> bytes:
 
 def _page(explanation: Explanation, pictures: str) -> str:
     fits = _table(
-        ("picture", "fit", "its worst mark"),
-        [(fit.paper, f"{fit.fit:.2f}", _worst(fit)) for fit in explanation.fits],
+        ("picture", "distance", "marks that are there", "the mark that decides"),
+        [
+            (fit.paper, f"{fit.distance:.2f}", f"{fit.num_met} of {len(fit.marks)}", str(fit.deciding))
+            for fit in explanation.fits
+        ],
     )
     compared = _table(
         ("theorem", "quantity", "predicted", "measured"),
@@ -107,17 +110,32 @@ def _page(explanation: Explanation, pictures: str) -> str:
             for p in explanation.premises
         ],
     )
-    parts = [
-        f"<h1>{escape(explanation.sentence)}</h1><p>{escape(explanation.advice)}</p>",
-        _section("Which picture fits", FITTING, fits) if explanation.fits else "",
+    seen = "".join(f"<li>{escape(part.sentence)}</li>" for part in explanation.seen[1:])
+    fitting = explanation.picture != NONE
+    named = (
+        f"<p>This is the picture of {explanation.picture}: {escape(WORDS[explanation.picture][0])}.</p>"
+        if fitting
+        else ""
+    )
+    tables = [
         _section("What the theorems predict, and what is measured", _radii(explanation), compared)
         if explanation.comparisons
         else "",
-        pictures,
         _section("What the theorems ask of the data", REQUIRED_NOTE, required)
         if explanation.premises
         else "",
+    ]
+    behind = "".join(tables)
+    folded = (
+        f"<details><summary>Predictions and premises of theorems that do not fit</summary>{behind}</details>"
+    )
+    parts = [
+        f"<h1>{escape(explanation.sentence)}</h1><ul>{seen}</ul>{named}<p>{escape(explanation.advice)}</p>",
+        pictures,
         _section("Neurons", NEURONS, _cards(explanation)) if explanation.cards else "",
+        _section("How far is the picture of each theorem", FITTING, fits) if explanation.fits else "",
+        behind if fitting else folded if behind else "",
+        "".join(f'<p class="soft">{escape(note)}</p>' for note in explanation.footnotes),
     ]
     return html_page("explanation", "".join(parts))
 
@@ -133,11 +151,6 @@ def _radii(explanation: Explanation) -> str:
         f" {len(explanation.bracket.attacked)} points, {right:.0%} of them classified rightly, from what is proven to what an"
         " attack reaches, in the units of the data."
     )
-
-
-def _worst(fit) -> str:
-    mark = min(fit.marks, key=lambda m: m.fit)
-    return f"{mark.name}: {mark.measured:.3g}, wanted {mark.present:.3g}"
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -170,7 +183,8 @@ def _card(explanation: Explanation, card: NeuronCard, side: int | None) -> dict[
         "neurons": str(card.neuron) if card.size == 1 else f"{card.size} alike: {_few(card.members)}",
         "votes for": escape(card.votes_for),
         "nearest sub-class": escape(
-            f"{of.names[int(of.parent[card.nearest])]} (no. {card.nearest}), cosine {card.cosines[card.nearest]:.2f}"
+            f"{of.fine_names[card.nearest]} of {of.names[int(of.parent[card.nearest])]}, "
+            f"cosine {card.cosines[card.nearest]:.2f}"
         ),
         "purity": f"{card.purity:.2f}",
         "share of the margin": f"{card.margin_share:.1%}",

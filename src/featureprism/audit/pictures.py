@@ -4,6 +4,7 @@ A picture fits as well as the worst of its marks, each from 0 to 1. Marks look a
 trained or attacked. Bounds were chosen on networks of seeds below 100 of this library, and judged on others.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,10 +35,18 @@ class Mark:
     present: float
 
     @property
+    def share(self) -> float:
+        """Of the way from absent to present; -inf where nothing was measured."""
+        share = (self.measured - self.absent) / (self.present - self.absent)
+        return share if share == share else -math.inf
+
+    @property
     def fit(self) -> float:
         """From 0 to 1; 0 where nothing was measured."""
-        share = (self.measured - self.absent) / (self.present - self.absent)
-        return min(max(share, 0.0), 1.0) if share == share else 0.0
+        return min(max(self.share, 0.0), 1.0)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.measured:.3g}, wanted {self.present:.3g}"
 
     def as_row(self) -> Row:
         """The mark as a flat row."""
@@ -62,6 +71,21 @@ class Fit:
     def fit(self) -> float:
         """The worst mark."""
         return min(mark.fit for mark in self.marks)
+
+    @property
+    def distance(self) -> float:
+        """From 0, where every mark is there, to 1."""
+        return 1 - self.fit
+
+    @property
+    def deciding(self) -> Mark:
+        """The mark that is farthest from being there."""
+        return min(self.marks, key=lambda mark: mark.share)
+
+    @property
+    def num_met(self) -> int:
+        """How many marks are there, more than not."""
+        return sum(mark.fit >= FITS for mark in self.marks)
 
     @property
     def rank(self) -> tuple[float, float]:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from featureprism._inputs import LARGEST
 from featureprism.checker.arrays import read_arrays, real_numbers
-from featureprism.inputs import LARGEST
 from featureprism.lab.heads.compare import Task
 
 HELD = 0.1  # share of the training points that heads are chosen on

@@ -3,42 +3,44 @@
 import base64
 import hashlib
 import io
+import math
 import re
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from featureprism.audit.advice import YOURS, recommendation
+from featureprism._files import as_json, packed, prepare_folder, unpacked, write_whole
+from featureprism._progress import Progress, part
+from featureprism.audit.advice import YOURS, Contender, Decision, decide, recommendation
 from featureprism.audit.given import read_head
 from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import clusters, features, geometry
 from featureprism.audit.watch import Show, Watch, noted
 from featureprism.brackets import RadiusBracket
-from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.heads import GaussianHead
 from featureprism.heads.subclasses import Subclasses
-from featureprism.lab import fields_of
 from featureprism.lab.context import Context
 from featureprism.lab.engine import UnitEnded, unit_events
 from featureprism.lab.executors import Local, Serial
-from featureprism.lab.heads.compare import Plan, Task, candidates, drawn, is_ours, measured, measured_row
+from featureprism.lab.experiment import fields_of
+from featureprism.lab.heads.compare import Candidate, Plan, Task, candidates, drawn, fitted, is_ours
 from featureprism.lab.heads.mixture import mixture_distance
 from featureprism.lab.rows import Row
 from featureprism.lab.store import Store
 from featureprism.lab.unit import Unit
 from featureprism.lab.work import DONE
-from featureprism.progress import Progress, part
 from featureprism.verify import Budget
 
 GEOMETRY = "geometry"
 ATTACKS = (0.05, 0.1)  # radii of adversarial training, in units of the spread of all points
+LOOKS = (50, 100, 200, 400)  # test points after which a decision is looked for, unless a number is given
 WIDTH, EPOCHS, KERNEL_POINTS = 100, 6, 2_000
 SEEN = ("training", "all", "none")  # rows of the file that your head was trained on
 COSTS = {GEOMETRY: 0.1, "ReLU": 2.5}  # of stages, where a pReLU head is 1
@@ -52,16 +54,17 @@ class Question:
     embeddings: Path
     head: Path | None
     normalise: str | None
-    num_points: int
     seen: str | None
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of an audit: what it looks at, and a hash of the data, the head and the options."""
+    """One stage of an audit: what it looks at, which of the drawn test points, and a hash of the data, the head and the options."""
 
     name: str
     problem: str
+    first: int = 0
+    last: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,48 +84,130 @@ def audit(
     out: Path,
     *,
     normalise: str | None = None,
-    num_points: int = 100,
+    num_points: int | None = None,
     seen: str | None = None,
     workers: int = 1,
     show: Show = lambda _share, _words: None,
 ) -> list[Row]:
     """Rows of all stages: geometry, the head as it is, every remedy and baseline, the recommendation.
 
-    Leaves heads/*.npz, witnesses/*.npz, audit.json and the recommended head.npz in `out`.
+    Without `num_points` points are added, for the heads that may still win, until the decision is significant (50, 100, 200, 400).
+    Leaves heads/*.npz, witnesses/*.npz, audit.json and, where a saved head is better than the one at hand, head.npz in `out`.
     """
     if seen not in (None, *SEEN):
         raise ValueError(f"seen must be one of {', '.join(SEEN)}, got {seen!r}.")
-    question = Question(embeddings, head, normalise, num_points, seen)
+    if num_points is not None and num_points < 1:
+        raise ValueError(f"num_points must be at least 1, got {num_points}.")
+    question = Question(embeddings, head, normalise, seen)
     digest = _digest(question)
     problem = problem_of(question, digest)
     prepare_folder(out)
     names = [
-        GEOMETRY,
         *([] if head is None else [YOURS]),
         *(c.name for c in candidates(problem.plan, problem.data.task, 0)),
     ]
-    with tempfile.TemporaryDirectory() as notes:
-        rows = _all_rows(question, digest, names, out, Path(notes), workers, show)
-    for row in (row for row in rows if row["kind"] == "file"):
-        path = out / row["path"]
-        path.parent.mkdir(exist_ok=True)
-        write_whole(path, base64.b64decode(row["content"]))
-    rows = [row for row in rows if row["kind"] != "file"]
-    rows.append(recommendation(rows))
-    if rows[-1]["head"] != YOURS:
-        shutil.copy(out / "heads" / f"{slug(rows[-1]['head'])}.npz", out / "head.npz")
+    looks = _looks(num_points, len(problem.data.task.x_test))
+    rows, decision = _race(question, digest, names, looks, out, workers, show)
+    decision = replace(decision, points_wanted=LOOKS[-1] if num_points is None else 0)
+    _write_files(rows, out)
+    contenders = {c.name: c for c in contenders_of(rows)}
+    rows = [
+        {**row, **contenders[row["head"]].as_row()} if row["kind"] == "head" else row
+        for row in rows
+        if row["kind"] not in ("file", "points")
+    ]
+    rows.append(recommendation(decision))
+    best, saved = rows[-1]["saved"], out / "head.npz"
+    if best is not None:
+        shutil.copy(out / "heads" / f"{slug(best)}.npz", saved)
+    else:
+        saved.unlink(missing_ok=True)
     write_whole(out / "audit.json", as_json(rows, indent=1))
     return rows
 
 
+def _looks(num_points: int | None, available: int) -> list[int]:
+    """Numbers of points after which a decision is looked for."""
+    wanted = LOOKS if num_points is None else (num_points,)
+    return sorted({min(n, available) for n in wanted})
+
+
+def _race(
+    question: Question,
+    digest: str,
+    names: Sequence[str],
+    looks: Sequence[int],
+    out: Path,
+    workers: int,
+    show: Show,
+) -> tuple[list[Row], Decision]:
+    """Rows of all looks, and the decision after the last; heads that cannot win any more get no more points."""
+    rows: list[Row] = []
+    stages, first = [Stage(GEOMETRY, digest)], 0
+    for last in looks:
+        stages += [Stage(name, digest, first, last) for name in names]
+        with tempfile.TemporaryDirectory() as notes:
+            rows += _all_rows(question, digest, stages, out, Path(notes), workers, show)
+        decision = decide(contenders_of(rows), len(looks))
+        if decision.is_settled:
+            break
+        left = {c.name for c in (decision.now, decision.leader, *decision.ties)}
+        names, stages, first = [name for name in names if name in left], [], last
+    return rows, decide(contenders_of(rows), len(looks))
+
+
+def contenders_of(rows: Sequence[Row]) -> list[Contender]:
+    """The heads as the rows have them so far, radii of all looks joined."""
+    found = []
+    for row in (row for row in rows if row["kind"] == "head"):
+        parts = [r for r in rows if r["kind"] == "points" and r["head"] == row["head"]]
+        certified, attacked = (
+            np.concatenate([unpacked(r[side]) for r in parts]) for side in ("certified", "attacked")
+        )
+        right = unpacked(parts[0]["right"]).astype(bool)
+        found.append(Contender(row["head"], row["family"], right, certified, attacked, row["is_saved"]))
+    return found
+
+
+def _write_files(rows: Sequence[Row], out: Path) -> None:
+    """The heads, and the witnesses of all looks of a head as one file."""
+    contents: dict[str, list[bytes]] = {}
+    for row in (row for row in rows if row["kind"] == "file"):
+        contents.setdefault(row["path"], []).append(base64.b64decode(row["content"]))
+    for path, parts in contents.items():
+        (out / path).parent.mkdir(exist_ok=True)
+        write_whole(out / path, parts[0] if len(parts) == 1 else _joined(parts))
+
+
+def _joined(parts: Sequence[bytes]) -> bytes:
+    """Archives of arrays with a row for each point as one; "universal" is that of the first."""
+    loaded = [dict(np.load(io.BytesIO(part))) for part in parts]
+    arrays = {
+        name: array if name == "universal" else np.concatenate([each[name] for each in loaded])
+        for name, array in loaded[0].items()
+    }
+    return _archive(arrays)
+
+
+def _archive(arrays: dict[str, np.ndarray]) -> bytes:
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]
+    return content.getvalue()
+
+
 def _all_rows(
-    question: Question, digest: str, names: Sequence[str], out: Path, notes: Path, workers: int, show: Show
+    question: Question,
+    digest: str,
+    stages: Sequence[Stage],
+    out: Path,
+    notes: Path,
+    workers: int,
+    show: Show,
 ) -> list[Row]:
     """The rows of every stage, from the store where they are there already."""
     measure = partial(_measured, question, digest, notes)
-    stages = [Stage(name, digest) for name in names]
     units = [Unit("audit", measure, stage, 0, fields_of(stage)) for stage in stages]
-    watch = Watch({name: _cost(name) for name in names}, partial(_note, notes), show)
+    watch = Watch({stage.name: _cost(stage.name) for stage in stages}, partial(_note, notes), show)
     failed: list[str] = []
     context = Context(progress=lambda _share: watch.refresh())
     with Store(out, write=True) as store:
@@ -160,9 +245,17 @@ def problem_of(question: Question, _digest: str) -> Problem:
     x = data.task.x
     spread = float(np.sqrt(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean()))
     radii = tuple(float(f"{share * spread:.2g}") for share in ATTACKS)
-    plan = Plan(WIDTH, None, radii, EPOCHS, KERNEL_POINTS, question.num_points)
+    plan = Plan(WIDTH, None, radii, EPOCHS, KERNEL_POINTS, LOOKS[-1])
     seen = question.seen or ("training" if data.has_split else None)
     return Problem(data, head, seen, plan, clusters(data.task))
+
+
+@cache
+def _trained(question: Question, digest: str, name: str, seed: int) -> tuple[Candidate, Any, float]:
+    """A candidate, trained once in every process that asks, and the CPU seconds that it took."""
+    problem = problem_of(question, digest)
+    candidate = next(c for c in candidates(problem.plan, problem.data.task, seed) if c.name == name)
+    return candidate, *fitted(candidate, problem.data.task)
 
 
 def _measured(
@@ -175,32 +268,45 @@ def _measured(
     if stage.name == GEOMETRY:
         return geometry(problem.data.task, problem.clusters)
     if stage.name == YOURS:
-        return _your_head(problem, seed, progress)
-    return _candidate(problem, stage.name, seed, progress)
+        row = {"kind": "head", "head": YOURS, "family": "yours", "seen": problem.seen, "is_saved": False}
+        return _looked_at(problem, problem.head, row, stage, seed, progress)
+    candidate, head, seconds = _trained(question, digest, stage.name, seed)
+    progress(0.5)
+    row = {"kind": "head", "head": candidate.name, "family": candidate.family, "is_saved": is_ours(head)}
+    row |= {"train_seconds": round(seconds, 2)}
+    return _looked_at(problem, head, row, stage, seed, part(progress, 0.5, 1.0))
 
 
-def _candidate(problem: Problem, name: str, seed: int, progress: Progress) -> list[Row]:
-    """A head trained and looked at, its file and its witnesses."""
-    task, plan = problem.data.task, problem.plan
-    candidate = next(c for c in candidates(plan, task, seed) if c.name == name)
-    result = measured(candidate, task, plan, seed, part(progress, 0.0, 0.95))
-    if not is_ours(result.head):
-        return [result.row, *_witnesses(problem, name, result.bracket, seed)]
-    points = drawn(task, plan.test_points, seed)
-    row, direction = features(result.head, task, problem.clusters, result.bracket, points)
-    mixture = _mixture(result.head, name, task, result.row["certified_radius"])
-    result.head.classes_ = problem.data.classes  # from here on it speaks the user's labels
+def _looked_at(
+    problem: Problem, head: Any, row: Row, stage: Stage, seed: int, progress: Progress
+) -> list[Row]:
+    """Radii and witnesses of some test points; at the first look also what the head is and looks at."""
+    task, name = problem.data.task, row["head"]
+    x, y = (part_[stage.first :] for part_ in drawn(task, stage.last, seed))
+    is_network = row["is_saved"] or name == YOURS
+    more = {"budget": Budget(branches=problem.plan.max_branches)} if is_network else {}
+    bracket = head.robust_radius(x, y, progress=part(progress, 0.0, 0.9), **more)
+    right = np.asarray(head.predict(task.x_test) == task.y_test, dtype=np.float64)
+    sides = {"certified": packed(bracket.certified), "attacked": packed(bracket.attacked)}
+    rows: list[Row] = [{"kind": "points", "head": name, "right": packed(right), **sides}]
+    universal, direction = {"universal_norm": math.nan}, None
+    if stage.first == 0:
+        universal, direction = features(head, task, problem.clusters, bracket, (x, y))
+        rows.append({**universal, "head": name})
+        rows = [row, *rows, *_mixture(head, name, task, bracket.half_radius[0])]
+        rows += _saved(head, name, problem.data.classes) if row["is_saved"] else []
+    norm = universal["universal_norm"]
+    return [*rows, *_witnesses(problem, name, bracket, stage, seed, norm, direction)]
+
+
+def _saved(head: Any, name: str, classes: np.ndarray) -> list[Row]:
+    """The file of a head, which speaks the user's labels."""
+    named, head.classes_ = head.classes_, classes
     with tempfile.TemporaryDirectory() as folder:
-        result.head.save(Path(folder) / "head.npz")
-        saved = _file(f"heads/{slug(name)}.npz", (Path(folder) / "head.npz").read_bytes())
-    looks = {**row, "head": name}
-    return [
-        result.row,
-        looks,
-        *mixture,
-        saved,
-        *_witnesses(problem, name, result.bracket, seed, row["universal_norm"], direction),
-    ]
+        head.save(Path(folder) / "head.npz")
+        content = (Path(folder) / "head.npz").read_bytes()
+    head.classes_ = named
+    return [_file(f"heads/{slug(name)}.npz", content)]
 
 
 def _mixture(head: Any, name: str, task: Task, radius: float) -> list[Row]:
@@ -210,50 +316,22 @@ def _mixture(head: Any, name: str, task: Task, radius: float) -> list[Row]:
     return [mixture_distance(head, task.x_test, task.y_test, radius=radius).as_row() | {"head": name}]
 
 
-def _your_head(problem: Problem, seed: int, progress: Progress) -> list[Row]:
-    """The head that was brought, looked at in the same way.
-
-    The rows that heads are chosen on come from the training rows, which it may know by heart: unless it has seen none of them, the
-    accuracy that others are measured against is that of test rows.
-    """
-    head, task, plan = problem.head, problem.data.task, problem.plan
-    points = drawn(task, plan.test_points, seed)
-    bracket = head.robust_radius(
-        *points, budget=Budget(branches=plan.max_branches), progress=part(progress, 0.0, 0.9)
-    )
-    numbers = measured_row(head, task, bracket)
-    is_fresh = problem.seen == "none"
-    row = {
-        "kind": "head",
-        "head": YOURS,
-        "family": "yours",
-        "seen": problem.seen,
-        "held_accuracy": float((head.predict(task.x_held) == task.y_held).mean())
-        if is_fresh
-        else numbers["accuracy"],
-        "held_points": len(task.x_held) if is_fresh else len(task.x_test),
-        **numbers,
-    }
-    looks, direction = features(head, task, problem.clusters, bracket, points)
-    norm = looks["universal_norm"]
-    return [row, {**looks, "head": YOURS}, *_witnesses(problem, YOURS, bracket, seed, norm, direction)]
-
-
 def _witnesses(
     problem: Problem,
     name: str,
     bracket: RadiusBracket,
+    stage: Stage,
     seed: int,
-    norm: float = float("nan"),
-    direction: Tensor | None = None,
+    norm: float,
+    direction: Tensor | None,
 ) -> list[Row]:
     """x, y, the perturbation and both radii of every point that was bracketed, its row in the file; the universal vector."""
-    data, num = problem.data, problem.plan.test_points
+    data = problem.data
     if bracket.witness is None:
         return []
     task = data.task._replace(x_test=data.test_rows[:, None], y_test=data.task.y_test)
-    index, _ = drawn(task, num, seed)
-    x, y = drawn(data.task, num, seed)
+    (index, _), (x, y) = drawn(task, stage.last, seed), drawn(data.task, stage.last, seed)
+    index, x, y = (part_[stage.first :] for part_ in (index, x, y))
     names = data.classes[(y > 0).astype(int) if len(data.classes) == 2 else y]
     arrays = {"row": index[:, 0], "x": x, "y": names, "delta": bracket.witness}
     arrays |= {"certified": bracket.certified, "attacked": bracket.attacked}
@@ -261,9 +339,7 @@ def _witnesses(
         direction is not None
     ):  # fools half: two classes x - s·universal, s = ±1 for the second and the first; more x + universal
         arrays["universal"] = norm * direction.numpy()
-    content = io.BytesIO()
-    np.savez_compressed(content, **arrays)  # pyright: ignore[reportArgumentType]
-    return [_file(f"witnesses/{slug(name)}.npz", content.getvalue())]
+    return [_file(f"witnesses/{slug(name)}.npz", _archive(arrays))]
 
 
 def _file(path: str, content: bytes) -> Row:
@@ -277,7 +353,7 @@ def slug(name: str) -> str:
 
 def _digest(question: Question) -> str:
     """A hash of the files and the options."""
-    digest = hashlib.sha256(f"{question.normalise, question.num_points, question.seen}".encode())
+    digest = hashlib.sha256(f"{question.normalise, question.seen}".encode())
     for path in (question.embeddings, question.head):
         digest.update(b"" if path is None else _content(path))
     return digest.hexdigest()[:16]

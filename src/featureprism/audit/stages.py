@@ -1,29 +1,28 @@
 """What an audit looks at: the geometry of the classes, the features of a head, and the perturbation that fools all points."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from featureprism.attacks import flip_rate, universal_direction, universal_shift
 from featureprism.audit.given import GivenHead
+from featureprism.audit.universal import Universal, universal
 from featureprism.brackets import RadiusBracket, lower_median
 from featureprism.data.dataset import Dataset
 from featureprism.heads.estimators import Head
-from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, discovered_subclasses, given_subclasses
 from featureprism.lab.heads.compare import Task
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
-from featureprism.networks import LinearClassifier, LinearScores
+from featureprism.models import Model, read_model
+from featureprism.models.model import NotANetwork
 from featureprism.papers.feature_averaging import theory as feature_averaging
 from featureprism.papers.gmm_flow import theory as gmm_flow
-from featureprism.probes import alive, cosines
+from featureprism.probes import cosines
+from featureprism.probes.alignment import alive
 
 CLUSTERS_EACH = 5  # clusters looked for in every class when no finer labels are given
 NEARLY_ORTHOGONAL = 0.3  # a cosine below this counts as nearly orthogonal; the papers ask for 0
@@ -35,7 +34,10 @@ ABOUT_DATA = (
     "assumption-4-3.least-points",
     "assumption-4-3.most-points",
 )
-HALVINGS = 10  # of the norm at which the universal direction flips half of the points
+REACH, STEPS = (
+    4,
+    80,
+)  # median radii that a universal direction is looked for within; steps of the grid along it
 
 
 def clusters(task: Task) -> Subclasses:
@@ -139,76 +141,14 @@ def averaging_index(head: Any, mu: Tensor, parent: Tensor) -> float:
     return float((weight * index).sum() / weight.sum()) if len(index) else math.nan
 
 
-def margin_of(head: Any) -> nn.Module | None:
-    """One output whose sign is the label ±1; None for more classes, and where there is no such network."""
-    if isinstance(head, ScoredHead):
-        return _of_two(head.net_) if head.net_.num_classes == 2 else None
-    return head.margin() if isinstance(head, GivenHead) else None
-
-
-def _of_two(net: Any) -> nn.Module:
-    """The margin of the second class of two."""
-    if isinstance(net, LinearScores):
-        V, c = net.V.detach(), net.c.detach()
-        return LinearClassifier(V[1] - V[0], float(c[1] - c[0]))
-    return net.margin(1, 0)
-
-
-def scores_of(head: Any) -> tuple[nn.Module, np.ndarray] | None:
-    """The scores of a head of more than two classes, and the position of every class among them; None where there are none."""
-    if isinstance(head, ScoredHead):
-        return head.net_, np.arange(head.net_.num_classes)
-    return (head.net, head.order) if isinstance(head, GivenHead) and head.num_classes > 2 else None
-
-
-def fooling(head: Any, x: np.ndarray, y: np.ndarray) -> Callable[[float], tuple[Tensor, float]] | None:
-    """For a norm eps the unit direction u that fools most of these points, and their share; None where a head gives no scores.
-
-    Two classes: x - y·eps·u. More: x + eps·u, whatever the class of x.
-    """
-    points = torch.as_tensor(x).double()
-    net, scores = margin_of(head), scores_of(head)
-    if net is not None:
-        signs = torch.as_tensor(y).double()
-
-        def signed(eps: float) -> tuple[Tensor, float]:
-            u = universal_direction(net, points, signs, eps)
-            return u, flip_rate(net.double(), points, signs, eps * u)
-
-        return signed
-    if scores is None:
+def model_of(head: Any) -> Model | None:
+    """The head as a model with scores; None where it has none."""
+    if isinstance(head, GivenHead):
+        return head.model
+    try:
+        return read_model(getattr(head, "machine", head))
+    except NotANetwork:
         return None
-    many, labels = scores[0].double(), torch.as_tensor(scores[1][y])
-
-    def shifted(eps: float) -> tuple[Tensor, float]:
-        u = universal_shift(many, points, labels, eps)
-        with torch.no_grad():
-            return u, float((many(points + eps * u).argmax(dim=1) != labels).double().mean())
-
-    return shifted
-
-
-def universal(
-    head: Any, x: np.ndarray, y: np.ndarray, median: float
-) -> tuple[float, Float[Tensor, " d"] | None]:
-    """(eps, u): one perturbation of norm eps along the unit u, the same for all points, fools half of them: see `fooling`.
-
-    eps is NaN and u None where a head gives no scores, and beyond four median radii.
-    """
-    attack = fooling(head, x, y)
-    if attack is None:
-        return math.nan, None
-    if median == 0:
-        return 0.0, None
-    low, high = 0.0, 4 * median
-    best, share = attack(high)
-    if share < 0.5:
-        return math.nan, None
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        direction, share = attack(middle)
-        low, high, best = (low, middle, direction) if share >= 0.5 else (middle, high, best)
-    return high, best
 
 
 def density(witness: np.ndarray | None) -> float:
@@ -228,8 +168,13 @@ def features(
     drawn: tuple[np.ndarray, np.ndarray],
 ) -> tuple[Row, Tensor | None]:
     """What a head looks at; and the direction of the one perturbation that fools it on half of the points, where there is one."""
-    mu, median = centred_means(task, subclasses), bracket.half_radius[1]
-    norm, direction = universal(head, *drawn, median)
+    mu, model = centred_means(task, subclasses), model_of(head)
+    vector = Universal()
+    if model is not None:
+        x, y = drawn
+        label = head.positions(y) if isinstance(head, GivenHead) else model.indices(y)
+        vector = universal(model, torch.as_tensor(x).double(), label, bracket.half_radius[1])
+    norm = vector.norm
     # ‖μ‖ √(1/k) of a feature-averaging head; the paper speaks of two classes
     two = len(np.unique(task.y)) == 2
     predicted = float(torch.linalg.vector_norm(mu, dim=1).mean()) / math.sqrt(len(mu)) if two else math.nan
@@ -237,8 +182,10 @@ def features(
         "kind": "features",
         "averaging_index": averaging_index(head, mu, subclasses.parent),
         "universal_norm": norm,
+        "universal_norm_low": vector.interval[0],
+        "universal_norm_high": vector.interval[1],
         "universal_predicted": predicted,
         "universal_over_predicted": norm / predicted,
         "perturbation_density": density(bracket.witness),
     }
-    return row, direction
+    return row, vector.direction

@@ -1,5 +1,6 @@
 """The audit for people: its tables and its Pareto figure."""
 
+import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -10,20 +11,36 @@ from featureprism.lab.rows import Row
 from featureprism.lab.style import SETTINGS
 from featureprism.lab.table import show
 
+RADII = ("certified_radius", "attacked_radius")
+
 
 def heads_table(rows: list[Row]) -> Table:
-    """One line for each head."""
-    table = Table(title="heads, measured on test points", title_justify="left", expand=False)
-    for column in ("head", "accuracy", "proven", "attacked", "averaging", "universal", "CPU s"):
+    """One line for each head, the largest proven radius first, with 95 % intervals."""
+    table = Table(
+        title="heads on test points, by their proven radius; 95 % intervals below",
+        title_justify="left",
+        expand=False,
+    )
+    for column in ("head", "points", "accuracy", "proven", "attacked", "averaging", "universal"):
         table.add_column(column, overflow="fold")
     seen = {row["head"]: row for row in rows if row["kind"] == "features"}
-    for row in (r for r in rows if r["kind"] == "head"):
-        more = seen.get(row["head"], {})
-        numbers = [row["certified_radius"], row["attacked_radius"]]
-        extra = [more.get(name, float("nan")) for name in ("averaging_index", "universal_norm")]
-        cells = [show(value) for value in (*numbers, *extra, row.get("train_seconds", float("nan")))]
-        table.add_row(row["head"], f"{row['accuracy']:.2%}", *cells)
+    heads = [row for row in rows if row["kind"] == "head"]
+    for row in sorted(heads, key=lambda row: -row["certified_radius"]):
+        both = {**seen.get(row["head"], {}), **row}
+        percent = {name: 100 * value for name, value in both.items() if name.startswith("accuracy")}
+        cells = [_with_interval(percent, "accuracy", "%"), *(_with_interval(both, name) for name in RADII)]
+        averaging = show(both.get("averaging_index", float("nan")))
+        universal = _with_interval(both, "universal_norm") if "universal_norm" in both else "unknown"
+        table.add_row(row["head"], str(row["points"]), *cells, averaging, universal)
     return table
+
+
+def _with_interval(row: Row, name: str, unit: str = "") -> str:
+    """A number, and its interval in the line below."""
+    if math.isnan(row[name]):
+        return show(row[name])
+    number, low, high = (f"{row[key]:.3g}" for key in (name, f"{name}_low", f"{name}_high"))
+    return f"{number}{unit}\n{low} to {high}"
 
 
 def premises_table(rows: list[Row]) -> Table:

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from featureprism.files import write_whole
-from featureprism.progress import Progress
+from featureprism._files import write_whole
+from featureprism._progress import Progress
 
 EVERY = 0.5  # seconds between two notes of a stage
 Show = Callable[[float, str], None]  # the share of the work that is done, and what is being done

@@ -492,7 +492,10 @@ def _audit(add: Add) -> None:
         "--normalise", choices=("unit", "none"), help="scale every row to norm 1, or keep rows as they are"
     )
     command.add_argument(
-        "--points", type=int, default=100, metavar="N", help="test points that are bracketed (default: 100)"
+        "--points",
+        type=int,
+        metavar="N",
+        help="test points that are bracketed (default: 50, 100, 200 or 400, until the decision is significant)",
     )
     command.add_argument(
         "--out", type=Path, default=Path("audit"), metavar="DIR", help="where results go (default: audit)"

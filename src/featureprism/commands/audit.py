@@ -14,7 +14,7 @@ from featureprism.lab.terminal import stage_progress
 
 def run_audit(args: argparse.Namespace) -> int:
     """`featureprism audit`: every stage with progress, then the tables, the figure and the recommendation."""
-    if args.points < 1:
+    if args.points is not None and args.points < 1:
         raise ValueError(f"--points must be at least 1, got {args.points}.")
     if args.workers is not None and args.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {args.workers}.")
@@ -42,7 +42,8 @@ def run_audit(args: argparse.Namespace) -> int:
     if remark := _seen(rows):
         print(remark)
     print(rows[-1]["text"])
-    print(f"pareto.png, audit.json, heads/, witnesses/ and head.npz are in {args.out}")
+    saved = ", witnesses/ and head.npz" if rows[-1]["saved"] else " and witnesses/"
+    print(f"pareto.png, audit.json, heads/{saved} are in {args.out}")
     return 0
 
 

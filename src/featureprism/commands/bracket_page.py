@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from featureprism._files import write_whole
 from featureprism.brackets import RadiusBracket
-from featureprism.files import write_whole
 from featureprism.lab.intervals import share_interval
 
 STYLE = """

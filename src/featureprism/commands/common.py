@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.commands.arguments import DATA, DEVICE
-from featureprism.lab import Cluster, Executor, Local, Serial
+from featureprism.lab import Cluster, Local, Serial
 from featureprism.lab.context import Context, check_device
+from featureprism.lab.executors import Executor
 
 
 def context_from(args: argparse.Namespace, networks: Path | None = None) -> Context:

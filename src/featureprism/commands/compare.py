@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from featureprism import __version__
+from featureprism._files import as_json, prepare_folder, write_whole
+from featureprism._inputs import as_points
+from featureprism._points import read_points
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
-from featureprism.files import as_json, prepare_folder, write_whole
-from featureprism.inputs import as_points
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import Model, read_model
-from featureprism.points import read_points
 from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS, statement_of
 from featureprism.verify.driver import bracket_points

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from featureprism import __version__
+from featureprism._files import as_json
 from featureprism.commands.common import chosen_executor, context_from, parsed_changes
 from featureprism.data.images import DIGITS, find_source
-from featureprism.files import as_json
 from featureprism.lab.comparison import compare
 from featureprism.lab.context import Context
 from featureprism.lab.costs import Estimate, estimate_seconds

@@ -6,11 +6,12 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from featureprism.files import as_json
+from featureprism._files import as_json
 from featureprism.lab.bounds import Bound
 from featureprism.lab.costs import published_costs
 from featureprism.lab.experiment import SCALES, Experiment, Paper, fields_of
-from featureprism.lab.registry import all_papers, experiments_called
+from featureprism.lab.letters import used_letters, words_of
+from featureprism.lab.registry import all_papers, experiments_called, item_called, paper_called
 from featureprism.lab.rows import Row
 
 WIDTH = 80
@@ -97,7 +98,15 @@ def _item(experiment: Experiment) -> list[str]:
         lines.append(f"  {experiment.claim_id(claim)}  {claim.bound}")
         texts = (claim.says, claim.quantity, claim.because and f"bound: {claim.because}", claim.source)
         lines += [line for text in texts if text for line in _wrapped(text, "    ")]
-    return lines
+    return lines + _letters(experiment)
+
+
+def _letters(experiment: Experiment) -> list[str]:
+    """What the letters in the claims of an item mean."""
+    texts = [text for claim in experiment.claims for text in words_of(claim.as_row())]
+    used = used_letters(texts, paper_called(experiment.paper).letters)
+    lines = [line for name, meaning in used.items() for line in _wrapped(f"{name}: {meaning}", "  ")]
+    return ["", "Letters:", *lines] if lines else []
 
 
 def _code(measure: object) -> list[str]:
@@ -145,4 +154,5 @@ def list_claims(args: argparse.Namespace) -> int:
             bound = Bound.of(row["relation"], row["bound"])
             origin = row["source"] if row["origin"] == "paper" else f"featureprism; {row['source']}"
             print(f"  {row['id']}: {row['says']} [{bound}] ({origin})")
+        print("\n".join(_letters(item_called(item))))
     return 0

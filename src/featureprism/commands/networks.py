@@ -10,18 +10,20 @@ import numpy as np
 from rich.console import Console
 from torch import Tensor
 
+from featureprism._files import as_json, prepare_folder
+from featureprism._inputs import as_points
+from featureprism._points import read_points
 from featureprism.brackets import RadiusBracket
 from featureprism.commands.bracket_page import write_page
 from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
-from featureprism.files import as_json, prepare_folder
 from featureprism.geometry import check_domain
-from featureprism.inputs import as_points
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import read_model
-from featureprism.networks import TwoLayerNet, load_net, load_points, save_points
-from featureprism.points import read_points
-from featureprism.probes import direction_cosines, forget, kkt_audit, other_data, self_test
+from featureprism.models.archives import load_points, save_points
+from featureprism.networks import TwoLayerNet, load_net
+from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
+from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
 from featureprism.verify import Budget, Query

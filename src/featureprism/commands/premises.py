@@ -4,8 +4,8 @@ import argparse
 import shutil
 import textwrap
 
+from featureprism._files import as_json
 from featureprism.commands.common import parsed_changes
-from featureprism.files import as_json
 from featureprism.lab.premise import Premise
 from featureprism.lab.registry import all_papers, paper_called
 from featureprism.lab.table import show

@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from featureprism._files import as_json
+from featureprism._labels import class_positions
+from featureprism._points import read_points
 from featureprism.checker.layers import Layers
 from featureprism.checker.models import Model, model_sha256, named_arrays, read_weights
 from featureprism.checker.proofs import read_proofs
@@ -17,9 +20,6 @@ from featureprism.checker.property_proofs import read_property_proof, relu_layer
 from featureprism.checker.stated import Stated, checked, file_content
 from featureprism.checker.vnnlib import Property, read_property
 from featureprism.commands.units import stated_units
-from featureprism.files import as_json
-from featureprism.labels import class_positions
-from featureprism.points import read_points
 
 REFUSED = 3
 NORMS = {"2": 2.0, "l2": 2.0, "inf": math.inf, "linf": math.inf}

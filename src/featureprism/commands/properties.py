@@ -2,7 +2,7 @@
 
 import argparse
 
-from featureprism.files import as_json
+from featureprism._files import as_json
 from featureprism.verify.properties.api import COMPETITION, verify_property
 from featureprism.verify.query import Budget
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from featureprism.commands.common import chosen_executor, context_from
-from featureprism.lab import Experiment, Local, Row, Serial, Store, Summary, read_spec
-from featureprism.lab.engine import Remark
+from featureprism.lab import Experiment, Local, Serial, Store, read_spec
+from featureprism.lab.engine import Remark, Summary
 from featureprism.lab.export import as_csv, json_lines, write_parquet
 from featureprism.lab.phase import is_place, phase_of, power, rates, save_phase, show
+from featureprism.lab.rows import Row
 from featureprism.lab.sweeps import sweep_events
 from featureprism.lab.terminal import progress_bar
 from featureprism.lab.work import DONE

@@ -4,8 +4,8 @@ import argparse
 
 import numpy as np
 
-from featureprism.features import query_weights, spread_of
-from featureprism.points import read_feature_names, read_points
+from featureprism._features import query_weights, spread_of
+from featureprism._points import read_feature_names, read_points
 
 
 def stated_units(

@@ -7,8 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from featureprism._files import as_json
 from featureprism.commands.common import context_from
-from featureprism.files import as_json
 from featureprism.lab.rows import Row
 from featureprism.lab.terminal import duration, progress_bar
 from featureprism.zoo.evaluation import JUDGES

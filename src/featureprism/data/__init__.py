@@ -1,87 +1,51 @@
 """Distributions with known structure."""
 
-from featureprism.data.by_gram import SpanSample, sample_by_gram, sphere_gram
+from featureprism.data.by_gram import SpanSample, sample_by_gram
 from featureprism.data.clusters import (
     GaussianClusters,
-    centres_with_cosines,
     class_labels,
     equicorrelated_centres,
-    orthogonal_centres,
     orthogonal_clusters,
     orthonormal_clusters,
     sample,
     sample_balanced,
-    sample_blocks,
     sample_in_span,
-    sphere_centres,
     to_signs,
 )
 from featureprism.data.dataset import Dataset
-from featureprism.data.label_noise import NOISES, LabelNoise
-from featureprism.data.noise import NOISE_LAWS, Noise
+from featureprism.data.label_noise import LabelNoise
 from featureprism.data.sparse_coding import (
-    DICTIONARIES,
-    LABEL_WEIGHTS,
-    HiddenVector,
     SparseCoding,
     SparseSample,
     dictionary,
-    dictionary_norms,
     label_weights,
-    power_law,
     sample_sparse,
-    three_level,
     two_level,
 )
-from featureprism.data.xor import (
-    LAWS,
-    NoisySample,
-    XorClusters,
-    best_classifier,
-    sample_xor,
-    with_flips,
-    xor_clusters,
-)
+from featureprism.data.xor import NoisySample, XorClusters, sample_xor, xor_clusters
 
 __all__ = [
-    "DICTIONARIES",
-    "LABEL_WEIGHTS",
-    "LAWS",
-    "NOISES",
-    "NOISE_LAWS",
     "Dataset",
     "GaussianClusters",
-    "HiddenVector",
     "LabelNoise",
-    "Noise",
     "NoisySample",
     "SpanSample",
     "SparseCoding",
     "SparseSample",
     "XorClusters",
-    "best_classifier",
-    "centres_with_cosines",
     "class_labels",
     "dictionary",
-    "dictionary_norms",
     "equicorrelated_centres",
     "label_weights",
-    "orthogonal_centres",
     "orthogonal_clusters",
     "orthonormal_clusters",
-    "power_law",
     "sample",
     "sample_balanced",
-    "sample_blocks",
     "sample_by_gram",
     "sample_in_span",
     "sample_sparse",
     "sample_xor",
-    "sphere_centres",
-    "sphere_gram",
-    "three_level",
     "to_signs",
     "two_level",
-    "with_flips",
     "xor_clusters",
 ]

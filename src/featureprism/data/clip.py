@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import interpolate, normalize
 
+from featureprism._progress import Progress, no_progress, part
 from featureprism.data.images import ImageSet
-from featureprism.progress import Progress, no_progress, part
 
 MODEL, WEIGHTS, SIDE = (
     "ViT-B-32-quickgelu",

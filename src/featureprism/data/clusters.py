@@ -34,8 +34,8 @@ class GaussianClusters:
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> clusters = fp.GaussianClusters(mu=torch.eye(3), labels=torch.tensor([1.0, 1.0, -1.0]), noise_std=0.05)
-    >>> fp.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).y.tolist()
+    >>> clusters = fp.data.GaussianClusters(mu=torch.eye(3), labels=torch.tensor([1.0, 1.0, -1.0]), noise_std=0.05)
+    >>> fp.data.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).y.tolist()
     [1.0, 1.0, 1.0, 1.0, -1.0, -1.0]
     """
 
@@ -146,7 +146,7 @@ def orthonormal_clusters(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(64, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> clusters = fp.data.orthonormal_clusters(64, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
     >>> clusters.labels.tolist(), round(clusters.noise_std, 6)
     ([1.0, 1.0, -1.0], 0.0125)
     """
@@ -185,7 +185,7 @@ def orthogonal_clusters(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthogonal_clusters(64, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> clusters = fp.data.orthogonal_clusters(64, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
     >>> [round(norm, 3) for norm in clusters.mu.norm(dim=1).tolist()], clusters.noise_std
     ([8.0, 8.0, 8.0, 8.0], 1.0)
     """
@@ -233,8 +233,8 @@ def sample(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
-    >>> fp.sample(clusters, 5, generator=fp.generator_for("data", 0)).x.shape
+    >>> clusters = fp.data.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> fp.data.sample(clusters, 5, generator=fp.generator_for("data", 0)).x.shape
     torch.Size([5, 50])
     """
     cluster = torch.randint(distribution.num_clusters, (num_points,), generator=generator)
@@ -281,8 +281,8 @@ def sample_balanced(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
-    >>> fp.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).cluster.tolist()
+    >>> clusters = fp.data.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> fp.data.sample_balanced(clusters, 2, generator=fp.generator_for("data", 0)).cluster.tolist()
     [0, 0, 1, 1, 2, 2]
     """
     cluster = torch.arange(distribution.num_clusters).repeat_interleave(per_cluster)
@@ -334,7 +334,7 @@ def to_signs(y: Tensor) -> Float[Tensor, " n"]:
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> fp.to_signs(torch.tensor([0, 1, 1])).tolist()
+    >>> fp.data.to_signs(torch.tensor([0, 1, 1])).tolist()
     [-1.0, 1.0, 1.0]
     """
     values = torch.unique(y)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.inputs import check_points
+from featureprism._inputs import check_points
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Dataset:
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample(clusters, 6, generator=fp.generator_for("data", 0))
+    >>> clusters = fp.data.orthonormal_clusters(50, 2, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 6, generator=fp.generator_for("data", 0))
     >>> data.x.shape, data.y.tolist()
     (torch.Size([6, 50]), [-1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     """

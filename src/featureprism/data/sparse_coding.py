@@ -204,7 +204,7 @@ class SparseCoding:
     >>> from featureprism.data import dictionary, label_weights, two_level
     >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
     >>> w = label_weights("signs", 20, generator=fp.generator_for("labels", 0))
-    >>> coding = fp.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5), noise=0.3)
+    >>> coding = fp.data.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5), noise=0.3)
     >>> coding.dense_direction.shape
     torch.Size([20])
     """
@@ -278,8 +278,8 @@ def sample_sparse(coding: SparseCoding, num_points: int, *, generator: torch.Gen
     >>> from featureprism.data import dictionary, label_weights, two_level
     >>> M = dictionary("haar", 20, generator=fp.generator_for("dictionary", 0))
     >>> w = label_weights("signs", 20, generator=fp.generator_for("labels", 0))
-    >>> coding = fp.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5))
-    >>> drawn = fp.sample_sparse(coding, 8, generator=fp.generator_for("data", 0))
+    >>> coding = fp.data.SparseCoding(M, w, two_level(20, 4, 0.7, 0.5))
+    >>> drawn = fp.data.sample_sparse(coding, 8, generator=fp.generator_for("data", 0))
     >>> bool((drawn.z @ w * drawn.y > 0).all())
     True
     """

@@ -74,7 +74,7 @@ def xor_clusters(dim: int, sigma: float, law: str = "gaussian", *, generator: to
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
+    >>> clusters = fp.data.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
     >>> clusters.centres.shape
     torch.Size([4, 20])
     """
@@ -137,8 +137,8 @@ def sample_xor(
     --------
     >>> import featureprism as fp
     >>> from featureprism.data import LabelNoise
-    >>> clusters = fp.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
-    >>> drawn = fp.sample_xor(clusters, 100, LabelNoise("constant", 0.1), generator=fp.generator_for("data", 0))
+    >>> clusters = fp.data.xor_clusters(20, 0.05, generator=fp.generator_for("centres", 0))
+    >>> drawn = fp.data.sample_xor(clusters, 100, LabelNoise("constant", 0.1), generator=fp.generator_for("data", 0))
     >>> drawn.data.x.shape
     torch.Size([100, 20])
     """

@@ -2,17 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from featureprism.heads.network import HeadNet
-
 if TYPE_CHECKING:
     from featureprism.heads.estimators import DecoupledHead, PReLUHead, load_head
     from featureprism.heads.gaussian import GaussianHead
 
-__all__ = ["DecoupledHead", "GaussianHead", "HeadNet", "PReLUHead", "load_head"]
+__all__ = ["DecoupledHead", "GaussianHead", "PReLUHead", "load_head"]
 
 
 def __getattr__(name: str) -> Any:
-    """The estimators when they are asked for: scikit-learn takes a second to import, and HeadNet does not need it."""
+    """The estimators when they are used: scikit-learn takes a second to import."""
     if name not in __all__:
         raise AttributeError(f"module 'featureprism.heads' has no attribute {name!r}")
     from featureprism.heads import estimators

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
+from featureprism._threads import one_thread
 from featureprism.heads.pace import Pace, num_steps, steps_between_looks
 from featureprism.models.activations import relu_power
-from featureprism.progress import Progress, no_progress
-from featureprism.threads import one_thread
 
 WATCHED = 2048  # points whose loss is watched, at most
 INTERVALS = 50  # how often progress is told

@@ -12,6 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
 from featureprism.heads.descent import Learned, Neurons, Perturb, Points, Recipe, train
 from featureprism.heads.files import GAUSSIAN, KINDS, load_arrays, save_arrays, write_onnx
 from featureprism.heads.gaussian import PARTS, GaussianHead
@@ -20,7 +21,6 @@ from featureprism.heads.scaling import SCALINGS, fitted_scaling
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.subclasses import Subclasses, classes_alone, discovered_subclasses, given_subclasses
 from featureprism.heads.targets import Targets, split, targets
-from featureprism.progress import Progress, no_progress
 
 LARGEST_SEED = 2**31 - 1
 

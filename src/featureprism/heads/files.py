@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from featureprism._files import write_whole
 from featureprism.checker.arrays import read_arrays, real_number, real_numbers
-from featureprism.files import write_whole
 from featureprism.heads.network import HeadNet
 from featureprism.models.scores import LinearScores, QuadraticScores
 

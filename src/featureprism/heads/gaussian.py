@@ -10,13 +10,13 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from featureprism._progress import Progress, no_progress
 from featureprism.heads.covariance import covariances_of, inverse
 from featureprism.heads.files import GAUSSIAN, described, write_arrays
 from featureprism.heads.scaling import SCALINGS, Scaling, fitted_scaling
 from featureprism.heads.scored import ScoredHead
 from featureprism.heads.targets import Targets, targets
 from featureprism.models.scores import LinearScores, QuadraticScores
-from featureprism.progress import Progress, no_progress
 
 COVARIANCES = ("shared", "per_class")
 STRUCTURES = ("full", "diagonal")

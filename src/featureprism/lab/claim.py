@@ -75,7 +75,7 @@ class Claim:
     ...     because="nine of ten is what we call nearly every point",
     ...     value=lambda rows: rows.per_seed("right"),
     ... )
-    >>> rows = fp.Rows.gather([{"seed": 0, "right": 0.97}, {"seed": 1, "right": 0.99}, {"seed": 2, "right": 0.98}])
+    >>> rows = fp.lab.Rows.gather([{"seed": 0, "right": 0.97}, {"seed": 1, "right": 0.99}, {"seed": 2, "right": 0.98}])
     >>> judge(claim, rows).outcome.value
     'holds'
     """

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
+from featureprism._progress import Log, Progress, no_log, no_progress, part
 from featureprism.data.images import is_data
-from featureprism.progress import Log, Progress, no_log, no_progress, part
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from featureprism.files import as_json, write_whole
+from featureprism._files import as_json, write_whole
 from featureprism.lab.context import Context
 from featureprism.lab.experiment import Experiment
 from featureprism.lab.store import FILE, Store

@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 from joblib.externals.loky import BrokenProcessPool, ProcessPoolExecutor, cpu_count
 
+from featureprism._threads import one_thread
 from featureprism.lab.work import (
     DIED,
     LOST,
@@ -29,7 +30,6 @@ from featureprism.lab.work import (
     enter_worker,
     run_jobs,
 )
-from featureprism.threads import one_thread
 
 OVERDUE = 60.0  # seconds past its time limit after which a unit that has not ended its worker is given up, with the worker
 WORKER_MB = 500  # what a worker holds before its first unit: Python, torch, featureprism

@@ -5,13 +5,14 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from featureprism._suggest import did_you_mean
 from featureprism.lab.claim import Claim, check_names
 from featureprism.lab.context import Context
+from featureprism.lab.letters import read_letters
 from featureprism.lab.looks import Looks
 from featureprism.lab.rows import Row, Rows
 from featureprism.lab.theorem import Theorem
 from featureprism.lab.verdict import Verdict, as_one_draw, judge
-from featureprism.suggest import did_you_mean
 
 SCALES = ("quick", "standard", "paper")
 HEADLINES = 7  # claims that the abstract of a paper makes, at most
@@ -57,7 +58,7 @@ class Experiment:
     ...     return [{"seed": seed, "error": setting.size ** -0.5}]
     >>> error = fp.Claim("error", "Theorem 1", "the error is small", lambda rows: rows.per_seed("error"), below(0.2))
     >>> item = fp.Experiment("my-paper/theorem-1", "Me 2026, Theorem 1", "Errors fall", {"quick": [Setting(100)]}, measure, (error,))
-    >>> rows = fp.Rows.gather(row for seed in range(3) for row in item.measure(Setting(100), seed, None))
+    >>> rows = fp.lab.Rows.gather(row for seed in range(3) for row in item.measure(Setting(100), seed, None))
     >>> [verdict.outcome.value for verdict in item.judge(rows)]
     ['holds']
     """
@@ -147,7 +148,8 @@ class Paper:
     theorems : tuple of Theorem
         Whose premises sizes decide, for `featureprism premises`.
     story : path, optional
-        A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`).
+        A Markdown file that tells the paper to somebody who has not read it (see `featureprism.lab.story`). A file `letters.md`
+        beside it explains the letters of the paper's claims (see `featureprism.lab.letters`).
 
     Examples
     --------
@@ -167,6 +169,12 @@ class Paper:
     def reference(self) -> str:
         """The first paragraph of the citation, on one line."""
         return " ".join(self.citation.strip().partition("\n\n")[0].split())
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """What the letters of the claims stand for; empty where no file says it."""
+        path = self.story.with_name("letters.md") if self.story else None
+        return read_letters(path) if path and path.is_file() else {}
 
     def __post_init__(self) -> None:
         for experiment in self.experiments:

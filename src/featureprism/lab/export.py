@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
-from featureprism.files import as_json, csv_cell
+from featureprism._files import as_json, csv_cell
 from featureprism.lab.rows import Row
 
 

@@ -1,4 +1,4 @@
-"""Confidence intervals over seeds: Student's for a mean, Clopper and Pearson's for a share."""
+"""Confidence intervals and tests: Student's for a mean, Clopper and Pearson's for a share, the sign test for pairs."""
 
 import math
 
@@ -40,3 +40,18 @@ def share_interval(successes: int, num: int, level: float = LEVEL) -> tuple[floa
     low = 0.0 if successes == 0 else float(betaincinv(successes, num - successes + 1, tail))
     high = 1.0 if successes == num else float(betaincinv(successes + 1, num - successes, 1 - tail))
     return low, high
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """P(at least so many wins) if wins and losses are as likely: the exact one-sided test of pairs, ties left out.
+
+    With points that one classifier alone gets right as wins, and those that the other alone does as losses, it is McNemar's exact test.
+
+    >>> sign_test(5, 0), sign_test(0, 0), sign_test(3, 1)
+    (0.03125, 1.0, 0.3125)
+    """
+    n, ways, tail = wins + losses, 1, 1
+    for k in range(losses):
+        ways = ways * (n - k) // (k + 1)
+        tail += ways
+    return tail / 2**n

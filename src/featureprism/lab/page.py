@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from featureprism.files import write_whole
+from featureprism._files import write_whole
 from featureprism.lab.printers import (
     anchor,
     html_table,
@@ -167,13 +167,19 @@ def _paper(name: str, items: list[tuple[Row, list[Row]]], folder: Path) -> str:
     sections = "".join(
         _section(about, claims, folder / about["id"], is_open=len(items) <= OPEN) for about, claims in items
     )
-    first = to_html(headlines, lambda line: f"#{anchor(line)}") if len(headlines) else ""
+    first = to_html(headlines, lambda line: f"#{anchor(line)}", _letters(name)) if len(headlines) else ""
     scales = ", ".join(dict.fromkeys(about["scale"] for about, _ in items))
     summary = f"{len(lines)} claims, measured at the {scales} scale. {tally(lines)}."
     return (
         f"{_story(name, folder)}<h2>What came out</h2><p>{escape(summary)}</p>{first}<h2>Item by item</h2>{_filters(lines)}{sections}"
         f"<details class='more'><summary>How a claim is judged</summary><p>{RULES}</p></details>"
     )
+
+
+def _letters(name: str) -> dict[str, str]:
+    """What the letters of a paper (or of PAPER/ITEM) mean."""
+    paper = all_papers().get(name.partition("/")[0])
+    return paper.letters if paper else {}
 
 
 def _story(name: str, folder: Path) -> str:
@@ -243,7 +249,7 @@ def _section(about: Row, claims: list[Row], folder: Path, *, is_open: bool = Tru
     return (
         f"<details class='item' id='{_anchor(about)}'{' open' * is_open}><summary><b>{escape(about['title'])}</b> "
         f"<span class='soft'>{escape(about['source'])} · <code>{escape(about['id'])}</code></span>{tally_html(counts(table))}</summary>"
-        f"<p>{escape(about['about'])}</p>{f'<figure>{image}</figure>' if image else ''}{to_html(table)}"
+        f"<p>{escape(about['about'])}</p>{f'<figure>{image}</figure>' if image else ''}{to_html(table, letters=_letters(about['id']))}"
         f"<details class='more'><summary>Premises, settings and versions</summary>{details}</details></details>"
     )
 

@@ -31,7 +31,7 @@ class Premise:
     Examples
     --------
     >>> import featureprism as fp
-    >>> premise = fp.Premise("theorem-1.noise", "α² ln N", measured=0.04, relation="<=", required=1.0)
+    >>> premise = fp.lab.Premise("theorem-1.noise", "α² ln N", measured=0.04, relation="<=", required=1.0)
     >>> premise.holds, premise.slack
     (True, 0.96)
     """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from html import escape
 
 from featureprism.lab.experiment import SCALES
+from featureprism.lab.letters import letters_html, words_of
 from featureprism.lab.rows import Row
 from featureprism.lab.story import formula_html
 from featureprism.lab.table import (
@@ -94,15 +95,17 @@ def _markdown_cell(claim: Row | None) -> str:
     return "" if claim is None else f"{measured(claim)}, {verdict(claim)}"
 
 
-def to_html(table: ClaimTable, link: Callable[[Line], str] | None = None) -> str:
-    """A card for each claim: the sentence, its formula, what is expected, and the number at each scale.
+def to_html(
+    table: ClaimTable, link: Callable[[Line], str] | None = None, letters: Mapping[str, str] | None = None
+) -> str:
+    """A card for each claim: the sentence, its formula, what is expected, the number at each scale, and what its letters mean.
 
     A card can be addressed by the claim's id (`anchor`); `link` gives another address for it, on a page that only points there.
     """
-    return f"<div class='claims'>{''.join(_card(line, link) for line in table)}</div>"
+    return f"<div class='claims'>{''.join(_card(line, link, letters or {}) for line in table)}</div>"
 
 
-def _card(line: Line, link: Callable[[Line], str] | None) -> str:
+def _card(line: Line, link: Callable[[Line], str] | None, letters: Mapping[str, str]) -> str:
     place = f" id='{anchor(line)}'" if link is None else ""
     address = f"#{anchor(line)}" if link is None else link(line)
     headline = " data-headline='headline'" if line.is_headline else ""
@@ -114,7 +117,7 @@ def _card(line: Line, link: Callable[[Line], str] | None) -> str:
         f"<p class='says'>{escape(line.claim['says'])}</p>{formula_html(formula, display=True) if formula else ''}"
         f"<p class='numbers'>{_numbers_html(line)}</p>"
         f"<p class='small'>{escape(line.claim['source'])} · {line.origin} · <a href='{address}'><code>{escape(line.id)}</code></a></p>"
-        f"{notes}</div></article>"
+        f"{letters_html(words_of(line.claim), letters)}{notes}</div></article>"
     )
 
 

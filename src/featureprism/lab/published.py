@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism._files import as_json, prepare_folder, write_whole
 from featureprism.lab.experiment import SCALES, Experiment
 from featureprism.lab.intervals import LEVEL
 from featureprism.lab.registry import all_papers

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 
+from featureprism._suggest import did_you_mean
 from featureprism.lab.experiment import Experiment, Paper
-from featureprism.suggest import did_you_mean
 
 GROUP = "featureprism.papers"
 BUILT_IN = {  # as in pyproject.toml, in reading order

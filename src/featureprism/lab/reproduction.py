@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from featureprism import __version__
-from featureprism.files import as_json, content_hash, prepare_folder, strict, write_whole
+from featureprism._files import as_json, content_hash, prepare_folder, strict, write_whole
 from featureprism.lab.context import Context
 from featureprism.lab.engine import Remark, Step, UnitEnded, last, unit_events
 from featureprism.lab.environment import environment, versions

@@ -18,7 +18,7 @@ class Rows:
     A part of a table keeps the seeds of the whole, so that values of different parts can be compared seed by seed.
 
     >>> import featureprism as fp
-    >>> rows = fp.Rows.gather([{"kind": "end", "seed": 0, "loss": 0.5}, {"kind": "end", "seed": 1, "loss": 0.25}])
+    >>> rows = fp.lab.Rows.gather([{"kind": "end", "seed": 0, "loss": 0.5}, {"kind": "end", "seed": 1, "loss": 0.25}])
     >>> rows.of("end").per_seed("loss").tolist()
     [0.5, 0.25]
     """

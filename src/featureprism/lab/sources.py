@@ -7,8 +7,9 @@ count for everything in it.
 
 There are two hashes, for two questions. `source_hash`: may these rows be used again? It follows every definition of the whole library,
 and the store of units is keyed by it. `paper_hash` and `value_hash`: is this still the item that was published? They follow definitions
-within the item's own paper alone. What is called of the library counts by the name under which the paper calls it, not by its body:
-a verdict survives a faster attack or a moved module, whose own tests answer for them, and does not survive another measure.
+within the paper of the item alone, in their normal form (`lab.normal_form`): renaming a local variable or a helper is no change.
+What is called of the library counts by its name, not by its body: a verdict survives a faster attack or a moved module, whose tests
+answer for them, and does not survive another measure.
 """
 
 import ast
@@ -17,24 +18,22 @@ import inspect
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
-from importlib.util import find_spec
 from pathlib import Path
 from types import CellType
 from typing import Any
 
-OURS = "featureprism"
-Definition = tuple[str, str]  # module, name
-
-
-@dataclass(frozen=True)
-class Module:
-    """The top of a module: what each name is defined by, where imported names come from, and what defines no name."""
-
-    definitions: dict[str, list[ast.stmt]]
-    imports: dict[str, tuple[str, str | None]]  # local name: (module, name in it), None for the module itself
-    nameless: list[ast.stmt]
+from featureprism.lab.modules import (
+    OURS,
+    Definition,
+    is_in,
+    is_readable,
+    module_of,
+    module_path,
+    read_module,
+    registered,
+)
+from featureprism.lab.normal_form import Writer, normal_form
 
 
 def source_hash(function: Callable) -> str:
@@ -46,12 +45,13 @@ def source_hash(function: Callable) -> str:
 
 
 def paper_hash(function: Callable) -> str:
-    """A hash of what `function` runs within its own paper, wherever in the paper it is defined."""
-    packages = paper_packages(function)
-    names = {_qualified(part) for part in _parts(function)}
-    texts = {_body(*definition) for definition in _reached(_starts(function), packages)}
-    typed_in = b"".join(_typed_in(part) for part in _parts(function))
-    return hashlib.sha256("\n".join(sorted(names | texts)).encode() + typed_in).hexdigest()[:16]
+    """A hash of what `function` runs within its own paper, wherever in the paper it is defined and however its parts are called."""
+
+    def write(form: Writer) -> None:
+        form.texts += [form.definition(*start) for start in _starts(function)]
+        form.texts += [repr(_typed_in(part)) for part in _parts(function)]
+
+    return _digest(normal_form(write, paper_packages(function)))
 
 
 def value_hash(function: Callable, packages: frozenset[str] | None = None) -> str:
@@ -59,49 +59,55 @@ def value_hash(function: Callable, packages: frozenset[str] | None = None) -> st
 
     The words of a claim stand beside the lambda that gives its value: they do not count.
     """
-    digest = hashlib.sha256()
-    if isinstance(function, partial):
-        given = [*function.args, *sorted(function.keywords.items())]
-        digest.update(" ".join(map(_shown, given)).encode())
-    packages = paper_packages(function) if packages is None else packages
-    for part in _parts(function):
-        for text in _small_parts(part, packages, set()):
-            digest.update(text.encode())
-    return digest.hexdigest()[:16]
+
+    def write(form: Writer) -> None:
+        if isinstance(function, partial):
+            form.texts += map(_shown, [*function.args, *sorted(function.keywords.items())])
+        seen: set[int] = set()
+        for part in _parts(function):
+            _write_value(part, form, seen)
+
+    return _digest(normal_form(write, paper_packages(function) if packages is None else packages))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def paper_packages(function: Callable) -> frozenset[str]:
     """The package of the paper that a function belongs to: featureprism.papers.NAME, or another distribution's package."""
     modules = [part.__module__ for part in _parts(function)]
-    papers = [m for m in modules if not _is_in(m, frozenset({OURS})) or m.startswith(f"{OURS}.papers.")]
+    papers = [m for m in modules if not is_in(m, frozenset({OURS})) or m.startswith(f"{OURS}.papers.")]
     return frozenset(
         package
         for m in papers or modules
-        for package in ({".".join(m.split(".")[:3])} if _is_in(m, frozenset({OURS})) else _neighbours(m))
+        for package in ({".".join(m.split(".")[:3])} if is_in(m, frozenset({OURS})) else _neighbours(m))
     )
 
 
-def _small_parts(function: Any, packages: frozenset[str], seen: set[int]) -> Iterator[str]:
-    """The function itself, the values it closes over, and the definitions that it names."""
+def _write_value(function: Any, form: Writer, seen: set[int]) -> None:
+    """Write the function itself and the values it closes over."""
     if id(function) in seen:
         return
     seen.add(id(function))
     code = getattr(function, "__code__", None)
-    if code is None or function.__module__ is None or not _is_readable(function.__module__):
-        yield code.co_code.hex() + repr(code.co_consts) if code else repr(function)
+    if code is None or function.__module__ is None or not is_readable(function.__module__):
+        form.texts.append(code.co_code.hex() + repr(code.co_consts) if code else repr(function))
         return
-    nodes = _nodes_at(function.__module__, code.co_firstlineno)
-    is_within = _is_in(function.__module__, packages)
-    yield from map(ast.unparse, nodes) if is_within else [_qualified(function)]
-    values = [cell.cell_contents for cell in function.__closure__ or () if cell != _EMPTY]
+    names = list(code.co_freevars)
+    if is_in(function.__module__, form.packages):
+        nodes = _nodes_at(function.__module__, code.co_firstlineno)
+        named = [name for node in nodes for name in form.add(node, function.__module__, names)]
+        names = list(dict.fromkeys(named)) or names
+    else:
+        form.texts.append(_qualified(function))
+    cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    values = [cells[name].cell_contents for name in names if cells[name] != _EMPTY]
     for value in (*values, *(function.__defaults__ or ())):
         if inspect.isfunction(value):
-            yield from _small_parts(value, packages, seen)
+            _write_value(value, form, seen)
         else:
-            yield _shown(value)
-    if is_within:
-        targets = [target for node in nodes for target in _targets(node, function.__module__, packages)]
-        yield from sorted({_body(*definition) for definition in _reached(targets, packages)})
+            form.texts.append(_shown(value))
 
 
 def _qualified(function: Any) -> str:
@@ -121,7 +127,7 @@ _EMPTY = CellType()
 @cache
 def _nodes_at(module: str, line: int) -> tuple[ast.AST, ...]:
     """The functions and lambdas that begin at a line of a module."""
-    path = _path(module)
+    path = module_path(module)
     assert path is not None
     kinds = (ast.Lambda, ast.FunctionDef)
     tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -136,7 +142,7 @@ def _text(module: str, name: str) -> str:
 @cache
 def _body(module: str, name: str) -> str:
     """A definition without comments, docstrings and places."""
-    statements = _read(module).definitions.get(name, []) if name else _read(module).nameless
+    statements = read_module(module).definitions.get(name, []) if name else read_module(module).nameless
     return "\n".join(map(ast.unparse, statements))
 
 
@@ -145,7 +151,7 @@ def _typed_in(function: Any) -> bytes:
     code = getattr(function, "__code__", None)
     return (
         b""
-        if code is None or _is_readable(function.__module__)
+        if code is None or is_readable(function.__module__)
         else code.co_code + repr(code.co_consts).encode()
     )
 
@@ -160,10 +166,6 @@ def _starts(function: Callable) -> list[Definition]:
     return [(part.__module__, part.__qualname__.partition(".")[0]) for part in _parts(function)]
 
 
-def _is_in(module: str, packages: frozenset[str]) -> bool:
-    return any(module == package or module.startswith(f"{package}.") for package in packages)
-
-
 def _packages(function: Callable) -> frozenset[str]:
     """The packages whose definitions count."""
     return frozenset({OURS}.union(*(_neighbours(part.__module__) for part in _parts(function))))
@@ -174,7 +176,7 @@ def _reached(waiting: list[Definition], packages: frozenset[str]) -> set[Definit
     reached: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
-        if definition not in reached and _is_in(definition[0], packages) and _is_readable(definition[0]):
+        if definition not in reached and is_in(definition[0], packages) and is_readable(definition[0]):
             reached.add(definition)
             waiting += _named_by(*definition, packages)
     return reached
@@ -182,7 +184,7 @@ def _reached(waiting: list[Definition], packages: frozenset[str]) -> set[Definit
 
 def _neighbours(module: str) -> set[str]:
     """The package of a module; for a single file that is not installed, also the files and packages beside it."""
-    path, package = _path(module), module.partition(".")[0]
+    path, package = module_path(module), module.partition(".")[0]
     if path is None or "." in module or package == OURS or path.parent in _installed():
         return {package}
     return {package, *(file.stem for file in path.parent.iterdir() if file.suffix == ".py" or file.is_dir())}
@@ -215,12 +217,12 @@ def _parts(function: Any) -> list[Any]:
 @cache
 def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definition, ...]:
     """What a definition names, one step on."""
-    top = _read(module)
+    top = read_module(module)
     if name in top.definitions:
         statements = top.definitions[name]
         return (
             (module, ""),
-            *_registered().get((module, name), ()),
+            *registered().get((module, name), ()),
             *(target for s in statements for target in _targets(s, module, packages)),
         )
     if name in top.imports:
@@ -230,56 +232,19 @@ def _named_by(module: str, name: str, packages: frozenset[str]) -> tuple[Definit
     return tuple(_imported(f"{module}.{name}", None, packages))  # a submodule
 
 
-@cache
-def _registered() -> dict[Definition, list[Definition]]:
-    """What featureprism registers with each of its generic functions, by `@function.register`, in whatever module."""
-    root, found = Path(__file__).parents[1], {}
-    for path in sorted(root.rglob("*.py")):
-        if ".register" not in path.read_text(encoding="utf-8"):
-            continue
-        parts = path.relative_to(root.parent).with_suffix("").parts
-        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        top = _read(module)
-        for name, statements in top.definitions.items():
-            for generic in (g for s in statements for g in _generics(s)):
-                where = (module, generic) if generic in top.definitions else top.imports.get(generic)
-                if where is not None and where[1] is not None:
-                    found.setdefault(_origin(where[0], where[1]), []).append((module, name))
-    return found
-
-
-def _generics(statement: ast.stmt) -> Iterator[str]:
-    """The names of the functions that a definition is registered with."""
-    for decorator in getattr(statement, "decorator_list", ()):
-        call = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if isinstance(call, ast.Attribute) and call.attr == "register" and isinstance(call.value, ast.Name):
-            yield call.value.id
-
-
-def _origin(module: str, name: str) -> Definition:
-    """The module in which an imported name is defined."""
-    while _is_readable(module):
-        top = _read(module)
-        target = top.imports.get(name)
-        if name in top.definitions or target is None or target[1] is None:
-            break
-        module, name = target[0], target[1]
-    return module, name
-
-
 def _targets(statement: ast.AST, module: str, packages: frozenset[str]) -> Iterator[Definition]:
     """The definitions that a statement names; module.name is followed to the name alone."""
-    top, through, nodes = _read(module), set[ast.Name](), list(ast.walk(statement))
+    top, through, nodes = read_module(module), set[ast.Name](), list(ast.walk(statement))
     for node in nodes:
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.value.id in top.imports
         ):
-            target = _module_of(*top.imports[node.value.id])
+            target = module_of(*top.imports[node.value.id])
             if target is not None:
                 through.add(node.value)
-                if _is_in(target, packages):
+                if is_in(target, packages):
                     yield target, node.attr
     for node in nodes:
         if isinstance(node, ast.Name) and node not in through:
@@ -291,111 +256,10 @@ def _targets(statement: ast.AST, module: str, packages: frozenset[str]) -> Itera
 
 def _imported(module: str, name: str | None, packages: frozenset[str]) -> Iterator[Definition]:
     """The definition behind an imported name; all of a module that is imported as such."""
-    if not _is_in(module, packages):
+    if not is_in(module, packages):
         return
-    whole = _module_of(module, name)
+    whole = module_of(module, name)
     if whole is None:
         yield module, name or ""
-    elif _is_readable(whole):
-        yield from ((whole, each) for each in ("", *_read(whole).definitions))
-
-
-@cache
-def _module_of(module: str, name: str | None) -> str | None:
-    """The module that an imported name is, None if it is something in a module."""
-    if name is None:
-        return module
-    if _is_readable(module):
-        top = _read(module)
-        is_submodule = top.imports.get(name) == (
-            module,
-            name,
-        )  # from PACKAGE import name, in the package itself
-        if name in top.definitions or (name in top.imports and not is_submodule):
-            return None
-    return f"{module}.{name}" if _is_readable(f"{module}.{name}") else None
-
-
-@cache
-def _is_readable(module: str) -> bool:
-    return _path(module) is not None
-
-
-def _path(module: str) -> Path | None:
-    """The file of a module; None for one that was typed in by hand or is not Python."""
-    if module in sys.modules:
-        file = getattr(sys.modules[module], "__file__", None)
-    else:
-        try:
-            spec = find_spec(module)
-        except (ImportError, ValueError):
-            return None
-        file = spec.origin if spec else None
-    return Path(file) if file and file.endswith(".py") and Path(file).exists() else None
-
-
-@cache
-def _read(module: str) -> Module:
-    path = _path(module)
-    assert path is not None
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    nodes = list(ast.walk(tree))
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            node.body = [s for s in node.body if not _is_text(s)] or [ast.Pass()]
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    imports = {
-        local: target
-        for node in nodes
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for local, target in _import_targets(node, package)
-    }
-    definitions: dict[str, list[ast.stmt]] = {}
-    nameless: list[ast.stmt] = []
-    for statement in _top(tree.body):
-        names = _defines(statement)
-        for name in names:
-            definitions.setdefault(name, []).append(statement)
-        if not names and not isinstance(statement, ast.Import | ast.ImportFrom) and not _is_text(statement):
-            nameless.append(statement)
-    return Module(definitions, imports, nameless)
-
-
-def _top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements at the top, also those inside `if` and `try`."""
-    for statement in body:
-        if isinstance(statement, ast.If | ast.Try):
-            yield from _top(
-                [s for field in ("body", "orelse", "finalbody") for s in getattr(statement, field, [])]
-            )
-        else:
-            yield statement
-
-
-def _defines(statement: ast.stmt) -> list[str]:
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [statement.name]
-    targets = {
-        ast.Assign: lambda s: s.targets,
-        ast.AnnAssign: lambda s: [s.target],
-        ast.AugAssign: lambda s: [s.target],
-    }
-    given = targets.get(type(statement), lambda _statement: [])(statement)
-    return [node.id for target in given for node in ast.walk(target) if isinstance(node, ast.Name)]
-
-
-def _import_targets(
-    node: ast.Import | ast.ImportFrom, package: str
-) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield alias.asname or alias.name.partition(".")[0], (alias.name, None)
-        return
-    base = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-    module = ".".join([*base, *([node.module] if node.module else [])])
-    for alias in node.names:
-        yield alias.asname or alias.name, (module, alias.name)
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    elif is_readable(whole):
+        yield from ((whole, each) for each in ("", *read_module(whole).definitions))

@@ -8,11 +8,11 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from featureprism._suggest import did_you_mean
 from featureprism.lab.engine import Budget, Rules
 from featureprism.lab.rows import Row
 from featureprism.lab.sweeps import Between, SimpleMeasure, Sweep, draws, grid, of_function, of_item
 from featureprism.lab.work import Limits
-from featureprism.suggest import did_you_mean
 
 FAILED = "failed"  # what `rerun` may name
 KINDS = ("grid", "list", "random")

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from featureprism.files import as_json, prepare_folder, write_whole
+from featureprism._files import as_json, prepare_folder, write_whole
+from featureprism._suggest import did_you_mean
 from featureprism.lab.context import Context
 from featureprism.lab.engine import Remark, Rules, Step, Summary, UnitEnded, last, unit_events
 from featureprism.lab.executors import Executor
@@ -25,7 +26,6 @@ from featureprism.lab.unit import Unit, unit_of
 from featureprism.lab.verdict import Verdict
 from featureprism.lab.work import DONE
 from featureprism.seeds import generator_for
-from featureprism.suggest import did_you_mean
 
 SimpleMeasure = Callable[[Row, int], list[Row]]  # takes a setting as a dictionary, and a seed
 

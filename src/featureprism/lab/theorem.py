@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from featureprism._suggest import did_you_mean
 from featureprism.lab.premise import Premise
 from featureprism.lab.rows import Row
-from featureprism.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from featureprism.lab.experiment import Paper

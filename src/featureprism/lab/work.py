@@ -23,10 +23,10 @@ from typing import Any
 
 import cloudpickle
 
+from featureprism._threads import one_thread_for_good
 from featureprism.lab.context import Context
 from featureprism.lab.environment import environment
 from featureprism.lab.experiment import Measure
-from featureprism.threads import one_thread_for_good
 
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"
 LOST = "lost"  # with its worker, among others, or with the scheduler: nobody knows whether this unit was to blame

@@ -26,7 +26,7 @@ class ReLU:
 
     >>> import torch
     >>> import featureprism as fp
-    >>> fp.ReLU().value(torch.tensor([-1.0, 2.0]))
+    >>> fp.networks.ReLU().value(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
 
@@ -77,7 +77,7 @@ class PowerReLU(_Power):
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> net = fp.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.PowerReLU(3))
+    >>> net = fp.networks.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.networks.PowerReLU(3))
     >>> net(torch.tensor([[3.0, 0.0]])).item()  # [⟨w, x⟩]₊³ = 6³
     216.0
     """
@@ -103,7 +103,7 @@ class PolynomialReLU(_Power):
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> net = fp.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.PolynomialReLU(3))
+    >>> net = fp.networks.TwoLayerNet(torch.tensor([[2.0, 0.0]]), torch.tensor([1.0]), activation=fp.networks.PolynomialReLU(3))
     >>> net(torch.tensor([[3.0, 0.0]])).item()  # ‖w‖ [⟨w, x⟩/‖w‖]₊³ = 2 · 3³
     54.0
     """
@@ -117,7 +117,7 @@ class Tanh:
 
     >>> import torch
     >>> import featureprism as fp
-    >>> fp.Tanh().value(torch.tensor([0.0]))
+    >>> fp.networks.Tanh().value(torch.tensor([0.0]))
     tensor([0.])
     """
 

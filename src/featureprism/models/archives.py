@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._inputs import LARGEST, check_points
 from featureprism.checker.arrays import read_arrays, real_number, real_numbers
 from featureprism.checker.models import model_of
-from featureprism.inputs import LARGEST, check_points
 from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.models.model import Model, as_model, of_weights
 from featureprism.models.two_layer import TwoLayerNet
@@ -110,7 +110,7 @@ def load_net(path: Path) -> TwoLayerNet:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "net.npz"
     ...     np.savez(path, W=np.eye(2), a=np.array([1.0, -1.0]), activation="relu")
-    ...     net = fp.load_net(path)
+    ...     net = fp.networks.load_net(path)
     >>> net.activation
     ReLU()
     """
@@ -163,10 +163,10 @@ def save_net(path: Path, net: TwoLayerNet) -> None:
     >>> from pathlib import Path
     >>> import torch
     >>> import featureprism as fp
-    >>> net = fp.gaussian_start(3, 5, 0.1, fp.PolynomialReLU(3), generator=fp.generator_for("start", 0))
+    >>> net = fp.networks.gaussian_start(3, 5, 0.1, fp.networks.PolynomialReLU(3), generator=fp.generator_for("start", 0))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     fp.save_net(Path(folder) / "net.npz", net)
-    ...     again = fp.load_net(Path(folder) / "net.npz")
+    ...     fp.networks.save_net(Path(folder) / "net.npz", net)
+    ...     again = fp.networks.load_net(Path(folder) / "net.npz")
     >>> again.activation, torch.allclose(again.W.double(), net.W.double())
     (PolynomialReLU(p=3.0), True)
     """

@@ -16,14 +16,14 @@ import torch
 from jaxtyping import Float, Int, Int64
 from torch import Tensor, nn
 
+from featureprism._files import write_whole
+from featureprism._labels import class_positions
 from featureprism.checker import linear, quadratic
 from featureprism.checker.layers import Layers
 from featureprism.checker.models import Model as Weights
 from featureprism.checker.models import Scores, TwoClasses, input_dim, model_sha256, named_arrays
 from featureprism.checker.proofs import Source
 from featureprism.checker.scaled import Network
-from featureprism.files import write_whole
-from featureprism.labels import class_positions
 from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.models.margins import NeuronMargins, PairMargins, SignedMargins
 from featureprism.models.one_layer import PowerForm

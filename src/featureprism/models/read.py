@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from featureprism._inputs import as_points, point_shape
 from featureprism.checker.proofs import Source
-from featureprism.inputs import as_points, point_shape
 from featureprism.models.archives import read_archive, stated_origin
 from featureprism.models.model import Model, NotANetwork, as_model
 from featureprism.models.protocols import HasOneOutput

@@ -40,7 +40,7 @@ class TwoLayerNet(nn.Module):
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> net = fp.TwoLayerNet(torch.eye(2), torch.tensor([1.0, -1.0]), activation=fp.ReLU())
+    >>> net = fp.networks.TwoLayerNet(torch.eye(2), torch.tensor([1.0, -1.0]), activation=fp.networks.ReLU())
     >>> net(torch.tensor([[3.0, 1.0], [0.0, 2.0]])).tolist()
     [2.0, -2.0]
     """

@@ -43,7 +43,7 @@ def gaussian_start(
     Examples
     --------
     >>> import featureprism as fp
-    >>> net = fp.gaussian_start(8, 50, 1e-3, fp.ReLU(), generator=fp.generator_for("start", 0))
+    >>> net = fp.networks.gaussian_start(8, 50, 1e-3, fp.networks.ReLU(), generator=fp.generator_for("start", 0))
     >>> net.W.shape, net.a.shape
     (torch.Size([8, 50]), torch.Size([8]))
     """

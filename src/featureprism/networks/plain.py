@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._inputs import check_points
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
-from featureprism.inputs import check_points
 from featureprism.models.activations import relu_power
 from featureprism.models.model import Model, arrays_of, as_model, plain
 

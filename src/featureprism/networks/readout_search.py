@@ -24,9 +24,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism._threads import one_thread
 from featureprism.attacks.boundary import least_distance
 from featureprism.models.activations import relu_power
-from featureprism.threads import one_thread
 from featureprism.verify.query import Limits
 
 TANGENTS = 6  # of P in the search for the shortest flip of a box

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._inputs import check_points
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.inputs import check_points
 from featureprism.models.activations import relu_power
 
 ORTHOGONALITY_TOLERANCE = (

@@ -16,7 +16,8 @@ from featureprism.models import read_model
 from featureprism.play.film import Net, film
 from featureprism.play.scene import Scene, plane, world
 from featureprism.play.tape import Tape
-from featureprism.verify import Budget, Query, bracket_points
+from featureprism.verify import Budget, Query
+from featureprism.verify.driver import bracket_points
 
 REACH = 2.0  # how far an attack looks; centres have norm 1
 GAP = 0.02  # at which a bracket counts as closed

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from featureprism.files import as_json, prepare_folder, write_whole
-from featureprism.inputs import as_points
+from featureprism._files import as_json, prepare_folder, write_whole
+from featureprism._inputs import as_points
 from featureprism.lab.rows import Row
 from featureprism.models import read_model
 from featureprism.play.answers import brackets, nearest_of

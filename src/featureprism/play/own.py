@@ -11,16 +11,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism._files import as_json
+from featureprism._inputs import as_points
+from featureprism._points import read_points
+from featureprism._threads import one_thread_for_good
 from featureprism.audit.anatomy import subject
 from featureprism.audit.cards import cards_of
 from featureprism.brackets import RadiusBracket
-from featureprism.files import as_json
-from featureprism.inputs import as_points
 from featureprism.lab.rows import Row
 from featureprism.models import Model, read_model
-from featureprism.points import read_points
-from featureprism.threads import one_thread_for_good
-from featureprism.verify import Budget, Query, bracket_points
+from featureprism.verify import Budget, Query
+from featureprism.verify.driver import bracket_points
 
 MOST_POINTS = 200  # that are bracketed
 BATCH = 8  # between two answers

@@ -13,7 +13,8 @@ from featureprism.data import GaussianClusters, sample, sample_balanced
 from featureprism.data.clusters import orthogonal_centres
 from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
-from featureprism.networks import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
+from featureprism.models.activations import Activation
+from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, Tanh
 from featureprism.seeds import generator_for
 
 DIM = 40  # of the points

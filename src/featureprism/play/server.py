@@ -29,7 +29,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from featureprism.files import as_json
+from featureprism._files import as_json
 
 HOST = "127.0.0.1"
 PAGE = Path(__file__).parent / "page"
@@ -224,7 +224,7 @@ def _without(text: str, folder: Path) -> str:
 
 def _warm_up() -> None:
     """Import the library, and make the first pictures of the first scene, before they are asked for."""
-    import_module("featureprism.threads").one_thread_for_good()
+    import_module("featureprism._threads").one_thread_for_good()
     scene = library("scene").Scene()
     library("frames").opening(scene)
     library("film").film(scene).at(0)

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from featureprism.data import SparseCoding
 from featureprism.lab.rows import Row
-from featureprism.networks import SymmetricNet, pure_net
+from featureprism.networks import SymmetricNet
+from featureprism.networks.symmetric import pure_net
 from featureprism.papers.feature_purification import setting as paper
 from featureprism.papers.feature_purification.demonstration import START, won_features
 from featureprism.probes import purification as probes

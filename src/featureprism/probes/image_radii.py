@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, no_progress
 from featureprism.probes.image_attacks import ImageAttack, ImageLoss, decided, perturb
-from featureprism.progress import Progress, no_progress
 
 BATCH = 250  # images attacked at a time
 

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from featureprism._inputs import as_tensors, check_points
+from featureprism._nonnegative import nonnegative_minimum
+from featureprism._threads import one_thread
 from featureprism.geometry import row_norms
-from featureprism.inputs import as_tensors, check_points
 from featureprism.networks import ReLU, TwoLayerNet
-from featureprism.nonnegative import nonnegative_minimum
-from featureprism.threads import one_thread
 
 ROUNDS = 12  # of the search for derivatives on kinks
 ENOUGH = 0.98  # it ends where a round leaves so much of the squared residual
@@ -115,10 +115,10 @@ def kkt_audit(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
-    >>> net = fp.max_margin_network(data.x, data.y).net
-    >>> fp.kkt_audit(net, data.x, data.y).stationarity < 1e-6
+    >>> clusters = fp.data.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
+    >>> net = fp.training.max_margin_network(data.x, data.y).net
+    >>> fp.probes.kkt_audit(net, data.x, data.y).stationarity < 1e-6
     True
     """
     x, y = as_tensors(x, y)

@@ -12,10 +12,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from featureprism.inputs import check_points
+from featureprism._inputs import check_points
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.probes.kkt import KKTAudit, kkt_audit
-from featureprism.training import NotSeparableError, PatternPoint, flow_limit, margin_descent, pattern_point
+from featureprism.training import NotSeparableError, flow_limit, margin_descent, pattern_point
+from featureprism.training.kkt_patterns import PatternPoint
 
 KINK = 1e-9  # |⟨w_j, x_i⟩ + b_j| up to this share of the norms counts as on the kink
 SAME = 1e-6  # two points with margins and outputs this close are one

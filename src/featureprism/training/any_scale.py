@@ -20,10 +20,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.models.activations import PolynomialReLU, relu_power
 from featureprism.networks.balanced_weights import BalancedWeights
-from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes
 from featureprism.training.flow import Keeper, Segments, check_flow, is_smooth, run_with
 from featureprism.training.integrators import Segment, StepLimitError
@@ -90,12 +90,12 @@ def balanced_flow(
     >>> from math import log
     >>> import featureprism as fp
     >>> from featureprism.networks import balanced, gaussian_shape
-    >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
+    >>> clusters = fp.data.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
     >>> shape = gaussian_shape(6, 50, generator=fp.generator_for("shape", 0))
     >>> start = balanced(shape, clusters.labels.repeat(3), log(1e-80))  # far below what a float32 weight can hold
-    >>> loss = fp.Loss("square", "per-cluster", num_clusters=2)
-    >>> run = fp.balanced_flow(start, data.x, data.y, p=3.0, loss=loss, t_end=1.0)
+    >>> loss = fp.training.Loss("square", "per-cluster", num_clusters=2)
+    >>> run = fp.training.balanced_flow(start, data.x, data.y, p=3.0, loss=loss, t_end=1.0)
     >>> run.ended.name
     'TIME_REACHED'
     """

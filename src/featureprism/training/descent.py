@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from featureprism.inputs import check_points
+from featureprism._inputs import check_points
+from featureprism._progress import Progress, no_progress
 from featureprism.models.activations import Activation
 from featureprism.models.two_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
-from featureprism.progress import Progress, no_progress
 from featureprism.training.losses import Loss
 from featureprism.training.trajectory import Ended, Trajectory
 
@@ -67,10 +67,10 @@ def gradient_descent(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
-    >>> net = fp.gaussian_start(10, 50, 0.01, fp.ReLU(), generator=fp.generator_for("start", 0))
-    >>> run = fp.gradient_descent(net, data.x, data.y, loss=fp.Loss("square", "mean"), step_size=0.5, steps=100)
+    >>> clusters = fp.data.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 20, generator=fp.generator_for("train", 0))
+    >>> net = fp.networks.gaussian_start(10, 50, 0.01, fp.networks.ReLU(), generator=fp.generator_for("start", 0))
+    >>> run = fp.training.gradient_descent(net, data.x, data.y, loss=fp.training.Loss("square", "mean"), step_size=0.5, steps=100)
     >>> bool((run.last(data.x) * data.y > 0).all())
     True
     """

@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
 from featureprism.models.activations import relu_power
-from featureprism.networks import GroupedNet, TwoLayerNet
-from featureprism.networks.grouped import group_means
-from featureprism.progress import Progress, no_progress
+from featureprism.networks import TwoLayerNet
+from featureprism.networks.grouped import GroupedNet, group_means
 from featureprism.training.trajectory import Ended, Trajectory
 
 

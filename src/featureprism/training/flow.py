@@ -13,10 +13,10 @@ from jaxtyping import Float
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
-from featureprism.inputs import as_tensors, check_points
+from featureprism._inputs import as_tensors, check_points
+from featureprism._progress import Progress, no_progress
 from featureprism.models.activations import Activation, Tanh
 from featureprism.models.two_layer import TwoLayerNet
-from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.integrators import (
     Field,
@@ -171,10 +171,10 @@ def gradient_flow(
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample_balanced(clusters, 5, generator=fp.generator_for("train", 0))
-    >>> net = fp.gaussian_start(4, 50, 0.1, fp.PolynomialReLU(3), generator=fp.generator_for("start", 0))
-    >>> run = fp.gradient_flow(net, data.x, data.y, loss=fp.Loss("square", "mean"), t_end=2.0)
+    >>> clusters = fp.data.orthonormal_clusters(50, 1, 1, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 5, generator=fp.generator_for("train", 0))
+    >>> net = fp.networks.gaussian_start(4, 50, 0.1, fp.networks.PolynomialReLU(3), generator=fp.generator_for("start", 0))
+    >>> run = fp.training.gradient_flow(net, data.x, data.y, loss=fp.training.Loss("square", "mean"), t_end=2.0)
     >>> run.times, run.ended.name
     ([2.0], 'TIME_REACHED')
     """

@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from featureprism._progress import Progress, no_log, no_progress
 from featureprism.networks.deep import channels_last, home_of
-from featureprism.progress import Progress, no_log, no_progress
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step", "one-cycle")

@@ -22,11 +22,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from featureprism.inputs import check_points
+from featureprism._inputs import check_points
+from featureprism._nonnegative import nonnegative_minimum
+from featureprism._threads import one_thread
 from featureprism.models.activations import ReLU
 from featureprism.models.two_layer import TwoLayerNet
-from featureprism.nonnegative import nonnegative_minimum
-from featureprism.threads import one_thread
 from featureprism.training.max_margin import NotSeparableError
 
 MAX_PATTERNS = 50  # changes of the pattern before the search gives up

@@ -37,9 +37,9 @@ class Loss:
     Examples
     --------
     >>> import featureprism as fp
-    >>> fp.Loss("logistic", "sum").kind
+    >>> fp.training.Loss("logistic", "sum").kind
     'logistic'
-    >>> fp.Loss("square", "per-cluster", num_clusters=4).num_clusters
+    >>> fp.training.Loss("square", "per-cluster", num_clusters=4).num_clusters
     4
     """
 

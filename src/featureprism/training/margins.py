@@ -14,10 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
-from featureprism.inputs import check_points
+from featureprism._inputs import check_points
+from featureprism._progress import Progress, no_progress
+from featureprism._threads import one_thread
 from featureprism.models.two_layer import TwoLayerNet, parameter_gradient
-from featureprism.progress import Progress, no_progress
-from featureprism.threads import one_thread
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.packing import Packing, packed
 from featureprism.training.span import span_coordinates

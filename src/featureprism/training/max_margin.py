@@ -18,11 +18,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.inputs import check_points
+from featureprism._inputs import check_points
+from featureprism._nonnegative import nonnegative_minimum
+from featureprism._threads import one_thread
 from featureprism.models.activations import ReLU
 from featureprism.models.two_layer import TwoLayerNet
-from featureprism.nonnegative import nonnegative_minimum
-from featureprism.threads import one_thread
 
 MAX_REWEIGHTINGS = 100
 SETTLED = 1e-12  # relative change of the two norms
@@ -90,9 +90,9 @@ def max_margin_network(x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> MaxMa
     Examples
     --------
     >>> import featureprism as fp
-    >>> clusters = fp.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
-    >>> data = fp.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
-    >>> net = fp.max_margin_network(data.x, data.y).net
+    >>> clusters = fp.data.orthogonal_clusters(100, 2, 2, 1.0, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 3, generator=fp.generator_for("train", 0))
+    >>> net = fp.training.max_margin_network(data.x, data.y).net
     >>> round((net(data.x.double()) * data.y).min().item(), 6)
     1.0
     """

@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from featureprism._inputs import check_points
+from featureprism._progress import Progress, no_progress
 from featureprism.data.sparse_coding import SparseCoding, sample_points
-from featureprism.inputs import check_points
 from featureprism.networks.gates import Bias, Gates, gates, openings, smoothed_step
 from featureprism.networks.symmetric import SymmetricNet
-from featureprism.progress import Progress, no_progress
 from featureprism.training.descent import Probes, Recorder
 from featureprism.training.resting import Watch
 from featureprism.training.trajectory import Ended, Trajectory

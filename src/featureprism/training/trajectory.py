@@ -49,7 +49,7 @@ class Trajectory(Generic[Snapshot]):
     --------
     >>> import featureprism as fp
     >>> from featureprism.training import Ended
-    >>> run = fp.Trajectory([0.0, 1.0], ["start", "end"], Ended.TIME_REACHED, probes={"loss": [1.0, 0.1]})
+    >>> run = fp.training.Trajectory([0.0, 1.0], ["start", "end"], Ended.TIME_REACHED, probes={"loss": [1.0, 0.1]})
     >>> run.last, run.ended.is_complete
     ('end', True)
     """

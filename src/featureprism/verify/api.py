@@ -10,17 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from featureprism._features import as_weights, query_weights, spread_of
+from featureprism._inputs import as_points, feature_names
+from featureprism._progress import Progress, no_progress
 from featureprism.attacks import Start
 from featureprism.attacks.gradient import in_double
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.models import points_sha256
 from featureprism.checker.proofs import ARITHMETICS, Statement, read_proofs
 from featureprism.checker.stated import Checked, Stated, checked, file_content
-from featureprism.features import as_weights, query_weights, spread_of
 from featureprism.geometry import check_domain
-from featureprism.inputs import as_points, feature_names
-from featureprism.models import Model, NotANetwork, as_model, read_model
-from featureprism.progress import Progress, no_progress
+from featureprism.models import Model, read_model
+from featureprism.models.model import NotANetwork, as_model
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
 from featureprism.verify.one_layer.certify import THREADS
@@ -276,7 +277,7 @@ def check(
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> net = fp.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.ReLU())
+    >>> net = fp.networks.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.networks.ReLU())
     >>> X, y = torch.tensor([[3.0, 1.0]]).double(), torch.tensor([1.0]).double()
     >>> bracket = fp.robust_radius(net, X, y)
     >>> print(fp.check(bracket, net, X, y, norm=2, eps=1.0))

@@ -11,10 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from featureprism import __version__
+from featureprism._files import csv_cell, prepare_folder, write_whole
+from featureprism._progress import Progress, no_progress
 from featureprism.brackets import RadiusBracket
-from featureprism.files import csv_cell, prepare_folder, write_whole
 from featureprism.models.model import Model
-from featureprism.progress import Progress, no_progress
 from featureprism.verify.api import statement_of
 from featureprism.verify.driver import INTERRUPTED, bracket_points
 from featureprism.verify.query import Budget, Query

@@ -14,14 +14,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
+from featureprism._threads import one_thread
 from featureprism.attacks import Start
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker.certificate import Certificate
 from featureprism.geometry import check_domain
 from featureprism.models.model import Model
 from featureprism.models.protocols import HasProofs
-from featureprism.progress import Progress, no_progress
-from featureprism.threads import one_thread
 from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds import GivenLipschitz, KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.deep.balls import Balls

@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, no_progress
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.checker import models as canonical
 from featureprism.checker.float32 import float32_layers, float32_margin
 from featureprism.checker.models import demanding
 from featureprism.models.model import Model, of_weights
 from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
-from featureprism.progress import Progress, no_progress
 from featureprism.verify.attack import default_reach
 from featureprism.verify.driver import MISCLASSIFIED, bracket_points
 from featureprism.verify.query import BEYOND, Budget, Query

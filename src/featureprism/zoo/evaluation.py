@@ -6,6 +6,7 @@ from math import inf
 import torch
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, no_progress
 from featureprism.data.images import ImageSet
 from featureprism.lab.rows import Row
 from featureprism.probes.image_attacks import (
@@ -18,7 +19,6 @@ from featureprism.probes.image_attacks import (
     vanishing_share,
     wilson,
 )
-from featureprism.progress import Progress, no_progress
 from featureprism.seeds import generator_for
 from featureprism.zoo.members import CLASSES, Member
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from featureprism._files import as_json, prepare_folder, write_whole
 from featureprism.checker.arrays import read_arrays
 from featureprism.data.images import ImageSet
-from featureprism.files import as_json, prepare_folder, write_whole
 from featureprism.lab import Rows
 from featureprism.lab.rows import Row
 from featureprism.networks.deep import channels_last

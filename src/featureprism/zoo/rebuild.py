@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
+from featureprism._files import prepare_folder
 from featureprism.data.images import ImageSet, load_images
-from featureprism.files import prepare_folder
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.training.images import train_images

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from featureprism.lab import Rows, fields_of
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import fields_of
 from featureprism.lab.heads.compare import best_within
 from featureprism.papers.beyond.robust_heads import ROBUST_HEADS, draw, gains, measure
 

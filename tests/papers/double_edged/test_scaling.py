@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from featureprism.lab import Rows, fields_of
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import fields_of
 from featureprism.papers.double_edged.scaling import SCALING
 
 SMALL = [replace(s, dim=s.dim // 5, points=60, test_points=200) for s in SCALING.settings("quick")]

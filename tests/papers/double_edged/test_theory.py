@@ -5,17 +5,12 @@ import pytest
 import torch
 
 from featureprism.attacks import flipping_norm
-from featureprism.data import (
-    class_labels,
-    equicorrelated_centres,
-    orthogonal_centres,
-    orthogonal_clusters,
-    sample,
-    sphere_centres,
-)
+from featureprism.data import class_labels, equicorrelated_centres, orthogonal_clusters, sample
+from featureprism.data.clusters import orthogonal_centres, sphere_centres
 from featureprism.networks import ReLU, TwoLayerNet, robust_margin_classifier
 from featureprism.papers.double_edged import theory
-from featureprism.training import log_loss, margin_descent, max_margin_network
+from featureprism.training import margin_descent, max_margin_network
+from featureprism.training.margins import log_loss
 from featureprism.verify import Budget, robust_radius
 
 

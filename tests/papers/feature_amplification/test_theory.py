@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from featureprism.data import LAWS, LabelNoise, sample_xor, xor_clusters
-from featureprism.data.xor import standard_noise
+from featureprism.data import LabelNoise, sample_xor, xor_clusters
+from featureprism.data.xor import LAWS, standard_noise
 from featureprism.papers.feature_amplification import theory
 
 PROOF_C0 = 4.0**5 * 1024**2 * math.exp(4)  # Definition 4.5

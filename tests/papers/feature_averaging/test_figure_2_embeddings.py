@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from featureprism.data.real import real_data
-from featureprism.lab import Rows, fields_of
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
-from featureprism.networks import GroupedNet
+from featureprism.lab.experiment import fields_of
+from featureprism.networks.grouped import GroupedNet
 from featureprism.papers.feature_averaging.embedded import GROUPS, gaps
 from featureprism.papers.feature_averaging.figure_2_embeddings import (
     FIGURE_2_EMBEDDINGS,

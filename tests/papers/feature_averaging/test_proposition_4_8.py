@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.networks import BinaryReadout, decoupled_classifier, shared_features_net
+from featureprism.networks import BinaryReadout, decoupled_classifier
+from featureprism.networks.constructions import shared_features_net
 from featureprism.papers.feature_averaging.proposition_4_8 import PROPOSITION_4_8
 from featureprism.papers.feature_averaging.setting import bracket
 from featureprism.seeds import generator_for

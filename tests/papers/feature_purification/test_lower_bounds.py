@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from featureprism.data import sample_sparse
-from featureprism.networks import TangentNet
+from featureprism.networks.low_complexity import TangentNet
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
 from featureprism.papers.feature_purification.setting import Battery, accuracy, coding
 from papers.feature_purification.sizes import SPARSER, small

@@ -7,7 +7,8 @@ from featureprism.lab import Rows
 from featureprism.papers.gmm_flow.alignment import ALIGNMENT, SCALED
 from featureprism.papers.gmm_flow.alignment_flow import AlignmentPhase, three_kinds
 from featureprism.papers.gmm_flow.setting import mixture
-from featureprism.probes import VOID, cosines, nondegeneracy_gap
+from featureprism.probes import cosines
+from featureprism.probes.voronoi import VOID, nondegeneracy_gap
 
 TINY = {
     "gmm-flow/alignment": [

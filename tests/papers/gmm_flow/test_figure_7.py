@@ -2,8 +2,9 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 
-from featureprism.lab import Outcome, Rows, fields_of
+from featureprism.lab import Outcome, Rows
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import fields_of
 from featureprism.papers.gmm_flow.figure_7 import FIGURE_7
 from featureprism.papers.gmm_flow.robust_accuracy import TrainedClassifier
 

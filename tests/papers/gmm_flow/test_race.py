@@ -4,7 +4,7 @@ import torch
 
 from featureprism.networks import PolynomialReLU, TwoLayerNet, gaussian_start
 from featureprism.papers.gmm_flow import race
-from featureprism.probes import voronoi_region
+from featureprism.probes.voronoi import voronoi_region
 from featureprism.seeds import generator_for
 
 

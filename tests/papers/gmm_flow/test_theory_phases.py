@@ -7,7 +7,8 @@ import torch
 
 from featureprism.papers.gmm_flow import theory_phases as phases
 from featureprism.papers.gmm_flow.theory import OrthonormalGMM, nominal_mass
-from featureprism.probes import cosines, nondegeneracy_gap, nondegeneracy_margin
+from featureprism.probes import cosines
+from featureprism.probes.voronoi import nondegeneracy_gap, nondegeneracy_margin
 
 
 @pytest.mark.parametrize("p", [2.5, 3.0, 4.0])

@@ -4,18 +4,8 @@ from dataclasses import dataclass
 from math import sqrt
 
 from featureprism.data import LabelNoise, sample_xor, xor_clusters
-from featureprism.lab import (
-    Claim,
-    Context,
-    Experiment,
-    Paper,
-    Premise,
-    Row,
-    Rows,
-    at_least,
-    between,
-    requires,
-)
+from featureprism.lab import Claim, Context, Experiment, Paper, Premise, Rows, at_least, between, requires
+from featureprism.lab.rows import Row
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent

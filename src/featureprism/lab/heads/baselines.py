@@ -12,21 +12,15 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from featureprism.attacks import Towards, minimal_radius
+from featureprism._progress import Progress, no_progress
 from featureprism.brackets import RadiusBracket
 from featureprism.geometry import LpBall
 from featureprism.heads.descent import Perturb, Slopes
 from featureprism.heads.estimators import PReLUHead
 from featureprism.models.activations import relu_power
-from featureprism.progress import Progress, no_progress
-from featureprism.threads import one_thread
 from featureprism.verify import robust_radius
-from featureprism.verify.called.kernels import KernelNet
-from featureprism.verify.called.nearest import nearest_neighbour_radius
 
 ATTACK_STEPS = 3  # of PGD in adversarial training
-BATCH = 25  # points of a kernel machine that are attacked together, between two words of progress
-NEAREST = 8  # training points of the other class that an attack on a kernel machine starts towards
 
 
 def perturbed(
@@ -98,17 +92,13 @@ def noisy(
     return points + eps / points.shape[1] ** 0.5 * noise
 
 
-class LinearHead:
-    """Logistic regression or a linear support vector machine; the radius is exact."""
+class Baseline:
+    """A classifier of scikit-learn, asked like a head."""
 
-    def __init__(self, kind: str, seed: int, C: float = 1.0) -> None:
-        machines = {
-            "logistic regression": LogisticRegression(C=C, max_iter=500),
-            "linear SVM": LinearSVC(C=C, random_state=seed),
-        }
-        self.machine: Any = machines[kind]
+    def __init__(self, machine: Any) -> None:
+        self.machine = machine
 
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "LinearHead":
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "Baseline":
         """Train."""
         self.machine.fit(X, y)
         return self
@@ -118,77 +108,30 @@ class LinearHead:
         return self.machine.predict(X)
 
     def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
-        """|f(x)|/‖w‖; of more classes the least of (f_y - f_c)/‖w_y - w_c‖."""
+        """What `robust_radius` says of the classifier."""
         return robust_radius(self.machine, X, y, progress=progress)
 
 
-class KernelHead:
-    """A support vector machine with the Gaussian kernel; attacked, and certified by the norm of f in the kernel's space."""
+class LinearHead(Baseline):
+    """Logistic regression or a linear support vector machine; the radius is exact."""
+
+    def __init__(self, kind: str, seed: int, C: float = 1.0) -> None:
+        machines = {
+            "logistic regression": LogisticRegression(C=C, max_iter=500),
+            "linear SVM": LinearSVC(C=C, random_state=seed),
+        }
+        super().__init__(machines[kind])
+
+
+class KernelHead(Baseline):
+    """A support vector machine with the Gaussian kernel: attacked, and bounded by its norm in the kernel's space."""
 
     def __init__(self) -> None:
-        self.machine = SVC(kernel="rbf", gamma="scale")
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "KernelHead":
-        """Train."""
-        self.machine.fit(X, y)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Labels ±1."""
-        return self.machine.predict(X)
-
-    @one_thread()
-    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
-        """The attack starts towards the nearest support vectors of the other class."""
-        machine: Any = self.machine
-        points = torch.as_tensor(machine.support_vectors_).double()
-        alpha = torch.as_tensor(machine.dual_coef_[0]).double()
-        net = KernelNet(points, alpha, float(machine.intercept_[0]), float(machine._gamma))
-        x, signs = torch.as_tensor(X).double(), torch.as_tensor(y).double()
-        strong = torch.cat([_strongest(alpha, sign) for sign in (1.0, -1.0)])
-        starts = [Towards(points[strong], torch.sign(alpha[strong]))]
-        upper = 2 * float(torch.cdist(x, points).max())
-        parts = []
-        for first in range(0, len(x), BATCH):
-            rows = slice(first, first + BATCH)
-            parts.append(
-                minimal_radius(net, x[rows], signs[rows], starts=starts, upper=upper, steps=10, rounds=3)
-            )
-            progress(min(first + BATCH, len(x)) / len(x))
-        radius, delta = (torch.cat([getattr(part, name) for part in parts]) for name in ("radius", "delta"))
-        with torch.no_grad():
-            low = torch.minimum(net.certified(signs * net(x)), radius)
-        return RadiusBracket(low.numpy(), radius.numpy(), ("kernel norm",) * len(x), delta.numpy())
+        super().__init__(SVC(kernel="rbf", gamma="scale"))
 
 
-def _strongest(alpha: Tensor, sign: float) -> Tensor:
-    return (sign * alpha).topk(min(NEAREST, len(alpha))).indices
-
-
-class NeighbourHead:
+class NeighbourHead(Baseline):
     """1-nearest neighbour; the radius is exact."""
 
     def __init__(self) -> None:
-        self.machine = KNeighborsClassifier(1)
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "NeighbourHead":
-        """Remember."""
-        self.X, self.y = np.asarray(X, dtype=np.float64), np.asarray(y)
-        self.machine.fit(self.X, self.y)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """The label of the nearest training point."""
-        return self.machine.predict(X)
-
-    def robust_radius(self, X: np.ndarray, y: np.ndarray, progress: Progress = no_progress) -> RadiusBracket:
-        """The distance to the nearest point that has a stranger as its neighbour."""
-        low, delta = torch.zeros(len(X)).double(), torch.zeros(len(X), self.X.shape[1]).double()
-        high = torch.full_like(low, torch.inf)
-        for i, (x, label) in enumerate(zip(X, y, strict=True)):
-            low[i], witness = nearest_neighbour_radius(self.X, self.y, x, label)
-            if witness is not None:
-                delta[i] = torch.as_tensor(witness)
-                high[i] = torch.linalg.vector_norm(delta[i])
-            progress((i + 1) / len(X))
-        return RadiusBracket((low * (1 - 1e-9)).numpy(), high.numpy(), ("exact",) * len(X), delta.numpy())
+        super().__init__(KNeighborsClassifier(1))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from featureprism._progress import Progress, no_progress, part
 from featureprism.brackets import RadiusBracket, lower_median
 from featureprism.lab.rows import Row
-from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget
 
@@ -181,15 +181,14 @@ def measured(
     bracket = bracketed(
         head, *drawn(task, plan.test_points, seed), plan.max_branches, part(progress, 0.5, 0.8)
     )
-    held_radius = held_proven = math.nan
+    held_radius = math.nan
     if candidate.family in OFFERED:
         few = task.x_held[:CHOSEN_ON], task.y_held[:CHOSEN_ON]
         held = head.robust_radius(*few, progress=part(progress, 0.8, 1.0))
-        held_radius, held_proven = held.half_radius[1], held.half_radius[0]
+        held_radius = held.half_radius[1]
     row = {
         **named(candidate, head, task, seconds),
         "held_radius": held_radius,
-        "held_proven": held_proven,
         **measured_row(head, task, bracket),
     }
     progress(1.0)

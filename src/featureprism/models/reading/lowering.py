@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
-from featureprism.inputs import LARGEST
+from featureprism._inputs import LARGEST
 from featureprism.models.activations import Activation, PowerReLU, ReLU
 from featureprism.models.model import Model, of_layers
 from featureprism.models.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from featureprism.inputs import as_points, point_shape
+from featureprism._inputs import as_points, point_shape
 from featureprism.models.reading.called import numbers_of
 
 SCORES = "logits"  # what most libraries call them

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from featureprism._progress import part
 from featureprism.attacks import pgd, structured_starts
 from featureprism.brackets import RadiusBracket, lower_median
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most
+from featureprism.lab import Claim, Experiment, Rows, above, at_most
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.models import read_model
 from featureprism.networks import PolynomialReLU
 from featureprism.papers.beyond.networks import Trained, averaging_network, mixture_network
 from featureprism.papers.beyond.peers import Answer, AttackTask, answers
-from featureprism.probes import self_test
-from featureprism.progress import part
+from featureprism.probes.self_test import self_test
 from featureprism.verify import Budget, robust_radius
 from featureprism.verify.bounds import crown_radius
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from featureprism._progress import Progress, no_progress, part
 from featureprism.data.images import TABLES
 from featureprism.data.real import real_data, unit_norm
 from featureprism.lab import Claim, Experiment, Rows, above
@@ -25,7 +26,6 @@ from featureprism.lab.heads.compare import (
     trained_alike,
 )
 from featureprism.lab.rows import Row
-from featureprism.progress import Progress, no_progress, part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -237,7 +237,7 @@ def draw(rows: Rows) -> "Figure":
 
 
 def _settings(effort: Plan, cifar: int, mnist: int) -> list[DataAndPlan]:
-    from featureprism.lab import fields_of
+    from featureprism.lab.experiment import fields_of
 
     plan = fields_of(effort)
     sizes = {

@@ -12,7 +12,8 @@ from featureprism.data import (
     sample_balanced,
 )
 from featureprism.data.dataset import Dataset
-from featureprism.networks import Activation, ReLU, TwoLayerNet, gaussian_start, voting_start
+from featureprism.models.activations import Activation
+from featureprism.networks import ReLU, TwoLayerNet, gaussian_start, voting_start
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent, stochastic_descent
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._progress import part
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample, sample_balanced
 from featureprism.data.dataset import Dataset
@@ -15,18 +16,13 @@ from featureprism.geometry import unit_rows
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import (
-    BalancedWeights,
-    PolynomialReLU,
-    balanced,
-    gaussian_shape,
-    nudge_to_own_class,
-)
+from featureprism.networks import PolynomialReLU, balanced, gaussian_shape, nudge_to_own_class
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.beyond.phases import crossing, draw_phase, farthest_from_1
 from featureprism.papers.gmm_flow import theory_phases as theory
 from featureprism.papers.gmm_flow.setting import NUDGE, SampledGMM
-from featureprism.probes import cluster_masses, voronoi_region
-from featureprism.progress import part
+from featureprism.probes import cluster_masses
+from featureprism.probes.voronoi import voronoi_region
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow
 from featureprism.training.trajectory import Trajectory

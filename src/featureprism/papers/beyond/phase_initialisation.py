@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from featureprism._progress import part
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.lab import Claim, Experiment, Rows, at_least, below, between
 from featureprism.lab.context import Context
@@ -15,8 +16,7 @@ from featureprism.networks import PolynomialReLU, gaussian_start
 from featureprism.papers.beyond.phases import crossing, draw_phase
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import SampledGMM, mixture
-from featureprism.probes import self_test
-from featureprism.progress import part
+from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, between, log_slope
+from featureprism.lab import Claim, Experiment, Rows, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values, log_slope
 from featureprism.papers.beyond.phases import draw_phase
 from featureprism.papers.gmm_flow import theorem_1
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.lab import Rows, Values
+from featureprism.lab import Rows
+from featureprism.lab.rows import Values
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

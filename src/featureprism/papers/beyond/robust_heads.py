@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featureprism.data.real import Split, real_data, unit_norm
-from featureprism.lab import Bound, Claim, Experiment, Rows, above, at_least, fields_of
+from featureprism.lab import Bound, Claim, Experiment, Rows, above, at_least
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import fields_of
 from featureprism.lab.heads.compare import (
     NOISY,
     OURS,

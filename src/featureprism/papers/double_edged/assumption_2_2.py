@@ -23,8 +23,8 @@ from featureprism.papers.double_edged.setting import (
     separation,
 )
 from featureprism.papers.double_edged.theorem_4_1 import robust_bracket
-from featureprism.probes import KKTAudit, cluster_sums
-from featureprism.probes.kkt import neuron_activity
+from featureprism.probes import KKTAudit
+from featureprism.probes.kkt import cluster_sums, neuron_activity
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

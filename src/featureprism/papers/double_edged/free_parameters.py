@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
+from featureprism._progress import part
 from featureprism.attacks import flipping_norm
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
 from featureprism.lab.context import Context
@@ -22,7 +23,6 @@ from featureprism.papers.double_edged.setting import (
     separation,
     trained,
 )
-from featureprism.progress import part
 from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from featureprism.papers.double_edged.setting import (
     problem,
     separation,
 )
-from featureprism.training import flow_limit, log_loss, margin_descent
+from featureprism.training import flow_limit, margin_descent
+from featureprism.training.margins import log_loss
 from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:

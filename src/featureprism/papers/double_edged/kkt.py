@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from featureprism._progress import part
 from featureprism.attacks import flipping_norm
 from featureprism.data.dataset import Dataset
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, below, log_slope, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values, log_slope
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -22,8 +23,8 @@ from featureprism.papers.double_edged.setting import (
     problem,
     start_of,
 )
-from featureprism.progress import part
-from featureprism.training import flow_limit, log_loss, margin_ascent, margin_descent
+from featureprism.training import flow_limit, margin_descent
+from featureprism.training.margins import log_loss, margin_ascent
 from featureprism.training.trajectory import Trajectory
 
 if TYPE_CHECKING:

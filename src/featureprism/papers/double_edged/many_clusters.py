@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from featureprism.attacks import flipping_norm
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged.setting import (
     CASE_NAMES,
@@ -134,7 +134,7 @@ CLAIMS = (
         "error",
         source="Section 5",
         says="Trained networks generalise even when there are so many clusters that the data are not linearly separable (conjectured).",
-        quantity="test error of networks trained on more clusters than dimensions, largest",
+        quantity="test error of networks trained to maximise the margin on more clusters than dimensions, largest",
         bound=at_most(0.01),
         because="one point in a hundred is what we call generalising",
         value=lambda rows: _crowd(rows, "error"),

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._nonnegative import nonnegative_minimum
 from featureprism.lab import Claim, Experiment, Rows, above, at_most, between
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
-from featureprism.nonnegative import nonnegative_minimum
 from featureprism.papers.double_edged import theory
 from featureprism.probes import kkt_points
 from featureprism.seeds import generator_for

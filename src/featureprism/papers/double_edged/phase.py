@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from featureprism.attacks import flipping_norm
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.explored import seen_with

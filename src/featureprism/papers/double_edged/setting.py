@@ -7,27 +7,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 
-from featureprism.data import (
-    NOISE_LAWS,
-    GaussianClusters,
-    centres_with_cosines,
-    class_labels,
-    equicorrelated_centres,
-    orthogonal_centres,
-    sample,
-    sample_blocks,
-    sample_by_gram,
-    sphere_centres,
-    sphere_gram,
-)
+from featureprism._progress import Progress, no_progress, part
+from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample, sample_by_gram
+from featureprism.data.by_gram import sphere_gram
+from featureprism.data.clusters import centres_with_cosines, orthogonal_centres, sample_blocks, sphere_centres
 from featureprism.data.dataset import Dataset
+from featureprism.data.noise import NOISE_LAWS
 from featureprism.lab import Rows, requires
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet, biased_start
 from featureprism.papers.double_edged import theory
-from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
-from featureprism.training import flow_limit, margin_ascent, margin_descent
+from featureprism.training import flow_limit, margin_descent
+from featureprism.training.margins import margin_ascent
 
 FLOW_STEP = 0.5  # of ln(1/L)
 DESCENT_STEP = 0.1

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from featureprism._progress import part
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
@@ -22,7 +23,6 @@ from featureprism.papers.double_edged.setting import (
     problem,
     separation,
 )
-from featureprism.progress import part
 from featureprism.training import flow_limit
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from featureprism._progress import Progress, no_progress
 from featureprism.brackets import RadiusBracket
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
@@ -20,8 +21,7 @@ from featureprism.papers.double_edged.setting import (
     premises,
     problem,
 )
-from featureprism.probes import self_test
-from featureprism.progress import Progress, no_progress
+from featureprism.probes.self_test import self_test
 from featureprism.verify import Budget, robust_radius
 
 if TYPE_CHECKING:

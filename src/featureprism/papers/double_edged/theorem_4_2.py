@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.explored import ExploredSetting, breaking_row, flow_row, points_of
 from featureprism.papers.double_edged.setting import CASE_NAMES, INSIDE, inside, outside, premises, problem

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import flip_rate, flipping_norm, universal_direction
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rows, at_least
@@ -25,7 +26,6 @@ from featureprism.papers.double_edged.setting import (
     problem,
     trained,
 )
-from featureprism.progress import Progress, part
 from featureprism.training import max_margin_network
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.data import NoisySample
-from featureprism.networks import TwoLayerNet, stack
+from featureprism.models.two_layer import stack
+from featureprism.networks import TwoLayerNet
 from featureprism.training import first_layer_descent
 
 

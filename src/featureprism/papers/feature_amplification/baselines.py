@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import unit_rows
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_most, between, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.lazy import lazy_outputs
 from featureprism.papers.feature_amplification.setting import (

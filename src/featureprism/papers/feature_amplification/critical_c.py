@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from featureprism.data import LabelNoise, NoisySample, with_flips
+from featureprism.data import LabelNoise, NoisySample
 from featureprism.data.label_noise import flips
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, below, between, requires
+from featureprism.data.xor import with_flips
+from featureprism.lab import Claim, Experiment, Rows, at_least, below, between, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_amplification import laws, theory
 from featureprism.papers.feature_amplification.lazy import lazy_outputs
 from featureprism.papers.feature_amplification.setting import (

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.data import best_classifier
-from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most, between, requires
+from featureprism.data.xor import best_classifier
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification import theory

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.data import NOISES
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, between
+from featureprism.data.label_noise import NOISES
+from featureprism.lab import Claim, Experiment, Rows, at_least, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_amplification import laws
 from featureprism.papers.feature_amplification.setting import (
     ADVERSARY,

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from featureprism.data import LAWS, XorClusters
+from featureprism.data import XorClusters
+from featureprism.data.xor import LAWS
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row

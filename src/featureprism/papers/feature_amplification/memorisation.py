@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, at_most
+from featureprism._progress import part
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_amplification.setting import (
     C,
     NoisyXor,
@@ -19,7 +20,6 @@ from featureprism.papers.feature_amplification.setting import (
     trained,
 )
 from featureprism.probes.amplification import count_by_noise
-from featureprism.progress import part
 
 NOISE = 0.1  # share of flipped labels
 

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from featureprism.data import NoisySample, sample_in_span, with_flips
+from featureprism.data import NoisySample, sample_in_span
 from featureprism.data.dataset import Dataset
-from featureprism.data.xor import XOR_LABELS
+from featureprism.data.xor import XOR_LABELS, with_flips
 from featureprism.lab import Claim, Experiment, Rows, below, rate, requires
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row

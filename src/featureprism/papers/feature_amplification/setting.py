@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import torch
 
-from featureprism.data import LAWS, LabelNoise, NoisySample, XorClusters, sample_xor, with_flips, xor_clusters
+from featureprism._progress import Progress, no_progress
+from featureprism.data import LabelNoise, NoisySample, XorClusters, sample_xor, xor_clusters
 from featureprism.data.label_noise import budget
-from featureprism.lab import Rows, Values
-from featureprism.lab.rows import Row
+from featureprism.data.xor import LAWS, with_flips
+from featureprism.lab import Rows
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import ReLU, TwoLayerNet, unit_votes_start
 from featureprism.papers.feature_amplification import theory
 from featureprism.papers.feature_amplification.adversary import label_influence, worst_flips
-from featureprism.progress import Progress, no_progress
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 from featureprism.training.trajectory import Trajectory

@@ -6,9 +6,9 @@ from math import ceil, log, sqrt
 from typing import Any
 
 from featureprism.data import NoisySample
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_amplification import lemmas, theory
 from featureprism.papers.feature_amplification.setting import (

@@ -7,18 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.data import (
-    GaussianClusters,
-    class_labels,
-    equicorrelated_centres,
-    orthogonal_centres,
-    sample,
-    sample_blocks,
-)
-from featureprism.lab import SCALES, Rows, Values
+from featureprism.data import GaussianClusters, class_labels, equicorrelated_centres, sample
+from featureprism.data.clusters import orthogonal_centres, sample_blocks
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
-from featureprism.networks import TwoLayerNet, stack
+from featureprism.lab.experiment import SCALES
+from featureprism.lab.rows import Row, Values
+from featureprism.models.two_layer import stack
+from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import cosine_matrix, mean_of
 from featureprism.papers.feature_averaging.setting import (

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from featureprism.data.dataset import Dataset
-from featureprism.lab import SCALES, Claim, Experiment, Rows, Values, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.experiment import SCALES
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import premise_ratios
@@ -24,7 +25,7 @@ from featureprism.papers.feature_averaging.setting import (
     summary,
     two_class_start,
 )
-from featureprism.probes import Decomposition, from_updates
+from featureprism.probes.decomposition import Decomposition, from_updates
 from featureprism.training import first_layer_descent
 
 

@@ -2,8 +2,11 @@
 
 import numpy as np
 
-from featureprism.lab import Rows, Values
-from featureprism.networks import BinaryReadout, TwoLayerNet, summed_readout
+from featureprism._progress import Progress
+from featureprism.lab import Rows
+from featureprism.lab.rows import Values
+from featureprism.networks import BinaryReadout, TwoLayerNet
+from featureprism.networks.grouped import summed_readout
 from featureprism.papers.feature_averaging.setting import (
     Baseline,
     Problem,
@@ -11,7 +14,6 @@ from featureprism.papers.feature_averaging.setting import (
     train_k_class,
     train_two_class,
 )
-from featureprism.progress import Progress
 
 
 def classifiers(

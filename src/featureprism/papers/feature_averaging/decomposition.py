@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import table_of
@@ -19,7 +20,7 @@ from featureprism.papers.feature_averaging.setting import (
     summary,
     two_class_start,
 )
-from featureprism.probes import from_updates
+from featureprism.probes.decomposition import from_updates
 from featureprism.training import first_layer_descent
 
 

@@ -4,13 +4,13 @@ from typing import Any
 
 import torch
 
-from featureprism.lab import Claim, Experiment, Rows, Values, below
+from featureprism._progress import part
+from featureprism.lab import Claim, Experiment, Rows, below
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import NETWORKS
 from featureprism.papers.feature_averaging.setting import Baseline, k_class_start, problem, two_class_start
-from featureprism.progress import part
 from featureprism.training import first_layer_descent
 
 

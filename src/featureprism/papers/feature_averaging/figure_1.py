@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.lab import SCALES, Claim, Experiment, Rows, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.classifiers import classifiers, over_critical
 from featureprism.papers.feature_averaging.drawing import NETWORKS

@@ -11,8 +11,9 @@ from torch import Tensor
 from featureprism.data.images import EMBEDDINGS
 from featureprism.data.real import Split
 from featureprism.geometry import unit_rows
-from featureprism.lab import SCALES, Claim, Experiment, Rows, above, at_most
+from featureprism.lab import Claim, Experiment, Rows, above, at_most
 from featureprism.lab.context import Context
+from featureprism.lab.experiment import SCALES
 from featureprism.lab.images import as_image, picture
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_averaging.embedded import (

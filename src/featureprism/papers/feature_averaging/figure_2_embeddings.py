@@ -8,12 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress, part
 from featureprism.data.images import EMBEDDINGS
 from featureprism.data.real import unit_norm
 from featureprism.lab import Claim, Experiment, Rows, above, at_most
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import GroupedNet, grouped_start
+from featureprism.networks import grouped_start
+from featureprism.networks.grouped import GroupedNet
 from featureprism.papers.feature_averaging.embedded import (
     GROUPS,
     NUM_CLASSES,
@@ -29,7 +31,6 @@ from featureprism.papers.feature_averaging.embedded import (
     source_of,
 )
 from featureprism.probes import cosines
-from featureprism.progress import Progress, no_progress, part
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from featureprism.data.dataset import Dataset
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least, between
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.classifiers import classifiers, over_critical
 from featureprism.papers.feature_averaging.drawing import NETWORKS

@@ -15,7 +15,7 @@ from featureprism.papers.feature_averaging.images import (
     radius_grid,
     scaled_down,
 )
-from featureprism.zoo import share_weights
+from featureprism.zoo.files import share_weights
 
 PUBLISHED = ImageTraining(
     data="cifar10", epochs=200, step_size=0.1, schedule="cosine", radii=radius_grid(0.025, 0.6), restarts=2

@@ -4,7 +4,8 @@ from math import nan
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below, between
+from featureprism.lab import Claim, Experiment, Rows, at_most, below, between
+from featureprism.lab.rows import Values
 from featureprism.papers.feature_averaging.ablation import (
     AVERAGES,
     AVERAGES_READ,

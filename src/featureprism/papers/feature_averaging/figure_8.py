@@ -1,6 +1,7 @@
 """Figure 8: feature averaging at other signal-to-noise ratios."""
 
-from featureprism.lab import SCALES, Claim, Experiment, at_least, at_most
+from featureprism.lab import Claim, Experiment, at_least, at_most
+from featureprism.lab.experiment import SCALES
 from featureprism.papers.feature_averaging.ablation import (
     AVERAGES,
     AVERAGES_READ,

@@ -1,6 +1,7 @@
 """Figure 9: feature averaging when centres are only nearly orthogonal."""
 
-from featureprism.lab import SCALES, Claim, Experiment, at_least, at_most, between
+from featureprism.lab import Claim, Experiment, at_least, at_most, between
+from featureprism.lab.experiment import SCALES
 from featureprism.papers.feature_averaging.ablation import (
     AVERAGES,
     AVERAGES_READ,

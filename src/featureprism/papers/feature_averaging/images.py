@@ -10,18 +10,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, part
 from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.lab import Rows, Values
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks.deep import image_network
 from featureprism.papers.feature_averaging.embedded import GROUPS, TEN, TWO, short_source, source_of
 from featureprism.probes.image_attacks import ImageAttack, decided, group_loss, label_loss, wilson
 from featureprism.probes.image_radii import BATCH, broken_at, half_radius, robust_curve
-from featureprism.progress import Progress, part
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, train_images
-from featureprism.zoo import family_mark, is_cifar, load
+from featureprism.zoo import load
+from featureprism.zoo.files import family_mark, is_cifar
 
 RESAMPLES = 2000  # of the test images, for the interval of a gain
 ACCURATE = 0.9  # below this accuracy of the two-class decision a network is not trained to its end

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._progress import part
 from featureprism.data.dataset import Dataset
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between
+from featureprism.lab import Claim, Experiment, Rows, at_most, between
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import (
@@ -22,7 +23,6 @@ from featureprism.papers.feature_averaging.setting import (
     problem,
     two_class_start,
 )
-from featureprism.progress import part
 from featureprism.training import first_layer_descent
 
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from featureprism.data import GaussianClusters, class_labels, orthogonal_clusters, sample
 from featureprism.data.dataset import Dataset
-from featureprism.lab import Claim, Experiment, Rate, Rows, Values, at_least, at_most, between, rate
+from featureprism.lab import Claim, Experiment, Rate, Rows, at_least, at_most, between, rate
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.setting import (

@@ -9,12 +9,8 @@ import torch
 from featureprism.lab import Claim, Experiment, Rows, at_least, between
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import (
-    BinaryReadout,
-    averaging_classifier,
-    decoupled_classifier,
-    shared_features_net,
-)
+from featureprism.networks import BinaryReadout, averaging_classifier, decoupled_classifier
+from featureprism.networks.constructions import shared_features_net
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import mean_of
 from featureprism.papers.feature_averaging.setting import (

@@ -14,27 +14,16 @@ from torch import Tensor
 
 from featureprism.data import class_labels, sample_in_span
 from featureprism.data.dataset import Dataset
-from featureprism.lab import (
-    Claim,
-    Experiment,
-    Rate,
-    Rows,
-    Values,
-    at_least,
-    at_most,
-    below,
-    between,
-    rate,
-    requires,
-)
+from featureprism.lab import Claim, Experiment, Rate, Rows, at_least, at_most, below, between, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
-from featureprism.networks import ReLU, TwoLayerNet, stack
+from featureprism.lab.rows import Row, Values
+from featureprism.models.two_layer import stack
+from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, feature_fit, sphere_gap
 from featureprism.papers.feature_averaging.margins import spread_of
 from featureprism.papers.feature_averaging.setting import APPENDIX_A, ASSUMPTIONS, Baseline
-from featureprism.probes import from_updates
+from featureprism.probes.decomposition import from_updates
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent, growing_lumps, start_in_span
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rate, Rows, Values, at_most, between, rate, requires
+from featureprism.lab import Claim, Experiment, Rate, Rows, at_most, between, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import BinaryReadout
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import NETWORKS

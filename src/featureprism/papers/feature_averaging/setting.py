@@ -10,11 +10,14 @@ from torch import Tensor
 from featureprism.brackets import RadiusBracket
 from featureprism.data import GaussianClusters, orthogonal_clusters, sample
 from featureprism.data.dataset import Dataset
-from featureprism.lab import SCALES, Rows, Values, below, requires
-from featureprism.lab.rows import Row
-from featureprism.networks import BinaryReadout, GroupedNet, ReLU, TwoLayerNet, grouped_start, voting_start
+from featureprism.lab import Rows, below, requires
+from featureprism.lab.experiment import SCALES
+from featureprism.lab.rows import Row, Values
+from featureprism.networks import BinaryReadout, ReLU, TwoLayerNet, grouped_start, voting_start
+from featureprism.networks.grouped import GroupedNet
 from featureprism.papers.feature_averaging.theory import Sizes
-from featureprism.probes import cosines, self_test
+from featureprism.probes import cosines
+from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import first_layer_descent
 from featureprism.training.trajectory import Trajectory

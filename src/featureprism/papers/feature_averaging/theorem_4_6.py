@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, below, between, rate
+from featureprism.lab import Claim, Experiment, Rows, at_most, below, between, rate
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, sphere_gap
 from featureprism.papers.feature_averaging.setting import (
@@ -20,7 +20,7 @@ from featureprism.papers.feature_averaging.setting import (
     problem,
     two_class_start,
 )
-from featureprism.probes import from_updates
+from featureprism.probes.decomposition import from_updates
 
 RATE = 0.03  # growth of a margin in one step, C of the growth law: the first step is 1 % of 200
 STEPS = 200

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.attacks import ProjectedGradient, SmoothAdversary
+from featureprism.attacks.adversaries import ProjectedGradient, SmoothAdversary
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, requires
+from featureprism.lab import Claim, Experiment, Rows, above, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification.measures import (
     PURIFIED,
     bench,

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, between, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, NEARLY_ALL, Bench, bench, premise_rows

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks.symmetric import reachable, unsmoothed
 from featureprism.papers.feature_purification.measures import (
     GAINED,

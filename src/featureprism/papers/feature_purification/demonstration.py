@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.networks import SymmetricNet, pure_net
-from featureprism.networks.symmetric import reachable, unsmoothed
+from featureprism.lab.rows import Row, Values
+from featureprism.networks import SymmetricNet
+from featureprism.networks.symmetric import pure_net, reachable, unsmoothed
 from featureprism.papers.feature_purification import population_dynamics as population
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import Bench, bench, ceiling_row, shape_row

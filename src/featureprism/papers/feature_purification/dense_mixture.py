@@ -4,8 +4,9 @@ import math
 from typing import Any
 
 from featureprism.data import SparseCoding, SparseSample
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import (

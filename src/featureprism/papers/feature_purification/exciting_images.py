@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.data.images import ImageSet
-from featureprism.lab import Row
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.image_setting import (
     CLEAN,

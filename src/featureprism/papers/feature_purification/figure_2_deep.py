@@ -5,8 +5,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab import Experiment, Rows
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.exciting_images import LayerSetting
 from featureprism.papers.feature_purification.image_setting import (

@@ -7,9 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.networks import IndicatorClassifier, LinearClassifier, pure_net
+from featureprism.lab.rows import Row
+from featureprism.networks import LinearClassifier
+from featureprism.networks.low_complexity import IndicatorClassifier
+from featureprism.networks.symmetric import pure_net
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import NEARLY_ALL, O_NEARLY
 from featureprism.papers.feature_purification.setting import (

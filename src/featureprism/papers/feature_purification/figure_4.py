@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab import Experiment, Rows
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.image_setting import (
     SHIPPED_ABOUT,

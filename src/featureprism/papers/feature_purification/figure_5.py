@@ -4,8 +4,9 @@ from typing import Any
 
 from torch import nn
 
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, below
+from featureprism.lab import Claim, Experiment, Rows, below
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification.image_setting import (
     ImageSetting,
     images_of,

@@ -4,8 +4,9 @@ from typing import Any
 
 from torch import Tensor
 
-from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab import Experiment, Rows
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_purification.image_setting import (
     SHIPPED_ABOUT,
     ImageSetting,

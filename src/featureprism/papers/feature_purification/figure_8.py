@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from featureprism.data import SparseCoding
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, PURE, bench, premise_rows

@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from featureprism.lab import Claim, Experiment, Row, Rows, above
+from featureprism.lab import Claim, Experiment, Rows, above
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import image_network
 from featureprism.papers.feature_purification.filters import first_filters, stretched
 from featureprism.papers.feature_purification.image_setting import (

@@ -3,8 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
-from featureprism.lab import Claim, Experiment, Row, Rows, at_least, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_purification.measures import (
     LEARNED,
     MIXED,

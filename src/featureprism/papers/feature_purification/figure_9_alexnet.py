@@ -7,8 +7,9 @@ from typing import Any
 from torch import nn
 
 from featureprism.data.images import ImageSet
-from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab import Experiment, Rows
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_purification.filters import longest_filters, smoothness
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,

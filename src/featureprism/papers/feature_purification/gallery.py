@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.lab import Row, Rows
+from featureprism.lab import Rows
 from featureprism.lab.images import as_image
+from featureprism.lab.rows import Row
 
 GAP = 1  # pixels between pictures
 NAMES = {"adversarial": "adversarially trained", "clean": "cleanly trained", "start": "at the start"}

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above
+from featureprism.lab import Claim, Experiment, Rows, above
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import bench
 from featureprism.papers.feature_purification.setting import (

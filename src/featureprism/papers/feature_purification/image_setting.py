@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from featureprism.data.images import ImageSet, draw_images, load_images
-from featureprism.lab import Row
 from featureprism.lab.context import Context
 from featureprism.lab.images import picture
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import image_network
 from featureprism.probes.image_attacks import (
     ImageAttack,
@@ -28,8 +28,10 @@ from featureprism.probes.image_attacks import (
 from featureprism.probes.images import principal_directions
 from featureprism.seeds import generator_for
 from featureprism.training.images import Recipe, checkpoint_for, train_images
-from featureprism.zoo import MEMBERS, Member, family_mark, fresh, is_cifar, load
+from featureprism.zoo import MEMBERS, Member, load
+from featureprism.zoo.files import family_mark, is_cifar
 from featureprism.zoo.members import ATTACKS, short_name
+from featureprism.zoo.training import fresh
 
 ATTACKERS: Mapping[str, ImageAttack] = {  # Section 8; steps and noisy copies of each in training
     "l-infinity 4/255": ImageAttack(inf, 4 / 255, steps=7),

@@ -4,9 +4,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from featureprism.data import dictionary_norms
-from featureprism.lab import Claim, Experiment, Row, Rows, above, at_least, at_most, requires
+from featureprism.data.sparse_coding import dictionary_norms
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import (
     LEARNED,

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from featureprism.geometry import LpBall, row_norms
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     FEW,

@@ -11,11 +11,14 @@ from torch import nn
 
 from featureprism.attacks import Along, along, fgm, pgd
 from featureprism.attacks.adversaries import FastGradient
-from featureprism.data import SparseCoding, SparseSample, dictionary_norms, sample_sparse
+from featureprism.data import SparseCoding, SparseSample, sample_sparse
+from featureprism.data.sparse_coding import dictionary_norms
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.networks import CubicNet, LinearClassifier, PolynomialKernel, SymmetricNet, TangentNet
+from featureprism.lab.rows import Row, Values
+from featureprism.networks import LinearClassifier, SymmetricNet
+from featureprism.networks.low_complexity import CubicNet, PolynomialKernel, TangentNet
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import LEARNED, Bench, premise_rows
 from featureprism.papers.feature_purification.setting import (
@@ -31,7 +34,8 @@ from featureprism.papers.feature_purification.setting import (
     train,
 )
 from featureprism.seeds import generator_for
-from featureprism.training import from_pool, logistic_descent
+from featureprism.training import from_pool
+from featureprism.training.adversarial import logistic_descent
 
 MODELS = {
     "linear": ("Corollary 5.7", "A linear classifier"),

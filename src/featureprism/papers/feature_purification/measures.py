@@ -8,9 +8,10 @@ from torch import Tensor
 from featureprism.attacks import along
 from featureprism.data import SparseCoding, SparseSample
 from featureprism.geometry import LpBall
-from featureprism.lab import Rows, Values
-from featureprism.lab.rows import Row, number
-from featureprism.networks import SymmetricNet, pure_net
+from featureprism.lab import Rows
+from featureprism.lab.rows import Row, Values, number
+from featureprism.networks import SymmetricNet
+from featureprism.networks.symmetric import pure_net
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.setting import (
     Battery,

@@ -11,8 +11,9 @@ from torch import Tensor
 from featureprism.data import SparseCoding, SparseSample
 from featureprism.data.sparse_coding import HiddenVector
 from featureprism.geometry import row_norms
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory_mechanisms as laws
 from featureprism.papers.feature_purification.measures import LEARNED, O_SMALL, SMALL, bench, premise_rows

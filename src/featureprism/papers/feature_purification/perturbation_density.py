@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification.measures import BROKEN, PURIFIED, bench, premise_rows
 from featureprism.papers.feature_purification.setting import Battery, robustness, trained
 from featureprism.probes import purification as probes

@@ -7,21 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from featureprism.lab import (
-    Claim,
-    Experiment,
-    Rate,
-    Row,
-    Rows,
-    Values,
-    at_least,
-    at_most,
-    below,
-    between,
-    rate,
-    requires,
-)
+from featureprism.lab import Claim, Experiment, Rate, Rows, at_least, at_most, below, between, rate, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.measures import NEARLY_ALL, O_NEARLY, O_SMALL, SMALL
 from featureprism.papers.feature_purification.population_dynamics import (

@@ -5,8 +5,9 @@ from typing import Any
 
 import torch
 
-from featureprism.lab import Claim, Experiment, Row, Rows, above, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification.measures import (
     GAINED,

@@ -14,9 +14,11 @@ from torch import Tensor
 from featureprism.data import two_level
 from featureprism.data.images import load_images
 from featureprism.geometry import LpBall, unit_rows
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, requires
+from featureprism.lab import Claim, Experiment, Rows, above, requires
 from featureprism.lab.context import Context
-from featureprism.networks import SymmetricNet, pure_net
+from featureprism.lab.rows import Row, Values
+from featureprism.networks import SymmetricNet
+from featureprism.networks.symmetric import pure_net
 from featureprism.papers.feature_purification import theory
 from featureprism.papers.feature_purification.setting import (
     Battery,

@@ -2,21 +2,9 @@
 
 from typing import Any
 
-from featureprism.lab import (
-    Claim,
-    Experiment,
-    Rate,
-    Row,
-    Rows,
-    above,
-    at_least,
-    below,
-    between,
-    rate,
-    requires,
-)
+from featureprism.lab import Claim, Experiment, Rate, Rows, above, at_least, below, between, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import number
+from featureprism.lab.rows import Row, number
 from featureprism.papers.feature_purification.measures import (
     LEARNED,
     NEARLY_ALL,

@@ -10,25 +10,17 @@ from torch import Tensor
 
 from featureprism.attacks import Along, AtRandom, along, fgm, pgd
 from featureprism.attacks.adversaries import FastGradient
-from featureprism.data import (
-    HiddenVector,
-    SparseCoding,
-    SparseSample,
-    dictionary,
-    label_weights,
-    power_law,
-    sample_sparse,
-    three_level,
-    two_level,
-)
+from featureprism.data import SparseCoding, SparseSample, dictionary, label_weights, sample_sparse, two_level
+from featureprism.data.sparse_coding import HiddenVector, power_law, three_level
 from featureprism.geometry import LpBall
-from featureprism.lab import fields_of
+from featureprism.lab.experiment import fields_of
 from featureprism.lab.rows import Row
-from featureprism.networks import SymmetricNet, TwoLayerNet, pure_net, symmetric_start
-from featureprism.networks.symmetric import reachable
+from featureprism.networks import SymmetricNet, TwoLayerNet, symmetric_start
+from featureprism.networks.symmetric import pure_net, reachable
 from featureprism.papers.feature_purification import theory
 from featureprism.seeds import generator_for
-from featureprism.training import Draw, Phase, fresh, train_symmetric
+from featureprism.training import Phase, train_symmetric
+from featureprism.training.symmetric import Draw, fresh
 from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius
 

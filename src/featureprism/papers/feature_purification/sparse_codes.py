@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from featureprism.lab import Row, Rows
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import conv_layers
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,

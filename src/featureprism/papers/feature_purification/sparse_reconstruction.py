@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from featureprism.geometry import unit_rows
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, requires
+from featureprism.lab import Claim, Experiment, Rows, above, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification.measures import PURIFIED, bench, premise_rows
 from featureprism.papers.feature_purification.setting import (
     FAMILY,

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from featureprism.lab import Experiment, Row, Rows
+from featureprism.lab import Experiment, Rows
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.papers.feature_purification.gallery import NAMES
 from featureprism.papers.feature_purification.image_setting import (
     ATTACKERS,

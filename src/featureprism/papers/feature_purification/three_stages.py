@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from featureprism.data.images import ImageSet
-from featureprism.lab import Row
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row
 from featureprism.networks.deep import restart_from
 from featureprism.papers.feature_purification.exciting_images import LayerSetting
 from featureprism.papers.feature_purification.image_setting import (

@@ -4,10 +4,11 @@ from typing import Any
 
 import torch
 
-from featureprism.attacks import transfer
+from featureprism.attacks.universal import transfer
 from featureprism.geometry import LpBall
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, requires
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification.measures import BROKEN, PURIFIED, bench, premise_rows
 from featureprism.papers.feature_purification.setting import (
     FAMILY,

@@ -9,9 +9,11 @@ import torch
 
 from featureprism.data import SparseCoding, SparseSample, label_weights, sample_sparse
 from featureprism.geometry import unit_rows
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, above, at_least, at_most, requires
+from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most, requires
 from featureprism.lab.context import Context
-from featureprism.networks import SymmetricNet, pure_net
+from featureprism.lab.rows import Row, Values
+from featureprism.networks import SymmetricNet
+from featureprism.networks.symmetric import pure_net
 from featureprism.papers.feature_purification.measures import (
     LEARNED,
     PROBE_POINTS,
@@ -33,7 +35,8 @@ from featureprism.papers.feature_purification.setting import (
 )
 from featureprism.probes import purification as probes
 from featureprism.seeds import generator_for
-from featureprism.training import Phase, fresh, train_symmetric
+from featureprism.training import Phase, train_symmetric
+from featureprism.training.symmetric import fresh
 
 SPIKE = 0.3  # in units of 1/√k, of variance σ_x²/d as footnote 8 asks
 BIAS_DESCENT = 0.1  # from 0.01 to 0.3 biases end alike; as fast as the weights most neurons die

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Row, Rows, Values, at_least
+from featureprism.lab import Claim, Experiment, Rows, at_least
 from featureprism.lab.context import Context
+from featureprism.lab.rows import Row, Values
 from featureprism.papers.feature_purification.gallery import NAMES
 from featureprism.papers.feature_purification.image_setting import (
     ALEXNET,

@@ -107,7 +107,7 @@ CLAIMS = (
         quantity="dc/dt divided by the bound of (13) with the constant of Lemma 6, least over neurons, times, p and α",
         formula=r"\dot c_{kj} \ge C p\, c_{kj}^{p-1} (1 - c_{kj}^2), \quad C = \tilde\Delta_2",
         bound=at_least(1.0),
-        because="the lemma's own constant",
+        because="equation (13) with the constant of Lemma 6 is a ratio of 1",
         value=lambda rows: _flows(rows).least("speed_share"),
         aggregate="worst",
         premises=INSIDE,

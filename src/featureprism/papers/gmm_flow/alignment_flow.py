@@ -15,7 +15,8 @@ from torch import Tensor
 from featureprism.geometry import unit_rows
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import BalancedWeights, gaussian_shape
+from featureprism.networks import gaussian_shape
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow import theory_phases as phases
 from featureprism.papers.gmm_flow.setting import (
@@ -27,7 +28,8 @@ from featureprism.papers.gmm_flow.setting import (
     start_from,
     theorem_1_premises,
 )
-from featureprism.probes import VOID, cosines, nondegeneracy_gap, nondegeneracy_margin, voronoi_region
+from featureprism.probes import cosines
+from featureprism.probes.voronoi import VOID, nondegeneracy_gap, nondegeneracy_margin, voronoi_region
 from featureprism.seeds import generator_for
 from featureprism.training.trajectory import Trajectory
 

@@ -8,20 +8,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._progress import part
 from featureprism.data.dataset import Dataset
 from featureprism.lab import Rows
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
+from featureprism.models.two_layer import stack
 from featureprism.networks import (
     PolynomialClassifier,
     PolynomialReLU,
     TwoLayerNet,
     gaussian_shape,
-    nudge_as_printed,
     nudge_to_own_class,
-    random_signs,
-    stack,
 )
+from featureprism.networks.initial import nudge_as_printed, random_signs
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import (
     Mixture,
@@ -31,8 +31,9 @@ from featureprism.papers.gmm_flow.setting import (
     start_from,
     theorem_1_premises,
 )
-from featureprism.probes import alignment, alive, nondegeneracy_gap, quartiles, sphere_distance
-from featureprism.progress import part
+from featureprism.probes import alignment, sphere_distance
+from featureprism.probes.alignment import alive, quartiles
+from featureprism.probes.voronoi import nondegeneracy_gap
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent
 

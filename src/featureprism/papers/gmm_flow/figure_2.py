@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, at_most, below
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below
+from featureprism.lab.rows import Values
 from featureprism.papers.gmm_flow.robust_accuracy import (
     AS_ROBUST,
     AVERAGING_RADIUS,

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, at_least, between
+from featureprism.lab import Claim, Experiment, Rows, at_least, between
+from featureprism.lab.rows import Values
 from featureprism.papers.gmm_flow.robust_accuracy import (
     AVERAGING_RADIUS,
     SIZES,

@@ -9,7 +9,8 @@ import torch
 from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import gaussian_shape, nudge_to_own_class, random_signs
+from featureprism.networks import gaussian_shape, nudge_to_own_class
+from featureprism.networks.initial import random_signs
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import ALPHA, SampledGMM, follow_flow, mixture, start_from
 from featureprism.probes import cluster_masses, cosines

@@ -2,7 +2,8 @@
 
 from math import nan
 
-from featureprism.lab import Claim, Experiment, Rows, Values, below, between
+from featureprism.lab import Claim, Experiment, Rows, below, between
+from featureprism.lab.rows import Values
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.descent import (
     NUDGE,

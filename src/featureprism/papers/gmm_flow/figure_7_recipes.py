@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from featureprism.lab import Claim, Experiment, Rows, Values, above, at_least
+from featureprism.lab import Claim, Experiment, Rows, above, at_least
+from featureprism.lab.rows import Values
 from featureprism.papers.gmm_flow.robust_accuracy import RECIPES, SIZES, TrainedClassifier, measure
 from featureprism.papers.gmm_flow.theory import LARGEST_RADIUS
 

@@ -7,10 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from featureprism.lab import Claim, Experiment, Rows, Values, at_most, between, requires
+from featureprism._progress import part
+from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
-from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU
+from featureprism.lab.rows import Row, Values
+from featureprism.networks import PolynomialClassifier, PolynomialReLU
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow import theory_phases as phases
 from featureprism.papers.gmm_flow.setting import (
@@ -23,7 +25,6 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import cluster_masses, sphere_distance
-from featureprism.progress import part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.data import sample
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, requires
@@ -15,13 +16,13 @@ from featureprism.lab.rows import Row, number
 from featureprism.networks import (
     BayesClassifier,
     LinearClassifier,
-    NearestCluster,
     PolynomialClassifier,
     PolynomialReLU,
     ReLU,
     TwoLayerNet,
     gaussian_start,
 )
+from featureprism.networks.reference import NearestCluster
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import (
     Mixture,
@@ -30,8 +31,8 @@ from featureprism.papers.gmm_flow.setting import (
     mixture,
     nondegenerate_start,
 )
-from featureprism.probes import self_test, sphere_distance
-from featureprism.progress import Progress, part
+from featureprism.probes import sphere_distance
+from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.verify import Budget, robust_radius
 

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import structured_starts
 from featureprism.geometry import row_norms, unit_rows
-from featureprism.lab import Rows, Values
+from featureprism.lab import Rows
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Values
+from featureprism.models.activations import Activation
 from featureprism.networks import (
-    Activation,
     BayesClassifier,
     LinearClassifier,
     PolynomialReLU,
@@ -24,13 +25,12 @@ from featureprism.networks import (
     ReLU,
     Tanh,
     TwoLayerNet,
-    gaussian_mlp,
     gaussian_start,
 )
+from featureprism.networks.initial import gaussian_mlp
 from featureprism.papers.gmm_flow.setting import Mixture, SampledGMM, mixture
 from featureprism.papers.gmm_flow.theory import LARGEST_RADIUS, shared_radius
-from featureprism.probes import self_test
-from featureprism.progress import Progress, part
+from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, stochastic_descent
 from featureprism.training.trajectory import Ended

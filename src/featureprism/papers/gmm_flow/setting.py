@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from featureprism._progress import Progress, no_progress
 from featureprism.data import GaussianClusters, orthonormal_clusters, sample, sample_balanced
 from featureprism.data.dataset import Dataset
 from featureprism.geometry import unit_rows
 from featureprism.lab.rows import Row
-from featureprism.networks import BalancedWeights, balanced, gaussian_shape, nudge_to_own_class
+from featureprism.networks import balanced, gaussian_shape, nudge_to_own_class
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
-from featureprism.probes import nondegeneracy_margin, voronoi_region
-from featureprism.progress import Progress, no_progress
+from featureprism.probes.voronoi import nondegeneracy_margin, voronoi_region
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, balanced_flow
 from featureprism.training.trajectory import Trajectory

@@ -9,23 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from featureprism._progress import Progress, part
 from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.data import sample
-from featureprism.lab import (
-    Claim,
-    Experiment,
-    Rows,
-    Values,
-    at_least,
-    at_most,
-    between,
-    log_slope,
-    rate,
-    requires,
-)
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row
-from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU, TwoLayerNet
+from featureprism.lab.rows import Row, Values, log_slope
+from featureprism.networks import PolynomialClassifier, PolynomialReLU, TwoLayerNet
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.alignment import bend
 from featureprism.papers.gmm_flow.setting import (
@@ -38,8 +29,8 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.papers.gmm_flow.window import Window, cluster_settings, measure_window, window_settings
-from featureprism.probes import VOID, alignment, cluster_masses, sphere_distance
-from featureprism.progress import Progress, part
+from featureprism.probes import alignment, cluster_masses, sphere_distance
+from featureprism.probes.voronoi import VOID
 from featureprism.seeds import generator_for
 from featureprism.training.trajectory import Trajectory
 from featureprism.verify import Budget, robust_radius
@@ -166,7 +157,7 @@ def _window(rows: Rows) -> Rows:
 
 
 def _exponents(rows: Rows, column: str) -> np.ndarray:
-    """(p, seeds) The exponents of α over the window; NaN where nothing was measured."""
+    """(p, seeds) The exponents of α from t* to T*; NaN where nothing was measured."""
     laws = [rate(part, x="alpha", y=column).exponents for part in _window(rows).groups("p").values()]
     return np.array(laws) if laws else np.full((1, len(rows.seeds)), np.nan)
 
@@ -177,9 +168,10 @@ def _least_exponent(rows: Rows, column: str) -> Values:
 
 
 def _share_of_power(rows: Rows) -> Values:
-    """The least, over p, of the exponent of the loss of alignment ÷ min(p, 4)."""
-    powers = [min(p, 4.0) for p in _window(rows).groups("p")] or [1.0]
-    return (_exponents(rows, "rate") / np.array(powers)[:, None]).min(axis=0)
+    """The least, over p, of the exponent of the loss of alignment ÷ min(p, 4); flows that lose none are left out."""
+    losing = rows.where(lambda row: row.get("rate", 1.0) > 0)
+    powers = [min(p, 4.0) for p in _window(losing).groups("p")] or [1.0]
+    return (_exponents(losing, "rate") / np.array(powers)[:, None]).min(axis=0)
 
 
 def _bend_of_t_star(rows: Rows) -> Values:
@@ -234,7 +226,7 @@ CLAIMS = (
         "window",
         source="Theorem 1, (12)",
         says="From the time t* at which it has learned to T*, gradient flow stays within O(α²) of the robust classifier F^(p).",
-        quantity="exponent of α in the largest distance to F^(p) over the window, least over p, with N = D = 1/α²",
+        quantity="exponent of α in the largest distance to F^(p) from t* to T*, least over p, with N = D = 1/α²",
         formula=r"\sup_{t \in [t^*, T^*]} \sup_{\lVert x\rVert = 1} |f_t(x) - F^{(p)}(x)| = O(\alpha^2)",
         bound=at_least(1.8),
         because="O(α²) allows an exponent of 2 and more; a tenth is left for logarithms and for the scatter of few seeds",
@@ -247,7 +239,7 @@ CLAIMS = (
         "loss",
         source="Theorem 1",
         says="From the time t* at which gradient flow has learned to T*, the training loss is O(α⁴).",
-        quantity="exponent of α in the largest mean loss over the window, least over p, with N = D = 1/α²",
+        quantity="exponent of α in the largest mean loss from t* to T*, least over p, with N = D = 1/α²",
         formula=r"\tfrac{1}{n} \sum_i \tfrac{1}{2} (y_i - f_t(x_i))^2 = O(\alpha^4)",
         bound=at_least(3.6),
         because="O(α⁴) allows an exponent of 4 and more; a tenth is left for logarithms and for the scatter of few seeds",
@@ -305,7 +297,7 @@ CLAIMS = (
         "drift",
         source="after t*, not in the paper",
         says="After it has learned, the network fits noise and drifts away from F^(p) by a law of the sizes and the time alone.",
-        quantity="distance to F^(p) divided by the law, mean over the window and over p and α ≤ 0.14",
+        quantity="distance to F^(p) divided by the law, mean from t* to T* and over p and α ≤ 0.14",
         formula=r"\lVert u - \mu\rVert^2 \approx \alpha^2/N + p^4\alpha^4 (t - t^*)^2/(DN)",
         bound=between(0.9, 1.1),
         because="the law is an expectation, around which single runs scatter by a tenth",
@@ -328,7 +320,7 @@ CLAIMS = (
         "alignment-kept",
         source="Section 3.2.3",
         says="Once aligned, neurons lose their alignment no faster than α^min(p,4).",
-        quantity="exponent of α in the largest -dc/dt on the window divided by min(p, 4), least over p",
+        quantity="exponent of α in the largest -dc/dt from t* to T* divided by min(p, 4), least over p",
         formula=r"\dot c_{kj} \ge -O(\alpha^{\min\{p, 4\}})",
         bound=at_least(1.0),
         because="the order that the section gives",
@@ -341,7 +333,7 @@ CLAIMS = (
         "lemma-11",
         source="Lemma 11",
         says="Once neurons are aligned, the output at every training point is the mass of its cluster up to O(α²).",
-        quantity="exponent of α in max|y f(x) - S_k| divided by √ln(K²N/δ), over the window, least over p, with N = D = 1/α²",
+        quantity="exponent of α in max|y f(x) - S_k| divided by √ln(K²N/δ), from t* to T*, least over p, with N = D = 1/α²",
         formula=r"|f(x_i) - S_k| = O\left( \sqrt{\log (K^2 N/\delta)}\, \alpha^2 \right), \quad i \in I_k",
         bound=at_least(1.7),
         because="O(α²) allows an exponent of 2 and more; logarithms and the scatter of few seeds take off up to 0.3",
@@ -352,10 +344,10 @@ CLAIMS = (
         "lemma-17",
         source="Lemma 17",
         says="The distance to F^(p) is at most linear in the 1 - cosine of the neurons with their centres.",
-        quantity="distance divided by the printed bound, largest over runs",
+        quantity="distance divided by the bound of Lemma 17, largest over runs",
         formula=r"\sup |f - F^{(p)}| \le K(1+\nu)(2^p-1) \cdot 2\delta + K\nu + \zeta, \quad \delta = 1 - \min c_{kj}",
         bound=at_most(1.0),
-        because="the printed bound",
+        because="Lemma 17 bounds the ratio by 1",
         value=lambda rows: rows.of("summary").largest("over_lemma_17_printed"),
         aggregate="worst",
         note="the proof takes ‖u - μ‖ for 2(1-c); it is √(2(1-c)), so that the printed proof of Theorem 1 gives O(α)",
@@ -403,7 +395,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> "Figure":
     """Least distance against its law for many and few points, and the distance along the flow."""
-    from featureprism.lab.style import COLOURS, over_seeds, panels
+    from featureprism.lab.style import COLOURS, over_seeds, panels, plain_ticks
 
     figure, (left, right) = panels(2, width=3.7, height=3.0)
     summaries = rows.of("summary")
@@ -415,6 +407,7 @@ def draw(rows: Rows) -> "Figure":
     left.set(
         xscale="log", yscale="log", xlabel="κ α/√N", ylabel="least sup |f - F|", title="(a) dashed: κ α/√N"
     )
+    plain_ticks(left, (0.003, 0.01, 0.03))
     left.legend(loc="upper left")
     scaled = summaries.having(series="scaled N")
     for colour, alpha in zip(COLOURS, sorted(scaled.distinct("alpha")), strict=False):

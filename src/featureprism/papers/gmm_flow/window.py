@@ -7,9 +7,11 @@ from math import ceil, log, sqrt
 import numpy as np
 import torch
 
+from featureprism._progress import Progress, part
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.networks import BalancedWeights, PolynomialClassifier, PolynomialReLU
+from featureprism.networks import PolynomialClassifier, PolynomialReLU
+from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
 from featureprism.papers.gmm_flow.setting import (
     Mixture,
@@ -21,7 +23,6 @@ from featureprism.papers.gmm_flow.setting import (
     theorem_1_premises,
 )
 from featureprism.probes import alignment, cluster_masses, sphere_distance
-from featureprism.progress import Progress, part
 from featureprism.training.trajectory import Trajectory
 
 EARLY, LATE = 3.0, 4.0  # t* is looked for from so long before to so long after the time predicted for it

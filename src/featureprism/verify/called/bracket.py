@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from featureprism._labels import class_positions
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
-from featureprism.labels import class_positions
 from featureprism.models.reading.estimators import affine_steps
 from featureprism.verify.called.decision_attack import Region, shortest_flips
 from featureprism.verify.called.nearest import nearest_neighbour_radius
@@ -224,10 +224,12 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
     if isinstance(model, SVC) and model.kernel == "rbf":
 
         def by_kernel(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
-            from featureprism.verify.called.kernels import kernel_radii
+            from featureprism.verify.called.kernels import kernel_flips, kernel_radii
 
             radii = kernel_radii(model, x, label) / _stretch(x.shape[1], query)
-            return Bounded(radii, "norm in the kernel's space")
+            by_gradient = len(model.classes_) == 2 and query.weights is None
+            delta = kernel_flips(model, x, label, query.norm, query.bounds) if by_gradient else None
+            return Bounded(radii, "norm in the kernel's space", delta)
 
         return by_kernel, np.asarray(model.support_vectors_)
     return None, None

@@ -7,6 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from featureprism._threads import one_thread
+from featureprism.attacks import Towards, minimal_radius
+
+STRONGEST = 8  # support vectors of each class that the attack starts towards
+
 
 class KernelNet(nn.Module):
     """f(x) = Σ_i α_i exp(-γ‖x - x_i‖²) + b, with its gradient and its norm in the kernel's space."""
@@ -59,3 +64,22 @@ def kernel_radii(machine: Any, x: Float[np.ndarray, "n d"], label: np.ndarray) -
                 radius[rows] = np.minimum(radius[rows], net.certified(margin).numpy())
             duel += 1
     return np.where(np.isfinite(radius), radius, 0.0)
+
+
+@one_thread()
+def kernel_flips(
+    machine: Any, x: Float[np.ndarray, "n d"], label: np.ndarray, norm: float, domain: Any
+) -> Float[np.ndarray, "n d"]:
+    """Perturbations that flip a machine of two classes: by its gradient, from the strongest support vectors of the other class."""
+    points = torch.as_tensor(machine.support_vectors_).double()
+    alpha = torch.as_tensor(machine.dual_coef_[0]).double()
+    net = KernelNet(points, alpha, float(machine.intercept_[0]), float(machine._gamma))
+    z, signs = torch.as_tensor(x).double(), torch.as_tensor(2.0 * label - 1)
+    strong = torch.cat([(s * alpha).topk(min(STRONGEST, len(alpha))).indices for s in (1.0, -1.0)])
+    starts = [Towards(points[strong], torch.sign(alpha[strong]))]
+    upper = 2 * float(torch.cdist(z, points).max())
+    found = minimal_radius(
+        net, z, signs, starts=starts, upper=upper, norm=norm, domain=domain, steps=10, rounds=3
+    )
+    # a hair beyond the boundary, where scikit-learn's own arithmetic has changed its answer as well
+    return torch.where(torch.isfinite(found.radius).unsqueeze(1), (1 + 1e-9) * found.delta, 0.0).numpy()

@@ -17,7 +17,7 @@ from featureprism.checker.enclosed import Enclosed, enclosed, with_room
 from featureprism.checker.layers import Layers, Neurons, Region, below, neuron_bounds
 from featureprism.checker.lines import Bounds
 from featureprism.checker.relaxations import Relaxation, first_values, relaxation
-from featureprism.verify.deep.semidefinite import ENOUGH, SIDES, Solved, solve
+from featureprism.verify.deep.semidefinite import ENOUGH, SIDES, Solved, sampled_moments, solve
 from featureprism.verify.query import Limits
 
 ELLIPSOIDS = 3  # that are tried, each from the moments that the one before found
@@ -78,10 +78,28 @@ class Around:
 
     def crown(self, own: int) -> np.ndarray:
         """(k,) Proven margins of a class before every other, inf for itself."""
-        rows, offset = self.model.margins(own)
-        bounds = below(rows, offset, self.known, self.model, self._c, self.region)
-        bounds[own] = np.inf
-        return bounds
+        if own not in self._margins:
+            rows, offset = self.model.margins(own)
+            bounds = below(rows, offset, self.known, self.model, self._c, self.region)
+            bounds[own] = np.inf
+            self._margins[own] = bounds
+        return self._margins[own]
+
+    @cached_property
+    def _margins(self) -> dict[int, np.ndarray]:
+        return {}
+
+    @cached_property
+    def _moments(self) -> dict[bytes, np.ndarray]:
+        return {}
+
+    def moments(self, relaxed: Relaxation, side: np.ndarray) -> np.ndarray:
+        """Where to start solving: all targets share the moments of an ellipsoid; those of the last one are kept."""
+        key = side.tobytes()
+        if key not in self._moments:
+            self._moments.clear()
+            self._moments[key] = sampled_moments(relaxed)
+        return self._moments[key]
 
     def relaxed(self, pair: tuple[int, int], side: np.ndarray) -> Relaxation | None:
         """The relaxation of f_own - f_rival; None where there is none, or its matrix is too large."""
@@ -159,7 +177,7 @@ def tried_ellipsoids(
         relaxed = around.relaxed(pair, side)
         if relaxed is None:
             return
-        leaf = Leaf(around, side, relaxed, solve(relaxed, scale))
+        leaf = Leaf(around, side, relaxed, solve(relaxed, scale, around.moments(relaxed, side)))
         yield leaf
         if leaf.has_best_ellipsoid:
             return

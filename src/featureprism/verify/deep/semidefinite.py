@@ -208,10 +208,13 @@ class Solved:
         return 0.5 * (self.bound + self.best) if np.isfinite(self.best) else self.bound
 
 
-def solve(relaxed: Relaxation, scale: float, steps: int = 40) -> Solved:
-    """Raise the bound of the margin until it is positive, or cannot become so, or the steps are used up."""
+def solve(relaxed: Relaxation, scale: float, moments: np.ndarray, steps: int = 40) -> Solved:
+    """Raise the bound of the margin until it is positive, or cannot become so, or the steps are used up.
+
+    `moments`: where to start, those of `sampled_moments` of this relaxation or of one for another target.
+    """
     problem = _Problem.of(relaxed)
-    state = problem.start(scale, _sampled_moments(problem.products))
+    state = problem.start(scale, moments)
     for _ in range(steps):
         following = problem.step(state)
         if following is None:
@@ -323,7 +326,7 @@ class _Problem:
         return self._moved(state, step) if np.isfinite(step.theta).all() else None
 
     def _newton(self, state: _State) -> _Newton | None:
-        root, failed = lapack("potrf")(state.F, lower=1)
+        root, failed = lapack("potrf")(state.F.T, lower=1)
         if failed:
             return None
         inverse = lapack("trtri")(root, lower=1)[0]
@@ -334,7 +337,7 @@ class _Problem:
         scale = 1 / np.sqrt(np.diagonal(system))
         system *= scale[:, None] * scale
         system[np.diag_indices_from(system)] += 1e-14
-        factor, failed = lapack("potrf")(system, lower=1)
+        factor, failed = lapack("potrf")(system.T, lower=1, overwrite_a=1)
         return None if failed else _Newton(state, P, factor, scale)
 
     def _towards(
@@ -391,14 +394,16 @@ def _share(values: np.ndarray, moves: np.ndarray) -> float:
 def _positive_share(matrix: np.ndarray, move: np.ndarray, share: float) -> float:
     """At most `share`, such that the matrix is positive definite a little beyond."""
     for _ in range(40):
-        if lapack("potrf")(matrix + (share / TO_EDGE if share < 1 else share) * move, overwrite_a=1)[1] == 0:
+        moved = matrix + (share / TO_EDGE if share < 1 else share) * move
+        if lapack("potrf")(moved.T, overwrite_a=1)[1] == 0:
             return share
         share *= BACK
     return 0.0
 
 
-def _sampled_moments(products: Products) -> np.ndarray:
-    """Moments of (1, y), in usual units, over points of the ellipsoid as the network itself takes them."""
+def sampled_moments(relaxed: Relaxation) -> np.ndarray:
+    """Moments of (1, y), in usual units, over points of the ellipsoid as the network itself takes them; no target enters."""
+    products = Products.of(relaxed)
     n, first = len(products.usual), products.first
     random = np.random.default_rng(0)
     xi = random.normal(size=(SAMPLES * n, len(first)))

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from featureprism._threads import one_thread
 from featureprism.models.activations import relu_power
-from featureprism.threads import one_thread
 from featureprism.verify.one_layer import linear_cells, newton
 from featureprism.verify.one_layer.active_neurons import Strong
 from featureprism.verify.one_layer.cells import (

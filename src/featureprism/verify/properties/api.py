@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from featureprism._threads import one_thread
 from featureprism.checker.layers import Layers
 from featureprism.checker.models import model_sha256
 from featureprism.checker.proofs import Source
@@ -24,7 +25,6 @@ from featureprism.checker.property_proofs import (
 from featureprism.checker.property_proofs import verify_property as verified_leaves
 from featureprism.checker.vnnlib import Case, Property, read_property
 from featureprism.models import read_model
-from featureprism.threads import one_thread
 from featureprism.verify.properties.attack import counterexample
 from featureprism.verify.properties.input_splitting import prove_by_inputs, violates
 from featureprism.verify.properties.neuron_splitting import Prover

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.moved import FAR, ONE_DIRECTION, Moved
+from featureprism._moved import FAR, ONE_DIRECTION, Moved
 
 CLOSED = "closed"
 NOT_CERTIFIED = "not certified yet"  # how the method of a point begins that nothing but attacks has measured
