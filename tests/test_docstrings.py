@@ -1,6 +1,7 @@
-"""Every public name has a docstring with an example, and the example prints what it says."""
+"""Every name at the top has a docstring with an example; the examples of all public names print what they say."""
 
 import doctest
+import inspect
 
 import numpy as np
 import pytest
@@ -9,19 +10,29 @@ import torch
 import featureprism
 
 FINDER = doctest.DocTestFinder(recurse=False)
+MODULES = sorted(set(dir(featureprism)) - {"__version__", *featureprism.__all__})
 
 
-@pytest.mark.parametrize("name", featureprism.__all__)
-def test_the_example_of_a_public_name_runs(name):
-    (found,) = FINDER.find(getattr(featureprism, name), name, globs={})
-    assert found.examples, f"the docstring of featureprism.{name} has no >>> example"
-    told: list[str] = []
+def public_names():
+    """(where, name) of the top and of every module of the reference, each object once."""
+    seen = set()
+    for where in ("", *MODULES):
+        home = getattr(featureprism, where) if where else featureprism
+        for name in home.__all__:
+            value = getattr(home, name)
+            if (inspect.isclass(value) or inspect.isroutine(value)) and id(value) not in seen:
+                seen.add(id(value))
+                yield where, name
+
+
+@pytest.mark.parametrize(("where", "name"), list(public_names()))
+def test_a_public_name_is_explained_and_its_examples_run(where, name):
+    value = getattr(getattr(featureprism, where) if where else featureprism, name)
+    assert inspect.getdoc(value), f"featureprism.{where}.{name} has no docstring"
+    (case,) = FINDER.find(value, name, globs={})
+    assert case.examples or where, f"the docstring of featureprism.{name} has no >>> example"
+    report: list[str] = []
     with np.printoptions(precision=8), torch.random.fork_rng():
-        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found, out=told.append)
-    assert result.failed == 0, "".join(told)
-
-
-def test_every_example_imports_what_it_uses():
-    for name in featureprism.__all__:
-        text = getattr(featureprism, name).__doc__
-        assert "import featureprism as fp" in text or "from featureprism" in text, name
+        result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(case, out=report.append)
+    assert result.failed == 0, "".join(report)
+    assert not case.examples or "featureprism" in case.docstring, "an example imports what it uses"

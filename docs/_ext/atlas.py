@@ -14,7 +14,7 @@ from featureprism.lab.experiment import SCALES
 from featureprism.lab.printers import anchor, html_table, premises_html, tally_html, to_html
 from featureprism.lab.published import Published, sizes_in_words
 from featureprism.lab.registry import all_papers
-from featureprism.lab.story import Text, parts_of
+from featureprism.lab.story import SCHEMATIC, Text, parts_of, schematic_html
 from featureprism.lab.table import VERDICTS, ClaimTable, Line, counts, show
 
 Row = dict[str, Any]
@@ -155,6 +155,8 @@ def _story(paper: Paper, figures: Mapping[str, str]) -> list[str]:
     for part in parts_of(text, lambda id: f"{id}.html" if id in known else None):
         if isinstance(part, Text):
             parts.append(_raw(f"<div class='story'>{part.html}</div>"))
+        elif part.item == SCHEMATIC:
+            parts.append(_raw(f"<div class='story'>{schematic_html(paper.story, part)}</div>"))
         elif part.item in figures:
             parts.append(f".. figure:: /{figures[part.item]}\n   :alt: {part.item}\n\n")
             parts.append(

@@ -219,7 +219,7 @@ class RadiusBracket:
         >>> X, y = load_iris(return_X_y=True, as_frame=True)
         >>> bracket = fp.robust_radius(LogisticRegression(max_iter=500).fit(X, y), X[::30], y[::30])
         >>> bracket.explain().features[:2]
-        ('petal length (cm)', 'petal width (cm)')
+        ('sepal width (cm)', 'petal width (cm)')
         """
         if self.witness is None:
             raise ValueError("This bracket holds no witnesses; robust_radius makes brackets that do.")

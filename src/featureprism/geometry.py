@@ -219,14 +219,14 @@ def span_basis(W: Float[Tensor, "h d"]) -> Float[Tensor, "d r"]:
     return torch.linalg.qr(rows.T, mode="reduced").Q
 
 
-def batches(z: Tensor) -> tuple[Tensor, ...]:
-    """The rows, 32 at a time: a matrix product rounds a row in a way that depends on the shape of the batch, not on the other rows."""
-    return torch.cat([z, z.new_zeros(-len(z) % ROWS, *z.shape[1:])]).split(ROWS)
+def batches(z: Tensor, rows: int = ROWS) -> tuple[Tensor, ...]:
+    """Some rows at a time: a matrix product rounds a row in a way that depends on the shape of the batch, not on the other rows."""
+    return torch.cat([z, z.new_zeros(-len(z) % rows, *z.shape[1:])]).split(rows)
 
 
-def in_batches(function: Callable[[Tensor], Tensor], z: Tensor) -> Tensor:
+def in_batches(function: Callable[[Tensor], Tensor], z: Tensor, rows: int = ROWS) -> Tensor:
     """function(z) for a function that treats rows alike, such that each row of the result depends on that row of z alone."""
-    return torch.cat([function(part) for part in batches(z)])[: len(z)]
+    return torch.cat([function(part) for part in batches(z, rows)])[: len(z)]
 
 
 def products(z: Tensor, matrix: Tensor) -> Tensor:

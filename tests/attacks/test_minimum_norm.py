@@ -86,7 +86,7 @@ def test_the_gradient_of_margins_is_that_of_autograd():
     scores = net(at)
     margin = scores.gather(1, own[:, None]) - scores.gather(1, target[:, None])
     (gradient,) = torch.autograd.grad(margin.sum(), at)
-    found = TargetMargins(net, own, target).input_gradient(x)
+    found = TargetMargins.of(net, own, target, 4, 32).input_gradient(x)
     torch.testing.assert_close(found[0], margin.detach()[:, 0])
     torch.testing.assert_close(found[1], gradient)
 

@@ -14,6 +14,7 @@ restart, and the network sees batches of a fixed size, so that rounding does not
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import cos, inf, pi
 from typing import Any
@@ -21,11 +22,12 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import one_hot
 
 from featureprism.attacks.boundary import slide
-from featureprism.geometry import Box, Sides, batches, in_batches
+from featureprism.geometry import ROWS, Box, Sides, batches, in_batches
+from featureprism.models.protocols import HasScoreGradient
 
 FMN_STEPS = 100
 RADIUS_RATES = 0.1, 0.001  # relative change of the radius after a hit or a miss, at first and at last
@@ -41,72 +43,70 @@ SHORTEN_STEPS = 30  # of the descents that shorten a flip
 SHORTEN_SHRINKS = 0.97, 0.99, 0.997, 0.9993  # of the flip that is shortened
 SHORTEN_ROUNDS = 4  # at most with each of these
 GAIN = 1e-3  # relative: less is no gain
+MANY_ROWS = 128  # that a small network sees at once
 HALVINGS = 16  # of the ray through a flip
 
 
 class TargetMargins:
-    """Margins f_label - f_target and their gradients, row by row."""
+    """Margins f_label - f_target and their gradients, row by row; `weights` are those of the scores."""
 
-    def __init__(self, scores: Any, label: Int[Tensor, " m"], target: Int[Tensor, " m"]) -> None:
-        self.scores, self.label, self.target = scores, label, target
+    def __init__(
+        self,
+        scores: Any,
+        label: Int[Tensor, " m"],
+        target: Int[Tensor, " m"],
+        weights: Float[Tensor, "m k"],
+        batch: int = ROWS,
+    ) -> None:
+        self.scores, self.label, self.target, self.weights, self.batch = scores, label, target, weights, batch
+
+    @classmethod
+    def of(cls, scores: Any, label: Tensor, target: Tensor, num_classes: int, batch: int) -> "TargetMargins":
+        """The margins of rows with these classes; the network sees `batch` rows at once."""
+        weights = (one_hot(label, num_classes) - one_hot(target, num_classes)).double()
+        return cls(scores, label, target, weights, batch)
 
     def rows(self, index: Int[Tensor, " r"]) -> "TargetMargins":
         """The margins of some rows."""
-        return TargetMargins(self.scores, self.label[index], self.target[index])
-
-    def weights(self, num_classes: int) -> Float[Tensor, "m k"]:
-        """The margins as sums of the scores."""
-        return (one_hot(self.label, num_classes) - one_hot(self.target, num_classes)).double()
+        label, target, weights = (part[index] for part in (self.label, self.target, self.weights))
+        return TargetMargins(self.scores, label, target, weights, self.batch)
 
     def __call__(self, z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
         """f_label - f_target."""
         with torch.no_grad():
-            scores = in_batches(self.scores, z)
-        return _difference(scores, self.label, self.target)
+            return (self.weights * in_batches(self.scores, z, self.batch)).sum(dim=1)
 
     def input_gradient(self, z: Float[Tensor, "m d"]) -> tuple[Float[Tensor, " m"], Float[Tensor, "m d"]]:
         """f_label - f_target and its gradient."""
-        scores, gradient = self.pulled(z, None)
-        return _difference(scores, self.label, self.target), gradient
+        scores, gradient = self.pulled(z, self.weights)
+        return (self.weights * scores).sum(dim=1), gradient
 
     def pulled(
-        self, z: Float[Tensor, "m d"], weights: Float[Tensor, "m k"] | None
+        self, z: Float[Tensor, "m d"], weights: Float[Tensor, "m k"]
     ) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m d"]]:
-        """All scores, and the gradient of their sum with these weights; None: those of the margin."""
-        values, gradients = [], []
-        parts = [batches(part) for part in (z, self.label, self.target)]
-        every = batches(weights) if weights is not None else [None] * len(parts[0])
-        for part, label, target, weight in zip(*parts, every, strict=True):
-            with torch.enable_grad():
-                at = part.detach().requires_grad_()
-                scores = self.scores(at)
-                total = _difference(scores, label, target) if weight is None else weight * scores
-                gradients.append(torch.autograd.grad(total.sum(), at)[0])
-            values.append(scores.detach())
-        return torch.cat(values)[: len(z)], torch.cat(gradients)[: len(z)]
+        """All scores, and the gradient of their sum with these weights."""
+        is_closed = isinstance(self.scores, HasScoreGradient)
+        scores_and_gradient = self.scores.score_gradient if is_closed else partial(_by_autograd, self.scores)
+        both = [
+            scores_and_gradient(*parts)
+            for parts in zip(batches(z, self.batch), batches(weights, self.batch), strict=True)
+        ]
+        scores, gradient = zip(*both, strict=True)
+        return torch.cat(scores)[: len(z)], torch.cat(gradient)[: len(z)]
 
 
-def _difference(scores: Tensor, label: Tensor, target: Tensor) -> Tensor:
-    return (scores.gather(1, label.unsqueeze(1)) - scores.gather(1, target.unsqueeze(1))).squeeze(1)
+def _by_autograd(net: Any, z: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        at = z.detach().requires_grad_()
+        scores = net(at)
+        (gradient,) = torch.autograd.grad((weights * scores).sum(), at)
+    return scores.detach(), gradient
 
 
 def _least_margin(scores: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     """The margin before the best of the other classes, and that class."""
     second, other = scores.scatter(1, label.unsqueeze(1), -inf).max(dim=1)
     return scores.gather(1, label.unsqueeze(1)).squeeze(1) - second, other
-
-
-class SignScores(nn.Module):
-    """A network with one output as two scores (0, f): class 1 where f > 0."""
-
-    def __init__(self, net: Any) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, z: Tensor) -> Tensor:
-        """0 and f."""
-        value = self.net(z)
-        return torch.stack([torch.zeros_like(value), value], dim=1)
 
 
 @dataclass
@@ -151,6 +151,7 @@ def minimum_norm(
     enough: float = 0.0,
     starts: Float[Tensor, "s m d"] | None = None,
     restarts: int = RESTARTS,
+    together: int = 1,
 ) -> Flips:
     """The shortest perturbations found with f_label < f_target, for rows that belong to points.
 
@@ -172,8 +173,12 @@ def minimum_norm(
         Further perturbations (s, m, d) from which FMN begins.
     restarts : int
         At most.
+    together : int
+        So many restarts run side by side, which is faster where the network is small.
     """
-    search = _Search(TargetMargins(scores, label, target), x, point, norm, Box.around(x, domain), reach)
+    num_classes = int(scores(x[:1]).shape[1])
+    margins = TargetMargins.of(scores, label, target, num_classes, ROWS if together == 1 else MANY_ROWS)
+    search = _Search(margins, x, point, norm, Box.around(x, domain), reach)
     flips = Flips(torch.full_like(reach, inf), torch.zeros_like(x), point)
     margin, gradient = search.margins.input_gradient(x)
     distance = torch.minimum(_first_order(margin, gradient, norm), reach)
@@ -182,29 +187,46 @@ def minimum_norm(
         rows = torch.nonzero((flips.shortest() > enough)[point])[:, 0]
         _fmn(search.rows(rows), start[rows], rows, flips)
     _shorten(search, torch.arange(len(x)), flips, enough)
-    num_classes = int(scores(x[:1]).shape[1])
     row_of = torch.full((flips.num_points, num_classes), -1)
     row_of[point, target] = torch.arange(len(x))
     missed = torch.zeros(flips.num_points, dtype=torch.long)
-    for restart in range(restarts):
+    for first in range(0, restarts, together):
         before = flips.shortest()
         rows = torch.nonzero(((missed < PATIENCE) & (before > enough))[point])[:, 0]
         if not len(rows):
             break
-        part, noise, weights = search.rows(rows), *_random(search, rows, restart, num_classes)
-        shrink = SHRINKS[1] + (SHRINKS[0] - SHRINKS[1]) * (missed < PATIENCE / 2)
-        radius = torch.minimum((shrink * before)[part.point], part.reach)
-        start = radius.unsqueeze(1) * noise
-        if restart % OUTSIDE == 0:
-            start, weights = _fmn(part, (FAR * distance[rows]).unsqueeze(1) * noise, rows, flips), None
-        margin, delta, other = _descend(part, start, radius, STEPS, weights=weights)
-        hit = row_of[part.point, other][margin < 0]  # whatever class was met
-        shorter = _on_its_ray(search.rows(hit), delta[margin < 0])
-        flips.take(hit, search.size(shorter), shorter)
-        _shorten(search, rows[(flips.shortest() < before)[part.point]], flips, enough)
-        missed = torch.where(flips.shortest() < (1 - GAIN) * before, 0, missed + 1)
+        number = torch.arange(first, first + together).repeat_interleave(len(rows))
+        _restart(search, rows.repeat(together), number, distance, missed, flips, row_of)
+        _shorten(search, rows[(flips.shortest() < before)[point[rows]]], flips, enough)
+        missed = torch.where(flips.shortest() < (1 - GAIN) * before, 0, missed + together)
     _slide(search, flips, enough)
     return flips
+
+
+def _restart(
+    search: "_Search",
+    rows: Tensor,
+    number: Tensor,
+    distance: Tensor,
+    missed: Tensor,
+    flips: Flips,
+    row_of: Tensor,
+) -> None:
+    """Descents of some rows, each with the number of a restart, from random places; keeps the flips to whatever class they met."""
+    part, noise, weights = search.rows(rows), *_random(search, rows, number, row_of.shape[1])
+    shrink = SHRINKS[1] + (SHRINKS[0] - SHRINKS[1]) * (missed < PATIENCE / 2)
+    radius = torch.minimum((shrink * flips.shortest())[part.point], part.reach)
+    start = radius.unsqueeze(1) * noise
+    outside = torch.nonzero(number % OUTSIDE == 0)[:, 0]
+    if len(outside):
+        far = (FAR * distance[rows[outside]]).unsqueeze(1) * noise[outside]
+        start[outside] = _fmn(part.rows(outside), far, rows[outside], flips)
+        if weights is not None:
+            weights[outside] = part.margins.weights[outside]
+    margin, delta, other = _descend(part, start, radius, STEPS, weights=weights)
+    hit = row_of[part.point, other][margin < 0]
+    shorter = _on_its_ray(search.rows(hit), delta[margin < 0])
+    flips.take(hit, search.size(shorter), shorter)
 
 
 @dataclass(frozen=True)
@@ -281,11 +303,11 @@ def _unit(gradient: Tensor) -> Tensor:
 
 
 def _random(
-    search: _Search, rows: Tensor, restart: int, num_classes: int
+    search: _Search, rows: Tensor, number: Tensor, num_classes: int
 ) -> tuple[Float[Tensor, "r d"], Float[Tensor, "r k"] | None]:
-    """A place in the unit ball and weights of the scores (None where there are but two) of each row, which depend on nothing else."""
+    """A place in the unit ball and weights of the scores (None where there are but two) of each row and restart."""
     noise, weights = [], []
-    for i in rows.tolist():
+    for i, restart in zip(rows.tolist(), number.tolist(), strict=True):
         text = search.x[i].numpy().tobytes() + f"/{int(search.margins.target[i])}/{restart}".encode()
         seed = int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> 1
         generator = torch.Generator().manual_seed(seed)
@@ -311,13 +333,12 @@ def _descend(
     the same amount, else in proportion to the gradient.
     """
     eps, last = radius.unsqueeze(1), LAST_STEP / FIRST_STEP
-    margin_weights = None if weights is None else search.margins.weights(weights.shape[1])
     delta = before = search.project(delta, radius)
     least, best, other = torch.full_like(radius, inf), delta, search.margins.target
     for k in range(steps + 1):
-        share, mixed = 1 - k / (DIVERSE * steps), None
-        if weights is not None and margin_weights is not None and share > 0:
-            mixed = share * weights + (1 - share) * margin_weights
+        share, mixed = 1 - k / (DIVERSE * steps), search.margins.weights
+        if weights is not None and share > 0:
+            mixed = share * weights + (1 - share) * mixed
         scores, gradient = search.margins.pulled(search.x + delta, mixed)
         margin, ahead = _least_margin(scores, search.margins.label)
         better = margin < least

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from featureprism._inputs import check_points
 from featureprism.attacks.boundary import convex_concave, shortened, slide
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified, zero_share
-from featureprism.attacks.minimum_norm import SignScores, minimum_norm
+from featureprism.attacks.minimum_norm import minimum_norm
 from featureprism.attacks.starts import FAN, Start
 from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall, Sides, products
 from featureprism.models.protocols import HasClassStarts
+from featureprism.models.scores import TwoScores
 
 RAY_STEPS, RAY_DECADES = 36, 3  # where the first flip of a ray is looked for: 12 radii a decade
 RAY_HALVINGS = 14  # of the interval between two of these radii
@@ -142,7 +143,7 @@ def _fast_minimum_norm(
     """The minimum-norm attack from zero and from the shortest rays: norms, flips, the share of zero gradients."""
     own = (y > 0).long()
     flips = minimum_norm(
-        SignScores(net),
+        TwoScores(net),
         z,
         own,
         1 - own,

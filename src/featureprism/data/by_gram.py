@@ -71,9 +71,9 @@ def sample_by_gram(
     --------
     >>> import torch
     >>> import featureprism as fp
-    >>> from featureprism.data import sample_by_gram
-    >>> data = sample_by_gram(
-    ...     1e8 * torch.eye(4), fp.class_labels(2, 2), 1.0, dim=10**8, num_points=12, num_test=5, generator=fp.generator_for("data", 0)
+    >>> data = fp.data.sample_by_gram(
+    ...     1e8 * torch.eye(4, dtype=torch.float64), fp.data.class_labels(2, 2), 1.0,
+    ...     dim=10**8, num_points=12, num_test=5, generator=fp.generator_for("data", 0),
     ... )
     >>> data.train.x.shape, data.test.x.shape
     (torch.Size([12, 17]), torch.Size([5, 17]))

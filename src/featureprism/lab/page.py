@@ -21,7 +21,7 @@ from featureprism.lab.printers import (
 from featureprism.lab.registry import all_papers
 from featureprism.lab.reproduction import with_checksum
 from featureprism.lab.rows import Row
-from featureprism.lab.story import Text, parts_of
+from featureprism.lab.story import SCHEMATIC, Text, parts_of, schematic_html
 from featureprism.lab.table import ClaimTable, Line, counts, in_words, show, tally
 
 RULES = (
@@ -193,6 +193,8 @@ def _story(name: str, folder: Path) -> str:
     ):
         if isinstance(part, Text):
             parts.append(part.html)
+        elif part.item == SCHEMATIC:
+            parts.append(schematic_html(paper.story, part))
         elif image := _image(folder / name / part.item, part.item):
             link = f" <a href='#{name}-{part.item}'>{escape(part.item)}</a>"
             parts.append(f"<figure>{image}<figcaption>{part.caption}{link}</figcaption></figure>")

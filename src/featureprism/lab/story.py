@@ -1,18 +1,20 @@
 """The story of a paper: Markdown with formulas and figures, for the report and for the site.
 
 Formulas stand between dollar signs and are typeset in the browser by KaTeX. A paragraph `![caption](ITEM)` is the figure of an
-item of the paper; every page puts its own picture there.
+item of the paper; every page puts its own picture there. `![caption](schematic)` is the drawing in schematic.html beside the story.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
 from markdown_it import MarkdownIt
 
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.DOTALL)
 FIGURE = re.compile(r"^!\[(?P<caption>[^\]]*(?:\][^(\]]*)*)\]\((?P<item>[\w-]+)\)[ \t]*$", re.MULTILINE)
+SCHEMATIC = "schematic"  # the name of the drawing among the figures of a story
 PLACE = "\x02{}\x03"  # stands for a formula while Markdown is read
 
 
@@ -46,6 +48,13 @@ def parts_of(story: str, address: Callable[[str], str | None] = lambda _: None) 
         parts += [text(story[end : match.start()]), Figure(match["item"], inline_html(match["caption"]))]
         end = match.end()
     return [*parts, text(story[end:])]
+
+
+def schematic_html(story: Path, figure: Figure) -> str:
+    """The drawing of data and network that lies beside a story."""
+    drawing = story.with_name(f"{SCHEMATIC}.html").read_text("utf-8")
+    flat = " ".join(drawing.split("\n"))
+    return f"<figure>{flat}<figcaption>{figure.caption}</figcaption></figure>"
 
 
 def _linked(html: str, address: Callable[[str], str | None]) -> str:

@@ -126,7 +126,7 @@ def premises_of(name: str, **sizes: Any) -> PremiseTable:
     --------
     >>> from featureprism.lab import premises_of
     >>> table = premises_of("gmm-flow/theorem-1", alpha=0.1, D=50)
-    >>> [(premise.id, premise.slack) for premise in table.failing][0]
+    >>> [(premise.id, round(premise.slack, 3)) for premise in table.failing][0]
     ('theorem-1.dim', -0.5)
     """
     from featureprism.lab.registry import paper_called

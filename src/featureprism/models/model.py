@@ -28,7 +28,7 @@ from featureprism.models.activations import Activation, PolynomialReLU, PowerReL
 from featureprism.models.margins import NeuronMargins, PairMargins, SignedMargins
 from featureprism.models.one_layer import PowerForm
 from featureprism.models.protocols import HasExactRadius, HasInputDirections, HasRadiusBracket
-from featureprism.models.scores import LayeredScores, LinearScores, QuadraticScores, ScoreNet
+from featureprism.models.scores import LayeredScores, LinearScores, QuadraticScores, ScoreNet, TwoScores
 from featureprism.models.two_layer import TwoLayerNet
 
 UNPROVABLE = "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
@@ -162,21 +162,6 @@ class Model:
         np.savez(content, **every)  # pyright: ignore[reportArgumentType]
         write_whole(path, content.getvalue())
         return True
-
-
-class TwoScores(nn.Module):
-    """The scores 0 and f of a network with one output."""
-
-    num_classes = 2
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
-        """Both scores."""
-        value = self.net(x)
-        return torch.stack([torch.zeros_like(value), value], dim=1)
 
 
 def of_weights(weights: Weights, **about: Any) -> Model:

@@ -43,6 +43,17 @@ class HasClassStarts(Protocol):
 
 
 @runtime_checkable
+class HasScoreGradient(Protocol):
+    """The gradient of its scores is known without automatic differentiation, which costs more than small networks themselves."""
+
+    def score_gradient(
+        self, x: Float[Tensor, "n d"], weights: Float[Tensor, "n k"]
+    ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n d"]]:
+        """The scores, and the gradient of their sum with these weights."""
+        ...
+
+
+@runtime_checkable
 class HasProofs(Protocol):
     """Methods of proof are known for it alone."""
 

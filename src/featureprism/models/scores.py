@@ -21,6 +21,21 @@ def checked_parameter(values: Tensor, name: str, shape: tuple[int, ...]) -> nn.P
     return nn.Parameter(values.detach().clone())
 
 
+class TwoScores(nn.Module):
+    """The scores 0 and f of a network with one output."""
+
+    num_classes = 2
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "n 2"]:
+        """Both scores."""
+        value = self.net(x)
+        return torch.stack([torch.zeros_like(value), value], dim=1)
+
+
 class LinearScores(nn.Module):
     """Scores Vx + c: V (k, d), c (k,)."""
 
@@ -88,6 +103,14 @@ class ScoreNet(nn.Module):
         """The score of every class."""
         return self.activation.value(x @ self.W.T + self.b) @ self.V + self.c
 
+    def score_gradient(
+        self, x: Float[Tensor, "n d"], weights: Float[Tensor, "n k"]
+    ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n d"]]:
+        """The scores, and the gradient of their sum with these weights."""
+        z = x @ self.W.T + self.b
+        gradient = (self.activation.derivative(z) * (weights @ self.V.T)) @ self.W
+        return self.activation.value(z) @ self.V + self.c, gradient
+
     def with_bias_neuron(self) -> tuple[Float[Tensor, "j d"], Float[Tensor, "j k"], Float[Tensor, " j"]]:
         """W, V, b of the same scores without c: where c is not 0, one neuron that is always 1 gives it."""
         W, V, b, c = (t.detach() for t in (self.W, self.V, self.b, self.c))
@@ -141,6 +164,21 @@ class LayeredScores(nn.Module):
         for i, (W, b) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = (self.activation.value(x) if i else x) @ W.T + b
         return x
+
+    def score_gradient(
+        self, x: Float[Tensor, "n d"], weights: Float[Tensor, "n k"]
+    ) -> tuple[Float[Tensor, "n k"], Float[Tensor, "n d"]]:
+        """The scores, and the gradient of their sum with these weights."""
+        matrices, slopes = list(self.weights), []
+        for i, (W, b) in enumerate(zip(matrices, self.biases, strict=True)):
+            if i:
+                slopes.append(self.activation.derivative(x))
+                x = self.activation.value(x)
+            x = x @ W.T + b
+        gradient = weights
+        for W, slope in zip(matrices[:0:-1], reversed(slopes), strict=True):
+            gradient = (gradient @ W) * slope
+        return x, gradient @ matrices[0]
 
 
 class QuadraticScores(nn.Module):

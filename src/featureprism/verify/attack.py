@@ -21,6 +21,7 @@ NEAR_KINKS = 1e-3  # points nearer to the origin than this share of the farthest
 FEW_DIMENSIONS, RAYS = 32, 48  # where rays in all directions are worth their time, and how many
 L2_RESTARTS = 3  # of the minimum-norm attack: ℓ2 flips are drawn in by convex-concave steps as well
 TRIED = 3  # targets of each point whose ℓ2 flips are drawn in: the nearest ones
+SMALL, TOGETHER = 20_000, 12  # weights of networks that make restarts side by side, and how many at most
 SHORTER = 1 - 1e-6  # of a flip: what counts as shorter
 
 
@@ -46,7 +47,7 @@ def _attack_targets(pairs: Pairs, rows: Tensor, restarts: int) -> None:
     """The minimum-norm attack on all pairs of some points; with eps a point is finished with its first flip within that radius."""
     x, point = pairs.points(rows), torch.unique(pairs.point[rows], return_inverse=True)[1]
     flips = minimum_norm(
-        pairs.model.scores,
+        pairs.model.scores if pairs.model.has_one_output else pairs.model.net,
         x,
         pairs.label[pairs.point[rows]],
         pairs.target[rows],
@@ -57,9 +58,16 @@ def _attack_targets(pairs: Pairs, rows: Tensor, restarts: int) -> None:
         enough=pairs.query.eps or 0.0,
         starts=pairs.delta[rows].unsqueeze(0) if pairs.model.has_one_output else None,
         restarts=restarts,
+        together=_restarts_together(pairs),
     )
     shorter = flips.length < pairs.length[rows]
     pairs.length[rows[shorter]], pairs.delta[rows[shorter]] = flips.length[shorter], flips.delta[shorter]
+
+
+def _restarts_together(pairs: Pairs) -> int:
+    """How many restarts a small network makes side by side; this must not depend on the points."""
+    num_weights = sum(t.numel() for t in pairs.model.net.state_dict().values())
+    return min(TOGETHER, max(1, SMALL // max(num_weights, 1)))
 
 
 def _draw_in(pairs: Pairs, rows: Tensor, given: Sequence[Start] | None, tried: int, rounds: int) -> None:

@@ -95,7 +95,7 @@ CLAIMS = (
     Claim(
         "twice",
         source="Theorem 4.2, sharp",
-        says="No KKT point that was found withstands perturbations along u = Σ y_q μ_q longer than 2 ‖u‖/k.",
+        says="No KKT point that our search reaches withstands perturbations along u = Σ y_q μ_q longer than 2 ‖u‖/k.",
         quantity="norm along u that flips half of the test points ÷ (2 ‖u‖/k), largest over all KKT points found inside Assumption 2.2",
         bound=at_most(1.0),
         because="k/(k/2 + m) is below 2 for every group size m",

@@ -90,7 +90,7 @@ CLAIMS = (
     Claim(
         "decoupled-radius",
         source="Theorem D.3, sharp",
-        says="The decoupling classifier breaks at √d/2, where the neuron of the point's own cluster dies.",
+        says="The decoupling classifier breaks at √d/2, where the neuron of the point's cluster falls silent.",
         quantity="attacked 50 % radius of f_dec ÷ (√d/2)",
         bound=between(0.97, 1.03),
         because="the bias of every neuron is -d/2; Theorem D.3 proves √d/3",

@@ -107,7 +107,7 @@ CLAIMS = (
     Claim(
         "gap",
         source="Theorem 4.6",
-        says="A network trained with two labels converges to a multiple of the averaging classifier as the problem grows.",
+        says="A network trained with two labels converges to a multiple of the averaging classifier as n grows.",
         quantity="exponent in n of the largest distance on the sphere ‖x‖ = √d, k and d fixed",
         formula=r"\inf_{C>0} \sup_{\lVert x\rVert = \sqrt d} |C f_{FA}(x) - f_\theta(x)| = o(1)",
         bound=below(0.0),

@@ -176,7 +176,7 @@ CLAIMS = (
     Claim(
         "accuracy",
         source="Theorems 5.1(b) and 5.3(b)",
-        says="A network that has won its features classifies nearly every point correctly, after clean and after adversarial training.",
+        says="A network that holds every feature classifies nearly every point correctly, after clean and after adversarial training.",
         quantity="share of test points classified correctly, the lower of both trainings, at the largest d",
         bound=at_least(0.97),
         because="without input noise and ties nothing but the network limits the accuracy",

@@ -187,7 +187,7 @@ CLAIMS = (
     Claim(
         "held",
         source="Theorem 5.2(2)",
-        says="After clean training every feature has a neuron of its own.",
+        says="After clean training every feature has a neuron that holds it alone.",
         quantity="share of the features that some neuron holds alone, after clean training",
         bound=at_least(NEARLY_ALL),
         because="Ω(d) neurons hold one feature each; nine tenths of the features is more than the theorem asks",

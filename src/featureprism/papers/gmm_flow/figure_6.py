@@ -33,7 +33,7 @@ CLAIMS = (
     Claim(
         "faster-as-printed",
         source="Figure 6",
-        says="Neurons nudged towards cluster centres by the printed formula align faster than random ones.",
+        says="Neurons nudged towards cluster centres by the formula of Appendix B.1 align faster than random ones.",
         quantity=f"steps to a median alignment of {ALIGNED}, nudged start divided by random start",
         formula=r"w_{j0} \leftarrow w_{j0} + \delta (\mu - w_{j0}), \quad \delta = 0.05",
         bound=below(1.0),

@@ -161,7 +161,7 @@ CLAIMS = (
     Claim(
         "growth",
         source="Appendix A, z' = e^(-z) z with the factor 2 of the 1/N clock",
-        says="Under the exponential and the logistic loss cluster masses grow by the printed equation, but twice as fast.",
+        says="Under the exponential and the logistic loss cluster masses grow by the equation of Appendix A, but twice as fast.",
         quantity="largest relative deviation of a cluster mass from the solution of the nominal equation",
         formula=r"\dot S = 2 S \, (-\partial \ell / \partial f)",
         bound=at_most(0.03),
