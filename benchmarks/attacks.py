@@ -75,12 +75,12 @@ def _trained(net: nn.Module, x: np.ndarray, y: np.ndarray, bounds: tuple[Bounds,
 
 
 def _digits(net: nn.Module, seed: int) -> Task:
-    X, y = load_digits(return_X_y=True)
+    X, y = (np.asarray(part) for part in load_digits(return_X_y=True))
     return _trained(net, X / 16, y, (None, (0.0, 1.0)), seed)
 
 
 def _breast_cancer(seed: int) -> Task:
-    X, y = load_breast_cancer(return_X_y=True)
+    X, y = (np.asarray(part) for part in load_breast_cancer(return_X_y=True))
     net = nn.Sequential(nn.Linear(30, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 2))
     low, high = X.min(axis=0), X.max(axis=0)
     return _trained(net, (X - low) / (high - low), y, (None, (0.0, 1.0)), seed)

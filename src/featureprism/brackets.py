@@ -306,8 +306,11 @@ class RadiusBracket:
         n = len(self)
         optional = {name: getattr(self, name) for name in ("witness", "predicted", "rival")}
         others = {name: value for name, value in optional.items() if value is not None}
-        shares = [self.zero_gradient_share, self.blind_share, self.seconds]
+        shares = [self.zero_gradient_share, self.blind_share]
         others |= {"method": np.array(self.method, dtype=str), "shares": np.array(shares)}
+        others["seconds"] = np.array(
+            self.seconds
+        )  # apart: nothing else differs when the same is proven again
         others |= {
             "attacked": self.attacked,
             "stopped_because": np.array(self.stopped_because, dtype=str),
@@ -349,7 +352,7 @@ class RadiusBracket:
         certificates: list[dict[int, Certificate]] = [{} for _ in file.certified]
         for proof in file.proofs:
             certificates[proof.point][proof.rival] = proof.certificate
-        zero, blind, seconds = found["shares"].tolist()
+        zero, blind = found["shares"].tolist()[:2]
         has_label = bool(found.get("has_label", True))
         return cls(
             file.certified,
@@ -359,7 +362,7 @@ class RadiusBracket:
             tuple(certificates) if has_label else (),
             zero,
             blind,
-            seconds,
+            float(found.get("seconds", math.nan)),
             label=file.label if has_label else None,
             predicted=found.get("predicted"),
             rival=found.get("rival"),

@@ -34,7 +34,17 @@ def sweep(folder, workers):
 
 
 def reproduce(_folder):
-    return ["reproduce", "gmm-flow/figure-2", "--seeds", "2", "--set", "test_points=4", "--workers", "2"]
+    smaller = [
+        "dim=40",
+        "positive=2",
+        "negative=2",
+        "width=20",
+        "per_cluster=10",
+        "epochs=100",
+        "test_points=4",
+    ]
+    fields = [word for field in smaller for word in ("--set", field)]
+    return ["reproduce", "gmm-flow/figure-2", "--seeds", "2", *fields, "--workers", "2"]
 
 
 def radius(folder):
@@ -46,6 +56,16 @@ def radius(folder):
     return ["radius", str(folder / "model.npz"), str(folder / "data.npz"), "--branches", "20"]
 
 
+def verify(folder):
+    radius(folder)
+    text = [f"(declare-const X_{i} Real)" for i in range(4)] + [
+        f"(declare-const Y_{i} Real)" for i in range(3)
+    ]
+    text += [f"(assert (<= X_{i} 0.3))\n(assert (>= X_{i} -0.3))" for i in range(4)]
+    (folder / "property.vnnlib").write_text("\n".join([*text, "(assert (>= Y_0 20.0))"]))
+    return ["verify", str(folder / "model.npz"), str(folder / "property.vnnlib")]
+
+
 def result(out):
     """What a run leaves, without the seconds it took."""
     if (out / "units.sqlite").exists() and not list(out.glob("*/*/claims.json")):
@@ -54,7 +74,7 @@ def result(out):
     for path in sorted(out.rglob("*")):
         if path.name in ("claims.json", "rows.jsonl", "brackets.csv"):
             found[path.name] = path.read_bytes()
-        elif path.name in ("witnesses.npz", "proofs.npz"):
+        elif path.name in ("witnesses.npz", "proofs.npz", "proof.npz"):
             with np.load(path) as arrays:
                 found[path.name] = {name: a.tobytes() for name, a in arrays.items() if name != "seconds"}
     assert found
@@ -85,6 +105,7 @@ CASES = {
     "sweep on two workers": (lambda folder: sweep(folder, 2), 34),
     "reproduce": (reproduce, 16),
     "radius": (radius, 16),
+    "verify": (verify, 8),
 }
 
 

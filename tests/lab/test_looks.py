@@ -52,6 +52,7 @@ def test_a_claim_about_every_run_is_judged_by_all_of_them():
         {"seeds": (5, 10), "errors": (0.04, 0.04)},
         {"seeds": (10, 5), "errors": (0.02, 0.02)},
         {"seeds": (5,), "errors": (0.0,)},
+        {"seeds": (5, 10), "errors": (0.03, 0.0)},
     ],
 )
 def test_a_plan_that_spends_too_much_is_refused(plan):

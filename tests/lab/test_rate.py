@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from featureprism.lab import Claim, Outcome, Rows, at_most, below, between, judge, rate
+from featureprism.lab.rate import Rate, power_fit
 from featureprism.lab.rows import log_slope
 
 SIZES = (50, 100, 200, 400, 800)
@@ -117,3 +118,23 @@ def test_a_claim_about_a_bent_curve_holds_only_at_both_ends():
     assert verdict.note.startswith("not a power law")
     assert judge(claim(between(-1.5, 0.5)), rows).outcome == Outcome.HOLDS
     assert judge(claim(below(-1.2)), rows).outcome == Outcome.FAILS
+
+
+@pytest.mark.parametrize("y", [[1.0, 0.0, 2.0], [1.0, math.inf, 2.0], [1.0, math.nan, 2.0], [1.0, -1.0, 2.0]])
+def test_points_without_a_logarithm_determine_nothing(y):
+    with np.errstate(all="raise"):
+        assert np.isnan(power_fit(np.array([1.0, 2.0, 4.0]), np.array(y))).all()
+
+
+def bent(*curvatures, **options):
+    """A rate with these curvatures, seed by seed."""
+    last = np.array(curvatures)
+    return Rate((1.0, 8.0), last, np.ones(len(last)), np.zeros(len(last)), last, **options)
+
+
+def test_a_power_law_may_bend_as_far_as_the_tolerance():
+    assert bent(0.25, 0.25, tolerance=0.25).is_power_law is True
+    assert bent(0.25, 0.25, tolerance=0.24).is_power_law is False
+    assert bent(0.15, 0.15).is_power_law is True
+    assert bent(-0.3, -0.3).is_power_law is False
+    assert bent(0.0, math.nan).is_power_law is None  # one seed was measured at two sizes

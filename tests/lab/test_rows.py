@@ -26,6 +26,7 @@ def test_one_number_per_seed_by_hand():
     np.testing.assert_allclose(TABLE.least("y"), [3, 3])
     np.testing.assert_allclose(TABLE.of("point", name="b").per_seed("y"), [48, 192])
     np.testing.assert_allclose(TABLE.farthest("x", 2.4), [4, 4])
+    np.testing.assert_allclose(TABLE.farthest("x", 3.0), [1, 1])
     np.testing.assert_allclose(TABLE.per_seed(lambda rows: rows.column("x").sum()), [7, 7])
 
 

@@ -1,18 +1,21 @@
 """Plant bugs, one at a time, in a copy of the project, and see whether the nearest quick tests notice.
 
     python tests/mutants/run.py list                 what is planted where
-    python tests/mutants/run.py 1/8 [GROUP ...]      try the first eighth, and note the outcomes in outcomes.csv
-    python tests/mutants/run.py again [GROUP ...]    try those that survived once more
-    TESTS="tests/checker/test_guards.py" python ...  the same with these tests alone, after one has written new ones
+    python tests/mutants/run.py reach [GROUP ...]    note which tests call which functions (some minutes; once is enough)
+    python tests/mutants/run.py 1/8 [GROUP ...]      try the first eighth of what has no outcome yet, and note it in outcomes.csv
+    python tests/mutants/run.py again [GROUP ...]    try those that survived once more, with four times as many tests
     python tests/mutants/run.py ID ...               try these
     python tests/mutants/run.py summary              how many were caught
+    TESTS="tests/checker/test_guards.py" python ...  with these tests alone, after one has written new ones
 
 The bugs are chosen by machine: the sites of every group of files in an order that depends on their names alone, one of each kind in
-turn.
+turn. The tests of a bug are those of its group that call the function it is in, short ones first.
 A bug that changes no answer is explained in equivalent.txt (one line: ID, then why); no other survivor counts as explained.
 """
 
 import csv
+import json
+import math
 import os
 import shutil
 import signal
@@ -24,19 +27,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from reach import Chosen, Reach, nearest
 from sites import Site, sites_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 SOURCE = "src/featureprism"
 OUTCOMES, EQUIVALENT = HERE / "outcomes.csv", HERE / "equivalent.txt"
-WALL_SECONDS = 1200  # of the tests of one bug; what takes longer hangs, and is caught
-DIRECT = (
-    "guards",
-    "bounds",
-    "both",
-    "store",
-)  # tests that ask many small questions directly: they come first
+REACH = HERE / ".reach"
+WALL_SECONDS = 600  # of the tests of one bug; what takes longer hangs, and is caught
+TEST_SECONDS = 15.0  # CPU seconds that the tests of one bug take without it
 COPIED = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md", "CHANGELOG.md")
 
 
@@ -56,46 +56,51 @@ class Group:
 VERDICTS = "bounds claim intervals looks premise rate rows table verdict"
 LAB = "costs engine executors export holders sources spec_file store sweeps unit work"
 GROUPS = (
-    Group("checker", 48, ("checker/[!e]*.py", "checker/e[ln]*.py"), ("tests/checker",)),
+    Group("checker", 48, ("checker/[!e]*.py", "checker/e[ln]*.py"), ("checker", "verify/test_properties.py")),
     Group(
         "exact",
         12,
         ("checker/exact*.py", "checker/exact/*.py"),
-        ("tests/checker/test_exact.py", "tests/checker/test_both.py"),
+        ("checker/test_exact.py", "checker/test_both.py", "verify/test_properties.py"),
     ),
+    Group("verdicts", 30, tuple(f"lab/{name}.py" for name in VERDICTS.split()), ("lab",)),
+    Group("lab", 25, tuple(f"lab/{name}.py" for name in LAB.split()), ("lab",)),
+    Group("verify", 40, ("verify/*.py", "verify/*/*.py"), ("verify",), has_tuning=True),
+    Group("attacks", 20, ("attacks/*.py",), ("attacks",), has_tuning=True),
     Group(
-        "verdicts",
-        30,
-        tuple(f"lab/{name}.py" for name in VERDICTS.split()),
-        tuple(f"tests/lab/test_{name}.py" for name in ["verdict", "looks", "rate", "rows", "printers"]),
+        "theory",
+        25,
+        ("papers/*/theory*.py",),
+        ("theory", "papers/test_stated_premises.py", "papers/*/test_theory*.py"),
     ),
-    Group("lab", 25, tuple(f"lab/{name}.py" for name in LAB.split()), ("tests/lab",)),
-    Group("verify", 40, ("verify/*.py", "verify/*/*.py"), ("tests/verify",), has_tuning=True),
-    Group("attacks", 20, ("attacks/*.py",), ("tests/attacks",), has_tuning=True),
-    Group("theory", 25, ("theory/*.py", "papers/*/theory*.py"), ("tests/theory", "tests/papers")),
 )
 
 
 def main(words: list[str]) -> None:
     """Do what the words say."""
     chosen = [(group, site) for group in GROUPS for site in sites(group)]
+    known = outcomes()
     match words:
         case ["list"]:
             for group, site in chosen:
-                print(
-                    f"{group.name:9} {site.path}:{site.line} {site.change((ROOT / site.path).read_bytes())}"
-                )
+                change = site.change((ROOT / site.path).read_bytes())
+                print(f"{group.name:9} {site.path}:{site.line} {change}")
         case ["summary"]:
             summary(chosen)
+        case ["reach", *names]:
+            for group in GROUPS:
+                if not names or group.name in names:
+                    note_reach(group)
         case ["again", *names]:
-            survivors = {name for name, row in outcomes().items() if row["outcome"] == "survived"} - set(
-                equivalent()
+            survivors = {i for i, row in known.items() if row["outcome"] == "survived"} - set(equivalent())
+            run(
+                [(g, s) for g, s in chosen if s.id in survivors and (not names or g.name in names)],
+                4 * TEST_SECONDS,
             )
-            run([(g, s) for g, s in chosen if s.id in survivors and (not names or g.name in names)])
         case [part, *names] if "/" in part and part.replace("/", "").isdigit():
             i, n = map(int, part.split("/"))
-            wanted = [(g, s) for g, s in chosen if not names or g.name in names]
-            run(wanted[i - 1 :: n])
+            wanted = [(g, s) for g, s in chosen if not names or g.name in names][i - 1 :: n]
+            run([(g, s) for g, s in wanted if s.id not in known])
         case ids if ids:
             run([(g, s) for g, s in chosen if s.id in ids])
         case _:
@@ -119,27 +124,50 @@ def sites(group: Group) -> list[Site]:
     return sorted(order, key=lambda site: turns[site.id])[: group.num]
 
 
-def run(chosen: list[tuple[Group, Site]]) -> None:
+def run(chosen: list[tuple[Group, Site]], seconds: float = TEST_SECONDS) -> None:
     """Try bugs one after the other; each outcome is noted at once."""
     preload()
+    tables = {group: reach_of(group) for group in dict.fromkeys(group for group, _ in chosen)}
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder)
         copy_tree(tree)
-        for group in dict.fromkeys(group for group, _ in chosen):
-            failing = tried(tree, tests_of(group, tree))[1]
-            if failing:
-                sys.exit(f"Without any bug, {failing} fails already: nothing can be learned from it.")
         for number, (group, site) in enumerate(chosen):
             file = tree / site.path
             original = file.read_bytes()
             began = time.perf_counter()
+            tests = nearest(tables[group], site.path.removeprefix(f"{SOURCE}/"), site.where, seconds)
             try:
                 plant(file, site.planted(original), number + 1)
-                outcome, by = tried(tree, nearest(group, site, tree))
+                outcome, by = tried(tree, os.environ.get("TESTS", "").split() or tests)
             finally:
                 plant(file, original, 0)
             note(group, site, outcome, by, site.change(original))
             print(f"{outcome:9} {time.perf_counter() - began:5.0f} s {site.id} {by}", flush=True)
+
+
+def note_reach(group: Group) -> None:
+    """Run the tests of a group without any bug, and note what they call."""
+    REACH.mkdir(exist_ok=True)
+    preload()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = Path(folder)
+        copy_tree(tree)
+        tests = sorted(
+            str(test.relative_to(tree)) for name in group.tests for test in (tree / "tests").glob(name)
+        )
+        plugin = Reach(tree / SOURCE, REACH / f"{group.name}.json")
+        outcome, by = in_fork(tree, tests, plugin)
+        print(
+            f"{group.name}: {len(reach_of(group))} tests; {f'without any bug {by} fails' if by else outcome}"
+        )
+
+
+def reach_of(group: Group) -> dict[str, tuple[float, list[str]]]:
+    """What the tests of a group call, and how long they take."""
+    file = REACH / f"{group.name}.json"
+    if not file.exists():
+        note_reach(group)
+    return json.loads(file.read_text())
 
 
 def copy_tree(tree: Path) -> None:
@@ -157,27 +185,6 @@ def plant(file: Path, content: bytes, number: int) -> None:
     os.utime(file, (1_000_000_000 + 10 * number,) * 2)
 
 
-def nearest(group: Group, site: Site, tree: Path) -> list[str]:
-    """The tests that mirror the file, then the others of its group."""
-    stem = Path(site.path).stem
-    folder = Path(site.path).parent.name
-    tests = tests_of(group, tree)
-    if group.name == "theory" and "papers" in site.path:
-        tests = [t for t in tests if folder in t] or tests
-    first = (f"test_{stem}.py", *(f"test_{name}.py" for name in DIRECT))
-    return sorted(tests, key=lambda t: (not t.endswith(first), folder not in t, t))
-
-
-def tests_of(group: Group, tree: Path) -> list[str]:
-    """The test files of a group, or those that are asked for."""
-    if os.environ.get("TESTS"):
-        return os.environ["TESTS"].split()
-    found = [
-        [tree / name] if name.endswith(".py") else (tree / name).rglob("test_*.py") for name in group.tests
-    ]
-    return sorted({str(file.relative_to(tree)) for files in found for file in files})
-
-
 def preload() -> None:
     """What every test imports, once for all: each bug gets a fork of this process."""
     import matplotlib  # noqa: F401
@@ -188,30 +195,40 @@ def preload() -> None:
 
 
 def tried(tree: Path, tests: list[str]) -> tuple[str, str]:
-    """('caught', first failing test) or ('survived', '')."""
+    """('caught', first failing test) or ('survived', ''): files of tests are run whole, else the tests that are named."""
+    if not any("::" in test for test in tests):
+        return in_fork(tree, tests) if tests else ("survived", "")
+    return in_fork(tree, sorted({test.split("::")[0] for test in tests}), Chosen(tests))
+
+
+def in_fork(tree: Path, files: list[str], plugin: object = None) -> tuple[str, str]:
+    """Whether tests fail, and which does first."""
     log = tree / "log"
     child = os.fork()
     if not child:
-        run_tests(tree, tests, log)
-    deadline = time.monotonic() + WALL_SECONDS
+        run_tests(tree, files, log, plugin)
+    deadline = time.monotonic() + (math.inf if isinstance(plugin, Reach) else WALL_SECONDS)
     while True:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
         if time.monotonic() > deadline:
             os.killpg(child, signal.SIGKILL)
-        time.sleep(0.1)
+        time.sleep(0.05)
     if os.waitstatus_to_exitcode(status) == 0:
         return "survived", ""
-    failed = [
-        line for line in log.read_text(errors="replace").splitlines() if line.startswith(("FAILED", "ERROR"))
-    ]
-    by = failed[0].split(" - ")[0].split()[-1] if failed else f"ended by {os.waitstatus_to_exitcode(status)}"
+    lines = log.read_text(errors="replace").splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    by = (
+        failed[0].split(" - ")[0].split(" ", 1)[-1]
+        if failed
+        else f"ended by {os.waitstatus_to_exitcode(status)}"
+    )
     return "caught", by
 
 
-def run_tests(tree: Path, tests: list[str], log: Path) -> None:
-    """In the fork: pytest on the tree, until the first failure."""
+def run_tests(tree: Path, files: list[str], log: Path, plugin: object) -> None:
+    """In the fork: pytest on the tree, until the first failure unless it notes what tests call."""
     os.setpgid(0, 0)
     with log.open("w") as file:
         os.dup2(file.fileno(), 1)
@@ -222,8 +239,11 @@ def run_tests(tree: Path, tests: list[str], log: Path) -> None:
     import pytest
 
     code = 1
+    stop = [] if isinstance(plugin, Reach) else ["-x"]
     try:
-        code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests])
+        code = pytest.main(
+            [*stop, "-q", "-p", "no:cacheprovider", *files], plugins=[plugin] if plugin else []
+        )
     finally:
         os._exit(int(code))
 

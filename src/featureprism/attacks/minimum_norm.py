@@ -68,8 +68,8 @@ class TargetMargins:
 
     def rows(self, index: Int[Tensor, " r"]) -> "TargetMargins":
         """The margins of some rows."""
-        parts = (part[index] for part in (self.label, self.target, self.weights))
-        return TargetMargins(self.scores, *parts, self.batch)
+        label, target, weights = (part[index] for part in (self.label, self.target, self.weights))
+        return TargetMargins(self.scores, label, target, weights, self.batch)
 
     def __call__(self, z: Float[Tensor, "m d"]) -> Float[Tensor, " m"]:
         """f_label - f_target."""
