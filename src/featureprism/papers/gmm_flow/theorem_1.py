@@ -169,7 +169,7 @@ def _least_exponent(rows: Rows, column: str) -> Values:
 
 def _share_of_power(rows: Rows) -> Values:
     """The least, over p, of the exponent of the loss of alignment ÷ min(p, 4); flows that lose none are left out."""
-    losing = rows.where(lambda row: row.get("rate", 1.0) > 0)
+    losing = rows.where(lambda row: row.get("rate") is None or not row["rate"] <= 0)
     powers = [min(p, 4.0) for p in _window(losing).groups("p")] or [1.0]
     return (_exponents(losing, "rate") / np.array(powers)[:, None]).min(axis=0)
 
