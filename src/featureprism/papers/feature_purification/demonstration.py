@@ -2,6 +2,12 @@
 
 It starts from neurons that have won their features, as Section 6.2 allows, in batches large enough that their noise does not hide the
 mixtures. Beside it stand the population dynamics of the same setting and a proof of its robustness.
+
+Two numbers describe the whole network as long as a neuron is closed where its feature is absent. With the mixture β/α = k/d a neuron
+receives βS of size √2 αk/d from the other features of a point, beside the threshold b. Once βS exceeds b all neurons open together,
+f depends on Σ_i w_i alone, and nothing but the penalty holds back differences between neurons: the noise of the batches adds up in
+them over a time 1/λ, whatever the size of the batches. The comparison is therefore made at b√k = 0.4 and k = d^0.3999, and the
+demonstration, whose large mixtures open all neurons, stands beside its two numbers without a claim.
 """
 
 import math
@@ -43,7 +49,7 @@ class DemonstrationSetting(Battery):
     proven_points: int = 200  # 0 where a proof would take longer than the training
     max_cells: int = 8
     population_points: int = 8000
-    is_compared: bool = True  # whether steps are short and batches large enough for the population to be seen
+    is_compared: bool = False  # with the population dynamics: neurons are closed where their feature is absent
 
 
 def measure(s: DemonstrationSetting, seed: int, context: Context) -> list[Row]:
@@ -116,29 +122,31 @@ def _population(s: DemonstrationSetting, seed: int) -> list[Row]:
     ]
 
 
-def _of(kind: str, stage: str, key: str, dim: int | None = None):
+def _of(kind: str, stage: str, key: str, **fields: Any):
     def value(rows: Rows) -> Values:
-        part = rows.of(kind, stage=stage)
-        return (part.having(dim=dim) if dim else part).per_seed(key)
+        return rows.of(kind, stage=stage, **fields).per_seed(key)
 
     return value
 
 
-def _largest(rows: Rows) -> int:
-    return max(rows.of("network").distinct("dim"), default=0)
+def _shown(rows: Rows) -> Rows:
+    """The demonstration at its largest d."""
+    part = rows.having(is_compared=False)
+    return part.having(dim=max(part.of("network").distinct("dim"), default=0))
 
 
 def _at_largest(kind: str, stage: str, key: str):
-    return lambda rows: _of(kind, stage, key, _largest(rows))(rows)
+    return lambda rows: _of(kind, stage, key)(_shown(rows))
 
 
 def _farthest(key: str):
     """The largest difference between network and population dynamics over sizes and stages."""
 
     def value(rows: Rows) -> Values:
+        part = rows.having(is_compared=True)
         gaps = [
-            np.abs(_of("network", stage, key, dim)(rows) - _of("population", stage, key, dim)(rows))
-            for dim in rows.of("network", is_compared=True).distinct("dim")
+            np.abs(_of("network", stage, key, dim=dim)(part) - _of("population", stage, key, dim=dim)(part))
+            for dim in part.of("network").distinct("dim")
             for stage in ("clean", "adversarial")
         ]
         return np.max(gaps, axis=0) if gaps else np.full(len(rows.seeds), math.nan)
@@ -149,8 +157,8 @@ def _farthest(key: str):
 def _pairs_note(key: str):
     def note(rows: Rows) -> str:
         words = []
-        for (dim, stage), part in rows.of("network").groups("dim", "stage").items():
-            predicted = rows.of("population", dim=dim, stage=stage).column(key).mean()
+        for (dim, stage), part in rows.of("network", is_compared=True).groups("dim", "stage").items():
+            predicted = rows.of("population", is_compared=True, dim=dim, stage=stage).column(key).mean()
             words.append(f"d = {dim}, {stage}: {part.column(key).mean():.2f} beside {predicted:.2f}")
         return "; ".join(words)
 
@@ -158,12 +166,12 @@ def _pairs_note(key: str):
 
 
 def _proven_gain(rows: Rows) -> Values:
-    dim = min(rows.of("proof").distinct("dim"), default=0)
-    return rows.of("proof", dim=dim).per_seed("certified") - _of("network", "clean", "worst", dim)(rows)
+    part = rows.having(is_compared=False, dim=min(rows.of("proof").distinct("dim"), default=0))
+    return part.of("proof").per_seed("certified") - _of("network", "clean", "worst")(part)
 
 
 def _gain_note(rows: Rows) -> str:
-    part = rows.having(dim=_largest(rows))
+    part = _shown(rows)
     clean, after = (
         part.of("network", stage=stage).column("worst").mean() for stage in ("clean", "adversarial")
     )
@@ -232,7 +240,7 @@ CLAIMS = (
         says="Two numbers predict the robust accuracy of the whole network, before and after adversarial training.",
         quantity="largest |robust accuracy of the network - of the population dynamics|, after clean and adversarial training",
         bound=at_most(0.1),
-        because="the noise of the batches, which the dynamics leaves out",
+        because="what the noise of the batches may add, which the two numbers leave out",
         value=_farthest("worst"),
         origin="featureprism",
         note=_pairs_note("worst"),
@@ -243,7 +251,7 @@ CLAIMS = (
         says="Two numbers predict how pure the neurons of the whole network are, before and after adversarial training.",
         quantity="largest |purity of the network - of the population dynamics|, after clean and adversarial training",
         bound=at_most(0.1),
-        because="the noise of the batches, which the dynamics leaves out",
+        because="what the noise of the batches may add, which the two numbers leave out",
         value=_farthest("purity"),
         origin="featureprism",
         note=_pairs_note("purity"),
@@ -252,27 +260,29 @@ CLAIMS = (
 
 
 def draw(rows: Rows) -> Any:
-    """Robust accuracy and purity of the network beside the population dynamics."""
+    """Robust accuracy and purity of the network beside the population dynamics; on top the sizes that are compared."""
     from featureprism.lab.style import panels
     from featureprism.papers.feature_purification.drawing import STAGES, bars, mean
 
-    figure, axes = panels(2, width=5.2, height=2.8)
-    sizes = rows.of("network").distinct("dim")
-    names = [f"d = {dim}, {STAGES[stage]}" for dim in sizes for stage in ("clean", "adversarial")]
+    figure, axes = panels(2, width=5.2, height=4.2)
+    cases = [
+        (dim, compared, stage)
+        for compared in (True, False)
+        for dim in sorted(rows.of("network", is_compared=compared).distinct("dim"))
+        for stage in ("clean", "adversarial")
+    ]
+    names = [f"d = {dim}, b√k = {0.4 if compared else 0.15}, {STAGES[stage]}" for dim, compared, stage in cases]
     for panel, key, text in zip(axes, ("worst", "purity"), ("robust accuracy at τ", "purity"), strict=True):
         groups = {
-            label: [
-                mean(rows.of(kind, dim=dim, stage=stage), key)
-                for dim in sizes
-                for stage in ("clean", "adversarial")
-            ]
+            label: [mean(rows.of(kind, dim=d, is_compared=c, stage=stage), key) for d, c, stage in cases]
             for label, kind in (("network", "network"), ("two numbers", "population"))
         }
-        bars(panel, names, groups, text)
+        bars(panel, names if key == "worst" else [""] * len(names), groups, text)
+    axes[0].get_legend().remove()
     return figure
 
 
-def won_features(dim: int, sparsity: int, scaled_radius: float, **more: Any) -> DemonstrationSetting:
+def won_features(dim: int, sparsity: float, scaled_radius: float, **more: Any) -> DemonstrationSetting:
     """Sizes at which clean training drowns won features in a mixture, and adversarial training brings them back."""
     values: dict[str, Any] = {
         "dim": dim,
@@ -291,28 +301,33 @@ def won_features(dim: int, sparsity: int, scaled_radius: float, **more: Any) -> 
     return DemonstrationSetting(**(values | more))
 
 
-SMALLER = won_features(100, 9, 0.3, step_size=1.0, steps=1000, adversarial_steps=200, batch=5000)
+SHORT_STEPS: dict[str, Any] = {"step_size": 1.0, "steps": 1000, "adversarial_steps": 200}
+SMALLER = won_features(100, 9, 0.3, batch=5000, **SHORT_STEPS)
+IN_REGIME: dict[str, Any] = {"bias_cap": 0.4, "is_compared": True, "proven_points": 0}
+COMPARED = [
+    won_features(100, 100**0.3999, 0.3, **SHORT_STEPS, **IN_REGIME),
+    won_features(400, 400**0.3999, 0.3, **IN_REGIME),
+]
 DEMONSTRATION = Experiment(
     id="feature-purification/demonstration",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.3, Section 6.2",
     title="A network one can train: fragile after clean training, robust and pure after adversarial training",
     scales={
-        "quick": [SMALLER, won_features(400, 16, 0.4, is_compared=False, proven_points=0)],
-        "standard": [SMALLER, won_features(400, 16, 0.4, batch=5000, is_compared=False, proven_points=0)],
-        "paper": [
+        "quick": [SMALLER, won_features(400, 16, 0.4, proven_points=0), *COMPARED],
+        "standard": [
             SMALLER,
-            won_features(
-                400, 16, 0.4, step_size=4.0, steps=1200, adversarial_steps=480, batch=10000, proven_points=0
-            ),
+            won_features(400, 16, 0.4, batch=5000, test_points=400, proven_points=0),
+            *(replace(s, test_points=400) for s in COMPARED),
         ],
     },
     measure=measure,
     claims=CLAIMS,
     draw=draw,
     about=(
-        "σ_x = 0, ties dropped, m = d, b = 0.15/√k, from 0.75 w*_j M_j. The price of a large effect at a trainable size"
+        "σ_x = 0, ties dropped, m = d, b√k = 0.15, from 0.75 w*_j M_j. The price of a large effect at a trainable size"
         " is a large mixture:"
         " k²/d is 0.6, and the drift is not small here. Small drift together with everything else needs d ≥ 10⁷, where the population"
-        " dynamics has it."
+        " dynamics has it. Two numbers predict a network at b√k = 0.4 and k = d^0.3999, where neurons are closed without their feature; at"
+        " b√k = 0.15 all neurons open together, and the noise of the batches adds up in the differences between them."
     ),
 )
