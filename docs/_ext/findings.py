@@ -81,7 +81,7 @@ FIGURES = {
 
 
 def findings_table(results: Path) -> str:
-    """One row for each finding whose items are published at the quick scale as they are now: mean ± half of the interval, and the verdict."""
+    """One row for each finding whose items are published as they are now: mean ± half of the interval, and the verdict."""
     items = read_published(results).get("quick", {})
     claims = {
         f"{id}:{claim['id'].partition('.')[2]}": claim

@@ -158,7 +158,10 @@ def draw(rows: Rows) -> Any:
         ends = [gaps.column(law).min(), gaps.column(law).max()]
         panel.plot(ends, ends, ":", color="black")
         panel.set(xscale="log", yscale="log", xlabel="law", ylabel=name)
-        plain_ticks(panel, [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4) if ends[0] / 1.5 < tick < 1.2 * ends[1]])
+        plain_ticks(
+            panel,
+            [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4) if ends[0] / 1.5 < tick < 1.2 * ends[1]],
+        )
     axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
     return figure
 
