@@ -61,7 +61,6 @@ SHIPPED_ABOUT = (
 )
 WHOLE = {stem: family_mark(stem, (*SHIPPED.values(), *AGAINST.values())) for stem in ("wrn-10-1", "alexnet")}
 RESNETS, ALEXNETS = (mark or family_mark(stem, tuple(SHIPPED.values())) for stem, mark in WHOLE.items())
-EVERY = WHOLE["wrn-10-1"] or WHOLE["alexnet"]  # a family with one network for each attacker
 
 
 @dataclass(frozen=True, kw_only=True)
