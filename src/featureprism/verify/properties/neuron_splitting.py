@@ -51,9 +51,7 @@ class Domain:
     known: list[BoundedLayer]  # float64, (1, h)
     lines: list[Lines]  # float32, (1, h)
     warm: list[tuple[Tensor, Tensor, Tensor]]  # targets of each layer, with their slopes and β
-    of_case: dict[
-        int, tuple[Tensor, Tensor]
-    ]  # slopes and β of each case's rows that were found in it or in its parent
+    of_case: dict[int, tuple[Tensor, Tensor]]  # slopes and β of each case's rows, found in it or its parent
 
     @property
     def unstable(self) -> np.ndarray:
