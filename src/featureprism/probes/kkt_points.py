@@ -24,7 +24,19 @@ SAME = 1e-6  # two points with margins and outputs this close are one
 
 @dataclass(frozen=True)
 class KKTPoint:
-    """A KKT point with its proof: `audit` measures every condition. `origin` says which pattern or start led to it."""
+    """A network that satisfies the KKT conditions of the largest margin, with the measurement that shows it.
+
+    Attributes
+    ----------
+    origin : str
+        Which pattern or start led to it.
+    net : TwoLayerNet
+        The network.
+    audit : KKTAudit
+        Every condition, measured.
+    num_changes : int
+        How often a neuron changed sides at a point on the way.
+    """
 
     origin: str
     net: TwoLayerNet
