@@ -238,3 +238,26 @@ def test_bad_files_are_bad_usage(tmp_path, capsys):
     assert "Y_5 is not declared" in capsys.readouterr().err
     assert main(["verify", model, str(tmp_path / "nothing.vnnlib")]) == 2
     assert main(["verify", str(tmp_path / "nothing.npz"), prop]) == 2
+
+
+def test_a_limit_in_branches_ends_the_search_and_repeats(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    W, b, V, c = (rng.normal(size=s) for s in ((32, 5), 32, (32, 2), 2))
+    np.savez(tmp_path / "model.npz", W=W, b=b, V=V, c=c, activation="relu")
+    inputs = [
+        f"(declare-const X_{i} Real)\n(assert (<= X_{i} 0.5))\n(assert (>= X_{i} -0.5))" for i in range(5)
+    ]
+    outputs_ = ["(declare-const Y_0 Real)", "(declare-const Y_1 Real)", "(assert (>= Y_0 0.0))"]
+    (tmp_path / "p.vnnlib").write_text("\n".join([*inputs, *outputs_]))
+    words = ["verify", str(tmp_path / "model.npz"), str(tmp_path / "p.vnnlib")]
+    assert main([*words, "--branches", "10"]) == 0
+    assert "the branches were used up" in capsys.readouterr().out
+    proofs = []
+    for name in ("one", "two"):
+        assert main([*words, "--branches", "5000", "--out", str(tmp_path / name)]) == 0
+        with np.load(tmp_path / name / "proof.npz") as arrays:
+            proofs.append({key: value.tobytes() for key, value in arrays.items()})
+    assert "holds" in capsys.readouterr().out
+    assert proofs[0] == proofs[1]
+    assert main([*words, "--branches", "-1"]) == 2
+    assert "branches must be a whole number" in capsys.readouterr().err

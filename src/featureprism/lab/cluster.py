@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from joblib.externals.loky import cpu_count
 
+from featureprism._environment import environment
 from featureprism._threads import one_thread_for_good
-from featureprism.lab.environment import environment
 from featureprism.lab.executors import Finished, affordable, ended_alike, past_due
 from featureprism.lab.work import DIED, LOST, RAISED, TIME, Ending, Job, run_jobs
 

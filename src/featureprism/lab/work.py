@@ -23,9 +23,9 @@ from typing import Any
 
 import cloudpickle
 
+from featureprism._environment import environment
 from featureprism._threads import one_thread_for_good
 from featureprism.lab.context import Context
-from featureprism.lab.environment import environment
 from featureprism.lab.experiment import Measure
 
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"
