@@ -52,7 +52,9 @@ def described(docstring):
 @pytest.mark.parametrize(("where", "name"), list(public_names()))
 def test_every_parameter_and_result_of_a_public_name_is_described(where, name):
     value = getattr(getattr(featureprism, where) if where else featureprism, name)
-    if inspect.isclass(value) and (issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)):
+    if inspect.isclass(value) and (
+        issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)
+    ):
         return
     signature = inspect.signature(value)
     names, sections = described(inspect.getdoc(value))

@@ -90,12 +90,10 @@ def minimal_radius(
     """The smallest perturbation that flips each point, as far as attacks can find it.
 
     First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
-    zero, the shortest rays
-    and the best perturbation so far attacks halfway between the largest radius that held and the smallest that did
-    not; a success is shortened
-    along its ray to the boundary (for ℓ∞ a minimum-norm attack goes on from the shortest rays instead). Last,
-    perturbations slide along the
-    boundary towards the point, and for ℓ2 convex-concave steps finish on networks that are a difference of convex functions.
+    zero, the shortest rays and the best perturbation so far attacks halfway between the largest radius that held and
+    the smallest that did not; a success is shortened along its ray to the boundary (for ℓ∞ a minimum-norm attack goes
+    on from the shortest rays instead). Last, perturbations slide along the boundary towards the point, and for ℓ2
+    convex-concave steps finish on networks that are a difference of convex functions.
 
     Parameters
     ----------

@@ -163,8 +163,7 @@ def structured_starts(
     """Starting points that a plain attack would miss.
 
     They lead towards every centre and group of neurons of the other class, away from every one of the point's class,
-    and along the universal
-    directions Σ_k labels_k μ_k of the centres and Σ_j a_j w_j of the neurons.
+    and along the universal directions Σ_k labels_k μ_k of the centres and Σ_j a_j w_j of the neurons.
 
     Parameters
     ----------

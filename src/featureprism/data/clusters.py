@@ -325,8 +325,8 @@ def sample_in_span(
     """A sample of `orthogonal_clusters` (σ = 1) in coordinates of its span, (k + n) instead of d; exact in law.
 
     What is left of the noise is a Gaussian n × (d-k) matrix, of which only inner products matter: in the basis that
-    Gram-Schmidt makes of its
-    rows it is triangular, with independent N(0, 1) below a diagonal of χ with d-k, d-k-1, … degrees of freedom (Bartlett 1933).
+    Gram-Schmidt makes of its rows it is triangular, with independent N(0, 1) below a diagonal of χ with d-k, d-k-1, …
+    degrees of freedom (Bartlett 1933).
 
     Parameters
     ----------

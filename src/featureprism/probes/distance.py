@@ -59,10 +59,9 @@ def sphere_distance(
     """The largest difference of two functions on a sphere, sup |c f(x) - F(x)|.
 
     Normalised ascent in span(f, F) from ±(every direction of F), the most promising directions of f and points
-    between the two: a point of
-    the sphere drawn at random has F ~ D^(-p/2) and a vanishing gradient. With biases neither network is homogeneous,
-    so the radius matters,
-    and a point of the sphere may lie inside the ball of the span: one direction outside the span is added where there is one.
+    between the two: a point of the sphere drawn at random has F ~ D^(-p/2) and a vanishing gradient. With biases
+    neither network is homogeneous, so the radius matters, and a point of the sphere may lie inside the ball of the
+    span: one direction outside the span is added where there is one.
 
     Parameters
     ----------
