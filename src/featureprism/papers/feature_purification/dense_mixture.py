@@ -33,6 +33,7 @@ def measure(s: Battery, seed: int, context: Context) -> list[Row]:
                 "time": time,
                 "dense_share": probes.share_along(W, on.problem.dense_direction),
                 "mixture": probes.large_neurons(W, on.problem).ratio * s.dim / s.sparsity,
+                "mean": probes.mixture(W, on.problem).mean_beta / theory.mean_beta(s),
                 "largest": probes.mixture(W, on.problem, FEW).largest_beta / theory.beta_bound(s),
             }
         )
@@ -87,6 +88,18 @@ CLAIMS = (
         because="the order k/d with a constant between 1/2 and 2; the population dynamics has 1.0",
         value=lambda rows: _at(rows, "mixture"),
         premises=requires(*LEARNED),
+    ),
+    Claim(
+        "mean",
+        source="Theorem 5.2",
+        says="The mean coefficient of all features but its own, over all neurons, is within constants of k/d.",
+        quantity="mean β ÷ (k/d) after clean training",
+        formula=r"\frac{1}{md}\sum_{i}\sum_{j\notin\mathcal{N}_i}\beta_{i,j} \in [d^{-c}, d^{c}]\, k/d",
+        bound=between(0.5, 2.0),
+        because="d^±c is read as a factor of two",
+        value=lambda rows: _at(rows, "mean"),
+        premises=requires(*LEARNED),
+        note="coefficients of winners settle below 1, and their mixtures with them",
     ),
     Claim(
         "largest",

@@ -48,7 +48,7 @@ def _fast_gradient(net: SymmetricNet, x: Tensor, y: Tensor, radius: float) -> Te
 
 @torch.no_grad()
 def measure(s: LinearisationSetting, seed: int, context: Context) -> list[Row]:
-    """The gap of the linearisation at τ, and both objectives."""
+    """The gap of the linearisation at τ, both objectives, and what is left of neurons beside their features."""
     test = unseen(s, seed, s.points)
     x, y, net = test.x.double(), test.y.double(), in_double(trained(s, seed, "adversarial"))
     context.progress(0.5)
@@ -60,11 +60,26 @@ def measure(s: LinearisationSetting, seed: int, context: Context) -> list[Row]:
         "within": float((gap <= 1 / math.log(s.dim)).double().mean()),
         "fall": float((net(x) - net(x + delta)).abs().mean()),
     }
-    rows = [row, _objectives(s, seed, x, y)]
+    rows = [row, _beside_features(s, seed), _objectives(s, seed, x, y)]
     rows += [
         {"kind": "gap", "value": float(v)} for v in torch.quantile(gap, torch.linspace(0, 1, 21).double())
     ]
     return rows + premise_rows(s, bench(s, seed))
+
+
+def _beside_features(s: LinearisationSetting, seed: int) -> Row:
+    """Coefficients beside the features of a neuron, and the penalty of the features alone: Proposition F.8, Claim F.17."""
+    M, before = coding(s, seed).M.double(), trained(s, seed, "clean").W.detach().double()
+    A = before @ M
+    chosen = own_features(A, FEW)
+    features, rest = (A * chosen) @ M.T, A * ~chosen
+    alive = row_norms(before) > s.final_bias
+    k, d = s.sparsity, s.dim
+    return {
+        "kind": "beside",
+        "rest": float(rest[alive].abs().amax(dim=1).mean()) / (k / d),
+        "penalty": abs(_penalty(before) - _penalty(features)) / (s.width * k / math.sqrt(d)),
+    }
 
 
 def _penalty(W: Tensor) -> float:
@@ -132,6 +147,26 @@ CLAIMS = (
         note=lambda rows: (
             f"the gap is {(_of('at tau', 'gap')(rows) / _of('at tau', 'fall')(rows)).mean():.2f} of the change of f"
         ),
+    ),
+    Claim(
+        "rest",
+        source="Proposition F.8",
+        says="Beside its features a neuron after clean training has coefficients of at most O(k/d).",
+        quantity=f"largest coefficient beside the {FEW} largest of a neuron in units of k/d, mean over neurons",
+        bound=at_most(1.0),
+        because="the order with every constant and Ξ₂ set to 1",
+        value=_of("beside", "rest"),
+        premises=requires(*PURIFIED),
+    ),
+    Claim(
+        "penalty",
+        source="Claim F.17, corrected",
+        says="The penalty of the features alone is that of the whole network up to O(m k/√d).",
+        quantity="difference of both penalties in units of m k/√d",
+        bound=at_most(1.0),
+        because="the order of the proof with every constant and Ξ₂ set to 1; printed is k√d, which is the same for m ≈ d",
+        value=_of("beside", "penalty"),
+        premises=requires(*PURIFIED),
     ),
 )
 
