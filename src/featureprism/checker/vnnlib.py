@@ -68,7 +68,23 @@ class Property:
 
 
 def read_property(path: Path) -> Property:
-    """The property of a .vnnlib file, gzipped or not. One ValueError, with the file's name, for whatever is wrong with it."""
+    """Read a property in VNN-LIB format.
+
+    Parameters
+    ----------
+    path : path
+        A .vnnlib file, gzipped or not.
+
+    Returns
+    -------
+    Property
+        Bounds of the inputs, and constraints on the outputs.
+
+    Raises
+    ------
+    ValueError
+        With the file's name, for whatever is wrong with it.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(LONGEST + 1)

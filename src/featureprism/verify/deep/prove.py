@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.checker.deep import spectral_norm, verified
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.geometry import Sides
+from featureprism.verify.deep.balls import ball_multipliers
 from featureprism.verify.deep.branch_and_bound import Around, Question, quadratic_proof, side_of
 from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.query import Limits, Query
@@ -142,12 +144,35 @@ class Proving:
 
     def farthest_of_all(self, known: float, reach: float) -> dict[int, Certificate]:
         """Of every target in turn, as far as those before it hold; nothing where one has none."""
-        proofs: dict[int, Certificate] = {}
-        for target in self.targets(reach):
+        nearest, *others = self.targets(reach)
+        proof = self.farthest(nearest, known, reach)
+        if proof is None:
+            return {}
+        reach = min(reach, proof.radius)
+        proofs = {nearest: proof} | self.by_balls(others, reach)
+        for target in others:
+            if target in proofs:
+                continue
             proof = self.farthest(target, known, reach)
             if proof is None:
                 return {}
             proofs[target], reach = proof, min(reach, proof.radius)
+        return proofs
+
+    def by_balls(self, targets: list[int], radius: float) -> dict[int, Certificate]:
+        """Certificates against those targets for which one multiplier for each layer's ball is enough (ℓ2)."""
+        asked, proofs = self.asked, {}
+        if asked.norm != 2 or not targets:
+            return proofs
+        weights = [torch.from_numpy(W).float() for W in asked.model.weights]
+        with with_room():
+            norms = np.array([spectral_norm(W) for W in asked.model.weights[:-1]])
+            x, rows = torch.from_numpy(asked.x), torch.tensor(targets)
+            found = ball_multipliers(asked.model, weights, x, asked.own, rows, radius, norms)
+            for target, numbers in zip(targets, found, strict=True):
+                claim = Certificate(radius, "balls", 2.0, tree={"numbers": numbers})
+                if numbers is not None and verified(claim, asked.model, asked.x, asked.own, target) >= radius:
+                    proofs[target] = replace(claim, radius=radius * (1 - SLACK))
         return proofs
 
     def by_linear_relaxation(self, low: float, top: float, resolution: float) -> dict[int, Certificate]:
