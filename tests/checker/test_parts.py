@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from featureprism.checker import cells, cheap, exact, exact_properties, property_proofs
+from featureprism.checker.enclosed import LIBRARY
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear_bounds import Boxes, sized
 from featureprism.checker.models import model_sha256
@@ -28,6 +29,27 @@ def test_the_logarithm_of_a_sum_lies_between_its_floats(logits):
         below, above = (Decimal(cheap._log_sum_exp(logits, side)) for side in (-1.0, 1.0))
         assert below <= truth <= above
         assert above - below < Decimal("1e-13")
+
+
+class Poor:
+    """NumPy with a C library whose exp and log are as far off as the checker grants, both below."""
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def exp(self, value):
+        return np.exp(value) * (1 - LIBRARY)
+
+    def log(self, value):
+        return np.log(value) * (1 - LIBRARY)
+
+
+@pytest.mark.parametrize("logits", chosen_logits()[1:], ids=len)
+def test_the_bound_above_bears_a_library_that_is_off(logits, monkeypatch):
+    monkeypatch.setattr(cheap, "np", Poor())
+    with localcontext(prec=50):
+        truth = sum(Decimal(float(v)).exp() for v in logits).ln()
+        assert truth <= Decimal(float(cheap._log_sum_exp(logits, 1.0)))
 
 
 @pytest.mark.parametrize("bound", [0.1, 0.7, -0.3, 1 / 3])

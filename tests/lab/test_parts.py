@@ -9,14 +9,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from featureprism.lab import costs
+from featureprism.lab import Context, costs
 from featureprism.lab.engine import _Run
+from featureprism.lab.executors import OVERDUE, past_due
 from featureprism.lab.registry import item_called
 from featureprism.lab.store import Store, _Entry
 from featureprism.lab.sweeps import Between
 from featureprism.lab.table import ClaimTable
 from featureprism.lab.unit import Unit
-from featureprism.lab.work import DONE, Ending, _module_to_pack
+from featureprism.lab.work import DONE, Ending, Job, Limits, _module_to_pack
 
 
 def test_whole_numbers_are_drawn_equally_often_at_both_ends():
@@ -93,3 +94,10 @@ def test_the_memory_of_an_estimate_is_that_of_the_largest_unit():
 def test_a_table_shows_the_scales_that_were_published(published, scales):
     experiment = item_called("gmm-flow/figure-2")
     assert ClaimTable.of_published(experiment, published).scales == scales
+
+
+def test_a_unit_is_overdue_a_minute_after_its_limit():
+    jobs = [Job(measure, {}, 0, Context(), Limits(seconds=limit)) for limit in (5.0, 7.0, None)]
+    assert not past_due(jobs, 12.0 + OVERDUE)
+    assert past_due(jobs, 12.1 + OVERDUE)
+    assert not past_due(jobs[2:], 1e9)
