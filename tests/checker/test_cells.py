@@ -120,7 +120,7 @@ def mutant(certificate: Certificate, rng: np.random.Generator) -> Certificate:
         elif rng.integers(4):
             name = str(rng.choice(PARAMETERS))
             factor = rng.choice([0.0, 1.0, 1.0, 1e3, 1e300], size=len(node[name])) * 10.0 ** rng.normal()
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):  # an infinite multiplier times 0 is no number
                 changed = np.minimum(node[name] * factor, 1e300) + rng.choice([0.0, 0.1])
             if name in ("centre", "low", "high"):
                 changed = changed * rng.choice([-1.0, 1.0], size=len(changed))

@@ -4,6 +4,7 @@ All limits are numbers of branches, so that results do not depend on the clock. 
 command alone.
 """
 
+import json
 import os
 import random
 import shutil
@@ -57,27 +58,40 @@ def radius(folder):
 
 
 def verify(folder):
-    radius(folder)
-    text = [f"(declare-const X_{i} Real)" for i in range(4)] + [
-        f"(declare-const Y_{i} Real)" for i in range(3)
-    ]
-    text += [f"(assert (<= X_{i} 0.3))\n(assert (>= X_{i} -0.3))" for i in range(4)]
-    (folder / "property.vnnlib").write_text("\n".join([*text, "(assert (>= Y_0 20.0))"]))
-    return ["verify", str(folder / "model.npz"), str(folder / "property.vnnlib")]
+    rng = np.random.default_rng(0)
+    W, b, V, c = (rng.normal(size=s) for s in ((32, 5), 32, (32, 2), 2))
+    np.savez(folder / "model.npz", W=W, b=b, V=V, c=c, activation="relu")
+    text = [f"(declare-const {name} Real)" for name in ("X_0", "X_1", "X_2", "X_3", "X_4", "Y_0", "Y_1")]
+    text += [f"(assert (<= X_{i} 0.5))\n(assert (>= X_{i} -0.5))" for i in range(5)]
+    (folder / "property.vnnlib").write_text("\n".join([*text, "(assert (>= Y_0 0.0))"]))  # 0.1 above the most
+    return ["verify", str(folder / "model.npz"), str(folder / "property.vnnlib"), "--branches", "5000"]
+
+
+def audit(folder):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, size=160)
+    x = rng.normal(size=(160, 6)) + 2.0 * np.where(
+        y[:, None] == 1, np.eye(6)[0], -np.eye(6)[rng.integers(0, 2, size=160)]
+    )
+    np.savez(folder / "e.npz", x_train=x[:120], y_train=y[:120], x_test=x[120:], y_test=y[120:])
+    return ["audit", str(folder / "e.npz"), "--normalise", "none", "--points", "8", "--workers", "2"]
 
 
 def result(out):
     """What a run leaves, without the seconds it took."""
-    if (out / "units.sqlite").exists() and not list(out.glob("*/*/claims.json")):
-        return subprocess.run([COMMAND, "rows", str(out)], capture_output=True, check=True).stdout
     found = {}
     for path in sorted(out.rglob("*")):
+        name = str(path.relative_to(out))
         if path.name in ("claims.json", "rows.jsonl", "brackets.csv"):
-            found[path.name] = path.read_bytes()
-        elif path.name in ("witnesses.npz", "proofs.npz", "proof.npz"):
+            found[name] = path.read_bytes()
+        elif path.name == "audit.json":
+            rows = json.loads(path.read_text())
+            found[name] = [{key: v for key, v in row.items() if key != "train_seconds"} for row in rows]
+        elif path.suffix == ".npz":
             with np.load(path) as arrays:
-                found[path.name] = {name: a.tobytes() for name, a in arrays.items() if name != "seconds"}
-    assert found
+                found[name] = {key: a.tobytes() for key, a in arrays.items() if key != "seconds"}
+    if not found:
+        return subprocess.run([COMMAND, "rows", str(out)], capture_output=True, check=True).stdout
     return found
 
 
@@ -106,6 +120,7 @@ CASES = {
     "reproduce": (reproduce, 16),
     "radius": (radius, 16),
     "verify": (verify, 8),
+    "audit": (audit, 8),
 }
 
 

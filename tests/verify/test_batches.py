@@ -1,3 +1,6 @@
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -70,3 +73,22 @@ def test_what_another_request_found_is_kept_beside_the_first(problem, tmp_path, 
     assert len((tmp_path / "brackets.csv").read_text().splitlines()) == 4
     with np.load(tmp_path / "witnesses.npz") as file:
         np.testing.assert_array_equal(file["delta"], first.witness)
+
+
+def test_batches_of_other_code_or_another_processor_are_not_used(problem, tmp_path, monkeypatch):
+    net, x, y = problem
+    bracket_in_batches(net, x[:2], y[:2], Query(), BUDGET, tmp_path)
+    assert len(list((tmp_path / batches.SHARDS).iterdir())) == 1
+    monkeypatch.setattr(batches, "environment", lambda: "kernels DEFAULT")
+    bracket_in_batches(net, x[:2], y[:2], Query(), BUDGET, tmp_path)
+    assert len(list((tmp_path / batches.SHARDS).iterdir())) == 2
+    copy = tmp_path / "featureprism"
+    shutil.copytree(Path(batches.__file__).parents[1] / "attacks", copy / "attacks")
+    monkeypatch.setattr(batches, "__file__", str(copy / "verify" / "batches.py"))
+    batches._code.cache_clear()
+    before = batches._code()
+    edited = copy / "attacks" / "radius.py"
+    edited.write_text(edited.read_text() + "\nSTEPS = 1\n")
+    batches._code.cache_clear()
+    assert batches._code() != before
+    batches._code.cache_clear()

@@ -19,8 +19,8 @@ from featureprism.cli import main
 from featureprism.models import read_model
 from featureprism.models.scores import LayeredScores
 from featureprism.networks import ReLU
-from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
-from featureprism.verify.query import Limits
+from featureprism.verify.deep.prove import Asked, farthest_proofs, linear_proofs, proofs_at
+from featureprism.verify.query import Limits, Query
 
 DOMAIN = (-0.8, 0.9)
 EFFORT = {"branches": 4}
@@ -286,3 +286,23 @@ def test_wild_weights_prove_nothing_and_do_not_fail():
         found = proofs_at(replace(asked, model=wild), 0.1, Limits(0))
         for rival, one in (found or {}).items():
             assert verified(one, wild, asked.x, asked.own, rival) in (0.0, one.reach)
+
+
+def test_a_neuron_whose_value_hardly_changes_is_proven_too():
+    """Its bounds are stored with room for rounding, although their difference is far below the rounding of their size."""
+    rng = np.random.default_rng(0)
+    W, b = (
+        rng.normal(size=(4, 3)),
+        np.array([0.1, 0.2, -50.0, 0.3]),
+    )  # the third neuron stays off near the point
+    V, c = (
+        np.concatenate([rng.normal(size=(3, 4)), np.eye(4)]),
+        np.array([0.1, 0.1, 0.1, 32.0, 32.0, 32.0, 32.0]),
+    )
+    out, last = rng.normal(size=(2, 7)), np.zeros(2)
+    model = Layers((W, V, out), (b, c, last), "relu")
+    x = rng.normal(size=3)
+    h = np.maximum(V @ np.maximum(W @ x + b, 0) + c, 0)
+    label = int((out @ h).argmax())
+    asked = Asked(model, x, label, 1 - label, 2.0, None)
+    assert linear_proofs(asked, 1e-3, 0.0, Query(eps=1e-3)).keys() == {1 - label}

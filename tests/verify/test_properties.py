@@ -23,7 +23,7 @@ from featureprism.checker.property_proofs import (
 )
 from featureprism.checker.vnnlib import Case, Property
 from featureprism.cli import main
-from featureprism.verify.properties import api
+from featureprism.verify.properties import api, neuron_splitting
 from featureprism.verify.properties.input_splitting import outputs
 from featureprism.verify.properties.trees import Trees
 from featureprism.verify.query import Limits
@@ -177,6 +177,22 @@ def test_bounds_that_are_too_narrow_and_multipliers_out_of_range_are_refused():
         is_refused(int(at), value)
 
 
+@pytest.mark.parametrize("seed", [5, 6])
+def test_domains_without_inputs_are_leaves_that_both_checkers_accept(seed, monkeypatch):
+    monkeypatch.setattr(neuron_splitting, "TRIED_BRANCHES", 0)  # domains alone are divided
+    monkeypatch.setattr(neuron_splitting, "BRANCHES_OF_DOMAIN", 0)
+    model, (lower, upper) = small_network(seed, (DIM, 6, 6, 6, 2)), box(seed)
+    y = outputs(model, np.random.default_rng(0).uniform(lower, upper, size=(20000, DIM)))
+    least = (y[:, 0] - y[:, 1]).min()
+    prop = at_most(least - 0.3 * abs(least) - 0.05, lower, upper)
+    columns = searched(model, prop, by_inputs=False)
+    parts = zip(columns["node_cut"], columns["node_domain"], columns["node_width"], strict=True)
+    assert any(cut == -1 and domain >= 0 and width == 0 for cut, domain, width in parts)
+    content = property_proof_bytes(Source(model_sha256(model)), prop.sha256, columns)
+    num_leaves = verify_property(read_property_proof(content), model, prop)
+    assert exact_properties.verify(content, model.weights, model.biases, prop) == num_leaves
+
+
 def test_several_rows_and_cases_with_different_boxes():
     model, (lower, upper) = small_network(5), box(5)
     y = outputs(model, np.random.default_rng(0).uniform(lower, upper, size=(4000, DIM)))
@@ -238,3 +254,26 @@ def test_bad_files_are_bad_usage(tmp_path, capsys):
     assert "Y_5 is not declared" in capsys.readouterr().err
     assert main(["verify", model, str(tmp_path / "nothing.vnnlib")]) == 2
     assert main(["verify", str(tmp_path / "nothing.npz"), prop]) == 2
+
+
+def test_a_limit_in_branches_ends_the_search_and_repeats(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    W, b, V, c = (rng.normal(size=s) for s in ((32, 5), 32, (32, 2), 2))
+    np.savez(tmp_path / "model.npz", W=W, b=b, V=V, c=c, activation="relu")
+    inputs = [
+        f"(declare-const X_{i} Real)\n(assert (<= X_{i} 0.5))\n(assert (>= X_{i} -0.5))" for i in range(5)
+    ]
+    outputs_ = ["(declare-const Y_0 Real)", "(declare-const Y_1 Real)", "(assert (>= Y_0 0.0))"]
+    (tmp_path / "p.vnnlib").write_text("\n".join([*inputs, *outputs_]))
+    words = ["verify", str(tmp_path / "model.npz"), str(tmp_path / "p.vnnlib")]
+    assert main([*words, "--branches", "10"]) == 0
+    assert "the branches were used up" in capsys.readouterr().out
+    proofs = []
+    for name in ("one", "two"):
+        assert main([*words, "--branches", "5000", "--out", str(tmp_path / name)]) == 0
+        with np.load(tmp_path / name / "proof.npz") as arrays:
+            proofs.append({key: value.tobytes() for key, value in arrays.items()})
+    assert "holds" in capsys.readouterr().out
+    assert proofs[0] == proofs[1]
+    assert main([*words, "--branches", "-1"]) == 2
+    assert "branches must be a whole number" in capsys.readouterr().err

@@ -241,7 +241,8 @@ def neuron_bounds(model: Layers, c: Enclosed, region: Region, signs: dict[int, f
     known: list[Neurons] = []
     for sign in signs_of_layers(model, signs):
         low, high = layer_bounds(model, c, region, known)
-        width = SLACK * np.abs(high - low) + np.finfo(np.float64).tiny
+        size = np.maximum(np.abs(low), np.abs(high))  # a value that hardly changes is rounded all the same
+        width = SLACK * np.abs(high - low) + 8 * unit() * size + np.finfo(np.float64).tiny
         low, high = low - width, high + width
         known.append(
             Neurons(

@@ -166,7 +166,7 @@ def _networks(add: Add) -> None:
 
     verifying = add(
         "verify",
-        "Say whether a property of a network's outputs holds (VNN-LIB 1.0): a checked proof, a counterexample, or unknown.",
+        "Say whether a property of a network's outputs holds (VNN-LIB 1.0 or 2.0): a checked proof, a counterexample, or unknown.",
         "verify model.onnx property.vnnlib --seconds 60 --out answer",
     )
     verifying.add_argument(
@@ -179,8 +179,12 @@ def _networks(add: Add) -> None:
         help="what must not happen, as in the verification competition; also .gz",
     )
     verifying.add_argument(
-        "--seconds", type=float, default=120.0, metavar="S", help="CPU seconds (default: 120)"
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="CPU seconds (default: 120, or no limit beside --branches)",
     )
+    _add_branches(verifying, "branches of each case")
     verifying.add_argument(
         "--out",
         type=Path,
@@ -332,6 +336,13 @@ def _add_model_and_data(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_branches(command: argparse.ArgumentParser, limited: str) -> None:
+    """--branches."""
+    command.add_argument(
+        "--branches", type=int, metavar="N", help=f"{limited}; repeats bit for bit, unlike seconds"
+    )
+
+
 def _add_units(command: argparse.ArgumentParser) -> None:
     """--unit, --reference and --fixed."""
     command.add_argument(
@@ -375,12 +386,7 @@ def _add_effort(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--seconds", type=float, metavar="S", help="CPU seconds of the whole call (default: 5 for each point)"
     )
-    command.add_argument(
-        "--branches",
-        type=int,
-        metavar="N",
-        help="branches of each proof; repeats bit for bit, unlike seconds",
-    )
+    _add_branches(command, "branches of each proof")
     command.add_argument(
         "--out", type=Path, default=Path("radii"), metavar="DIR", help="where results go (default: radii)"
     )

@@ -1,15 +1,19 @@
 """verify: whether a property of a network's outputs holds."""
 
 import argparse
+from math import inf
 
 from featureprism._files import as_json
 from featureprism.verify.properties.api import COMPETITION, verify_property
 from featureprism.verify.query import Budget
 
+SECONDS = 120.0  # unless branches are limited
+
 
 def verify(args: argparse.Namespace) -> int:
     """Answer in one sentence, and write what shows it."""
-    result = verify_property(args.model, args.property, budget=Budget(seconds=args.seconds))
+    seconds = args.seconds if args.seconds is not None else SECONDS if args.branches is None else inf
+    result = verify_property(args.model, args.property, budget=Budget(seconds, args.branches))
     path = None if args.out is None else result.save(args.out)
     if args.json:
         facts = {"answer": result.answer, "competition": COMPETITION[result.answer], "reason": result.reason}

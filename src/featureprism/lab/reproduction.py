@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from featureprism import __version__
+from featureprism._environment import environment, versions
 from featureprism._files import as_json, content_hash, prepare_folder, strict, write_whole
 from featureprism.lab.context import Context
 from featureprism.lab.engine import Remark, Step, UnitEnded, last, unit_events
-from featureprism.lab.environment import environment, versions
 from featureprism.lab.executors import Executor
 from featureprism.lab.experiment import Experiment, fields_of
 from featureprism.lab.looks import Looks
@@ -26,7 +26,25 @@ from featureprism.lab.work import DONE
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished experiment left in its folder."""
+    """What a finished experiment left in its folder.
+
+    Attributes
+    ----------
+    experiment : Experiment
+        What was run.
+    scale : str
+        At which scale.
+    seeds : tuple of int
+        On which seeds.
+    rows : Rows
+        What was measured.
+    verdicts : list of Verdict
+        What became of the claims.
+    seconds : float
+        Processor time.
+    folder : path
+        Where it is kept.
+    """
 
     experiment: Experiment
     scale: str

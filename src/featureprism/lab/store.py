@@ -85,9 +85,15 @@ def _checksum(*values: Any) -> bytes:
 
 
 class Store:
-    """The file of a folder.
+    """The finished units of a folder, in one SQLite file.
 
-    `damaged` counts the units found damaged so far: of a store that is opened for writing they are gone, to be measured again.
+    Parameters
+    ----------
+    folder : path
+        Where the file units.sqlite is.
+    write : bool
+        Whether to open it for writing; damaged units are then removed, to be measured again, and `damaged` counts
+        them.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -190,11 +196,14 @@ class Store:
             return False
 
     def _rescue(self) -> None:
-        """Put a new file with every sound unit in place of a damaged one, which is kept beside it."""
+        """Put a new file with every finished unit in place of a damaged one, which is kept beside it.
+
+        A unit and its result agree on their number, which is their place in the plan; that of a unit without a result may be damaged.
+        """
         others = [file.name for file in (self.folder / FOLDER).glob("*") if is_alive(self.folder, file.name)]
         if others:
             raise ValueError(f"{self.path} is damaged, and another process uses it: stop that one first.")
-        kept = [entry for entry in self._entries() if entry.is_sound]
+        kept = [e for e in self._entries() if e.is_sound and e.ended is not None and e.has_sound_result]
         self._db.close()
         os.replace(self.path, self.path.with_suffix(".damaged"))
         for ending in ("-wal", "-shm"):
@@ -203,10 +212,9 @@ class Store:
         with self._written():
             for entry in kept:
                 self._db.execute(f"INSERT INTO units VALUES ({', '.join('?' * 9)}, NULL)", entry[:9])
-                if entry.ended is not None:
-                    self._db.execute(
-                        f"INSERT INTO results VALUES ({', '.join('?' * 9)})", (entry.unit, *entry[9:])
-                    )
+                self._db.execute(
+                    f"INSERT INTO results VALUES ({', '.join('?' * 9)})", (entry.unit, *entry[9:])
+                )
         self._damaged.add(0)  # of those that are lost nobody knows how many there were
 
     def _drop_damaged(self) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from featureprism._environment import environment
 from featureprism.data.images import find_source
 from featureprism.lab.context import Context
-from featureprism.lab.environment import environment
 from featureprism.lab.experiment import Experiment, fields_of
 from featureprism.lab.rows import Row
 from featureprism.lab.sources import source_hash

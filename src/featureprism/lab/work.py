@@ -23,9 +23,9 @@ from typing import Any
 
 import cloudpickle
 
+from featureprism._environment import environment
 from featureprism._threads import one_thread_for_good
 from featureprism.lab.context import Context
-from featureprism.lab.environment import environment
 from featureprism.lab.experiment import Measure
 
 DONE, RAISED, TIME, MEMORY, DIED = "done", "raised", "time limit", "memory limit", "worker died"
@@ -41,7 +41,15 @@ WORKER_ENV = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 
 @dataclass(frozen=True)
 class Limits:
-    """What one unit may use: seconds of wall-clock time, and megabytes beyond what its worker holds before it."""
+    """What one unit, a setting and a seed, may use.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        Wall-clock time of a unit.
+    memory_mb : float, optional
+        Megabytes beyond what its worker holds before it (Linux).
+    """
 
     seconds: float | None = None
     memory_mb: float | None = None

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 from dataclasses import replace
+from functools import cache
 from io import BytesIO, StringIO
 from math import inf
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from featureprism import __version__
+from featureprism._environment import environment
 from featureprism._files import csv_cell, prepare_folder, write_whole
 from featureprism._progress import Progress, no_progress
 from featureprism.brackets import RadiusBracket
@@ -21,6 +22,13 @@ from featureprism.verify.query import Budget, Query
 
 BATCH = 32  # points bracketed between two writes
 SHARDS = "batches"
+CODE = (
+    "*.py",
+    "checker/**/*.py",
+    "models/**/*.py",
+    "attacks/**/*.py",
+    "verify/**/*.py",
+)  # what a bracket may depend on
 
 
 def bracket_in_batches(
@@ -35,7 +43,7 @@ def bracket_in_batches(
 ) -> RadiusBracket:
     """Bracket every point and leave brackets.csv, witnesses.npz, proofs.npz and, where it has a plain form, model.npz in `out`.
 
-    Every batch is a proof file of its own in `out`/batches, named after model, points, query and budget: what is there already is not
+    Every batch is a proof file of its own in `out`/batches, named after model, points, query, budget and code: what is there is not
     done again. The seconds of the budget are shared by all points.
     """
     prepare_folder(out / SHARDS)
@@ -72,15 +80,28 @@ def _bracketed(
 
 
 def _key(model: Model, x: Tensor, label: Tensor, query: Query, budget: Budget) -> str:
-    """A hash of all that decides a batch; a network that can only be called counts with its file or all of its tensors."""
+    """A hash of all that decides a batch, code, versions and kind of processor too.
+
+    A network that can only be called counts with its file or all of its tensors.
+    """
     plain = replace(query, bounds=None, weights=None)
     arrays = [*(query.bounds or ()), *([] if query.weights is None else [query.weights])]
-    digest = hashlib.sha256(repr((__version__, model.sha256 or _identity(model), plain, budget)).encode())
+    names = (_code(), environment(), model.sha256 or _identity(model), plain, budget)
+    digest = hashlib.sha256(repr(names).encode())
     for array in arrays:
         digest.update(repr(np.asarray(array, dtype=np.float64).tolist()).encode())
     for tensor in (x, label):
         digest.update(np.ascontiguousarray(tensor.numpy()).tobytes())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _code() -> str:
+    """A hash of the files of the core."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(file for pattern in CODE for file in root.glob(pattern)):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _identity(model: Model) -> str:
