@@ -25,6 +25,7 @@ def test_brackets_of_single_features_hold_the_first_flip_on_a_grid():
                 nearest = flips.min(initial=np.inf)
                 assert bracket.certified[i] <= nearest
                 assert nearest == np.inf or bracket.attacked[i] <= 1.002 * nearest + 1e-9
+            assert bracket.witness is not None
             others = np.delete(bracket.witness, j, axis=1)
             assert (others == 0).all()
 
