@@ -230,3 +230,15 @@ def test_ascent_finds_the_best_slopes_and_multipliers_of_a_grid():
         found = linear_cells.improve(problem, cells, first, torch.full((1,), 1e9).double(), 200)
         assert float(found.bound) >= 0.99 * best
         assert best > float(first.bound) * 1.01
+
+
+def test_ascent_turns_a_neuron_off_that_only_costs():
+    """[1 + x₁]₊ + [-½ - x₂]₊ > 0 for |x| < 1: the lines 1 + x₁ and 0 show it, while 1 + x₁ - ½ - x₂ shows a quarter of it."""
+    problem = line_problem([[1.0, 0.0], [0.0, -1.0]], [1.0, -0.5], [1.0, 1.0], [True, True])
+    cells = linear_cells.whole_box(problem)
+    assert float(start(problem, cells, 1.0).bound) == pytest.approx(0.25)
+    found = linear_cells.improve(
+        problem, cells, start(problem, cells, 0.5), torch.full((1,), 1e9).double(), 200
+    )
+    assert float(found.bound) == pytest.approx(1.0, rel=0.02)
+    torch.testing.assert_close(found.slope, torch.tensor([[1.0, 0.0]]).double(), rtol=0, atol=0.05)
