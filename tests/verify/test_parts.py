@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,11 +42,14 @@ def test_a_search_for_the_farthest_radius_ends_where_its_bracket_is_closed(monke
         ends[radius > 0.7] = radius
         return (Certificate(radius, "deep"), 0.0) if radius <= 0.7 else (None, radius / 0.7 - 1)
 
-    proving = SimpleNamespace(limits=Limits(math.inf), at=at)
+    proving: Any = SimpleNamespace(limits=Limits(math.inf), at=at)
     found = prove.Proving.farthest(proving, 0, 0.1, 1.0)
+    assert found is not None
     assert 0.7 * (1 - 2 * prove.RESOLUTION) <= found.radius <= 0.7
     ends[:] = 0.1, 0.5
-    assert prove.Proving.farthest(proving, 0, 0.1, 0.5).radius == 0.5
+    whole = prove.Proving.farthest(proving, 0, 0.1, 0.5)
+    assert whole is not None
+    assert whole.radius == 0.5
 
 
 def test_a_share_of_the_time_is_a_share_of_what_is_left(monkeypatch):
@@ -144,7 +148,7 @@ def test_as_many_labels_as_points():
 
 def test_float32_takes_only_the_module_whose_weights_were_read():
     net, other = sequential(), sequential()
-    other[0].bias.data += 1
+    nn.init.ones_(other.get_parameter("0.bias"))
     Program.of(net, read_model(net))
     with pytest.raises(ValueError, match="one ReLU between"):
         Program.of(net, read_model(other))
@@ -171,6 +175,7 @@ def test_the_nearest_flip_of_linear_scores_is_that_of_the_plane(norm):
     length = 11 / (5 if norm == 2 else 7)
     assert bracket.certified[0] == pytest.approx(length, rel=1e-8)
     assert bracket.attacked[0] == pytest.approx(length, rel=1e-8)
+    assert bracket.witness is not None
     step = V[0] / 5 if norm == 2 else np.ones(2)
     np.testing.assert_allclose(bracket.witness[0], -length * step, rtol=1e-6)
 
