@@ -163,7 +163,7 @@ def draw(rows: Rows) -> Any:
 SPARSE_RECONSTRUCTION = Experiment(
     id="feature-purification/sparse-reconstruction",
     source="Allen-Zhu & Li 2020, Figures 4 and 12",
-    title="Purified neurons give points back with few terms, and so the perturbations of purified networks",
+    title="How many neurons it takes to reconstruct points and perturbations",
     scales=scales(ReconstructionSetting, test_points=200),
     measure=measure,
     claims=CLAIMS,
