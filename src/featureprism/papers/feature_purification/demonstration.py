@@ -315,7 +315,7 @@ COMPARED = [
 DEMONSTRATION = Experiment(
     id="feature-purification/demonstration",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.3, Section 6.2",
-    title="A network one can train: fragile after clean training, robust and pure after adversarial training",
+    title="A network one can train: what clean and adversarial training make of it",
     scales={
         "quick": [SMALLER, won_features(400, 16, 0.4, proven_points=0), *COMPARED],
         "standard": [
