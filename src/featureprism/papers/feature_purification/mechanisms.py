@@ -16,7 +16,7 @@ from featureprism.lab.context import Context
 from featureprism.lab.rows import Row, Values
 from featureprism.networks import SymmetricNet
 from featureprism.papers.feature_purification import theory_mechanisms as laws
-from featureprism.papers.feature_purification.measures import LEARNED, bench, premise_rows
+from featureprism.papers.feature_purification.measures import LEARNED, O_SMALL, SMALL, bench, premise_rows
 from featureprism.papers.feature_purification.setting import (
     FAMILY,
     Battery,
@@ -28,6 +28,7 @@ from featureprism.papers.feature_purification.setting import (
     unseen,
 )
 from featureprism.probes import growth as probes
+from featureprism.probes.coupling import frozen
 from featureprism.probes.purification import pull_to_dense
 
 FEW_POINTS = 150  # for quantities that need one evaluation for each feature
@@ -97,6 +98,73 @@ def _law(net: SymmetricNet, A: Tensor, pairs: Tensor, hidden: HiddenVector, nois
 
 def _mean(values: Tensor) -> float:
     return float(values.mean()) if values.numel() else math.nan
+
+
+def _openings(net: SymmetricNet, sample: SparseSample, s: MechanismSetting) -> Row:
+    """How many neurons open at a point; how many noise alone lifts to b/10, beside its law."""
+    W = net.W.detach()
+    alive = row_norms(W) > net.bias
+    level = net.bias / 10
+    lifted = float((sample.x @ W[alive].T).abs().ge(level).double().mean())
+    law = [laws.noise_reach(float(n), s.noise, s.dim, level) for n in row_norms(W[alive])]
+    typical = float(row_norms(W[alive]).median())
+    return {
+        "kind": "openings",
+        "open": float((sample.x @ W.T).abs().ge(net.bias).double().sum(dim=1).mean()),
+        "lifted": lifted,
+        "law": sum(law) / len(law),
+        "lifted_count": lifted * int(alive.sum()),
+        "expected": float((sample.z != 0).double().sum(dim=1).mean()) * float(alive.sum()) / s.dim,
+        "needed_dim": laws.dimension_for_noise(typical, s.noise, level, s.width),
+    }
+
+
+def _lipschitz(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: MechanismSetting) -> Row:
+    """L_j beside Σ_{N_i ∋ j} |⟨w_i, M_j⟩|; the size of f. Lemmas C.20 and C.21."""
+    few = sample._replace(x=sample.x[:FEW_POINTS], y=sample.y[:FEW_POINTS], z=sample.z[:FEW_POINTS])
+    L = probes.coordinate_lipschitz(net, few, problem.M.double(), (-1.0, -0.5, 0.5, 1.0))
+    A = (net.W.detach() @ problem.M.double()).abs()
+    own = (A.amax(dim=1, keepdim=True) == A) & (net.bias <= A)
+    with torch.no_grad():
+        f = net(sample.x)
+    return {
+        "kind": "lipschitz",
+        "excess": float((L - (A * own).sum(dim=0)).mean()) / (s.sparsity / math.sqrt(s.dim)),
+        "largest": float(L.max()),
+        "size": float(f.abs().quantile(0.999)) / math.log(s.dim),
+    }
+
+
+def _coupled(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: MechanismSetting) -> Row:
+    """Winners of one feature that the least signal opens grow alike. Lemma C.18: up to O(k^1.5/d²) where |⟨w_i, M_j⟩| ≥ 2√k b."""
+    A = (net.W.detach() @ problem.M.double()).abs()
+    single, common = probes.weighted_growth(net, sample)
+    least = math.sqrt(s.sparsity) * net.bias
+    winner = COUPLED * least <= A
+    gap, scale = (single - common).abs(), s.sparsity**1.5 / s.dim**2
+    return {
+        "kind": "coupled",
+        "sure": int((2 * least <= A).sum()),
+        "gap": _mean(gap[winner]) / scale,
+        "relative": _mean(gap[winner]) / _mean(common.abs()),
+    }
+
+
+def _reference(net: SymmetricNet, sample: SparseSample, problem: SparseCoding) -> Row:
+    """g(μ*)/α beside ⟨w*, z⟩, μ* shared by the neurons of each feature. Definition D.4, Lemma D.6."""
+    A = net.W.detach() @ problem.M.double() * problem.w.double()
+    owner = (A.amax(dim=1, keepdim=True) == A) & (net.bias <= A)
+    share = owner.double() / owner.sum(dim=0).clamp_min(1)
+    mu = share @ (problem.M * problem.w).T.double()
+    # frozen is affine in its weights: twice minus once leaves the linear part, which is g(μ*)/α for large α
+    g = frozen(net, 2 * mu, sample.x, sample.x) - frozen(net, mu, sample.x, sample.x)
+    score = sample.z @ problem.w.double()
+    return {
+        "kind": "reference",
+        "covered": float((owner.sum(dim=0) > 0).double().mean()),
+        "error": float(((g - score) ** 2).mean().sqrt() / score.square().mean().sqrt()),
+        "right": float((sample.y * g > 0).double().mean()),
+    }
 
 
 def _pulled(net: SymmetricNet, sample: SparseSample, problem: SparseCoding, s: MechanismSetting) -> Row:
@@ -170,6 +238,19 @@ def _while_winning(top: str, *units: str):
     return lambda rows: rows.of("growth", counts=True).per_seed(mean)
 
 
+def _reach_note(rows: Rows) -> str:
+    part = rows.of("openings")
+    return f"noise alone lifts {part.column('law').mean():.0%} of them; to lift none takes d ≈ {part.column('needed_dim').mean():.0f}"
+
+
+def _coupled_note(rows: Rows) -> str:
+    shares = _of("coupled", "relative")(rows)
+    alone = int(np.isnan(shares).sum())
+    if alone:
+        return f"in {alone} of {len(shares)} seeds no coefficient is so large"
+    return f"{shares.mean():.0%} of the growth itself"
+
+
 def _law_deviation(rows: Rows) -> Values:
     return np.abs(_while_winning("signal", "signal_law")(rows) - 1)
 
@@ -198,6 +279,16 @@ CLAIMS = (
         premises=requires(*LEARNED),
     ),
     Claim(
+        "largest-growth",
+        source="Lemma C.9",
+        says="No coefficient of any neuron grows faster than O(1/d).",
+        quantity="largest rate of all coefficients ÷ mean rate of winners",
+        bound=at_most(3.0),
+        because="winners grow at Θ(1/d); O(1) is read as 3",
+        value=_while_winning("largest", "signal"),
+        premises=requires(*LEARNED),
+    ),
+    Claim(
         "settled",
         source="Phase II.1, after (C.24)",
         says="The coefficients of won features grow to the order 1/(dλ) and stay there.",
@@ -208,6 +299,81 @@ CLAIMS = (
         note=lambda rows: (
             f"they are at rest: penalty ÷ growth is {_of('settled', 'balance')(rows).mean():.2f}"
         ),
+        premises=requires(*LEARNED),
+    ),
+    Claim(
+        "alike",
+        source="(C.25)",
+        says="Neurons that have won one and the same feature end with similar coefficients.",
+        quantity="least ÷ largest coefficient of the winners of a feature, median over features",
+        bound=at_least(0.5),
+        because="the same up to a factor of two",
+        value=_of("settled", "alike"),
+        premises=requires(*LEARNED),
+    ),
+    Claim(
+        "openings",
+        source="Lemma C.19",
+        says="At a point only the neurons of its own features, O(kΞ₂) of them, come near to opening.",
+        quantity="neurons that reach b/10 at a point ÷ (its number of features × winners of a feature)",
+        bound=at_most(2.0),
+        because=ORDER + ", up to a factor of two",
+        value=lambda rows: _of("openings", "lifted_count")(rows) / _of("openings", "expected")(rows),
+        note=_reach_note,
+        premises=requires(*LEARNED),
+    ),
+    Claim(
+        "noise-reach",
+        source="Lemma C.19",
+        says="The input noise alone explains how many neurons come near to opening at moderate dimension.",
+        quantity="|share of neurons that reach b/10 ÷ P(|N(0, σ_x²‖w‖²/d)| ≥ b/10) - 1|",
+        bound=at_most(0.15),
+        because="the mixtures add what is left",
+        value=lambda rows: np.abs(_of("openings", "lifted")(rows) / _of("openings", "law")(rows) - 1),
+        origin="featureprism",
+    ),
+    Claim(
+        "lipschitz",
+        source="Lemma C.20",
+        says="Along a feature the network changes no faster than the neurons of this feature do, up to O(k/√d).",
+        quantity="excess of the Lipschitz constant along a feature over Σ_i |⟨w_i, M_j⟩|, in units of k/√d",
+        bound=at_most(1.0),
+        because=ORDER,
+        value=_of("lipschitz", "excess"),
+        premises=requires(*LEARNED),
+        note="the dense mixtures of all open neurons add up",
+    ),
+    Claim(
+        "regular",
+        source="Lemma C.21",
+        says="The output of the network stays of the order of log d.",
+        quantity="|f| that one point in a thousand exceeds ÷ ln d",
+        bound=at_most(1.0),
+        because=ORDER + " and Ξ₂ set to 1",
+        value=_of("lipschitz", "size"),
+        note=lambda rows: f"the largest Lipschitz constant is {_of('lipschitz', 'largest')(rows).mean():.1f}",
+        premises=requires(*LEARNED),
+    ),
+    Claim(
+        "coupled",
+        source="Lemma C.18",
+        says="Neurons that have won one and the same feature grow alike, up to O(k^1.5/d²).",
+        quantity="mean difference of the growth of two winners of one feature in units of k^1.5/d², |⟨w_i, M_j⟩| ≥ 1.5√k b",
+        bound=at_most(1.0),
+        because=ORDER + "; the lemma has 2√k b, which few neurons reach",
+        value=_of("coupled", "gap"),
+        note=_coupled_note,
+        premises=requires(*LEARNED),
+    ),
+    Claim(
+        "reference",
+        source="Lemma D.6(a)",
+        says="The pure features with the activations of the trained network compute the score ⟨w*, z⟩.",
+        quantity="relative root mean square error of g(μ*)/α beside ⟨w*, z⟩",
+        bound=at_most(SMALL),
+        because=O_SMALL,
+        value=_of("reference", "error"),
+        note=lambda rows: f"its sign is right on {_of('reference', 'right')(rows).mean():.0%} of the points",
         premises=requires(*LEARNED),
     ),
     Claim(
@@ -228,6 +394,19 @@ CLAIMS = (
         bound=at_least(0.95),
         because="the lemma says all",
         value=_of("pulled", "positive"),
+        premises=requires(*LEARNED),
+    ),
+    Claim(
+        "dense-noise",
+        source="Claim E.3",
+        says="The input noise contributes at most O(k²σ_x²/d^1.5) to the pull towards Mw*.",
+        quantity="mean part of the noise in the pull on large neurons, in units of k²σ_x²/d^1.5",
+        bound=at_most(1.0),
+        because=ORDER,
+        value=_of("noise", "dense"),
+        note=lambda rows: (
+            f"it pulls back: {-_of('noise', 'dense_share')(rows).mean():.1f} times what is left of the pull of the signal"
+        ),
         premises=requires(*LEARNED),
     ),
     Claim(
