@@ -8,9 +8,9 @@ import torch
 from featureprism._progress import part
 from featureprism.attacks import flipping_norm
 from featureprism.data.dataset import Dataset
-from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row, Values, log_slope
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -123,7 +123,7 @@ def _least_progress(flows: Rows) -> Values:
 
 def _exponents(rows: Rows) -> str:
     words = [
-        f"{CASE_NAMES[case]}: {max(log_slope(run.column('clock'), run.column('gap')) for run in _runs(part)):.2f}"
+        f"{CASE_NAMES[case]}: {max(rate(run, x='clock', y='gap').exponents.max() for run in _runs(part)):.2f}"
         for case, part in rows.of("flow").groups("case").items()
     ]
     clock = rows.of("flow", time=TIMES[-1]).column("clock").min()
