@@ -192,7 +192,11 @@ def draw(rows: Rows) -> "Figure":
     left.set(xscale="log", yscale="log", xlabel="ln(1/L)", ylabel="1 - margin ÷ margin of the limit")
     plain_ticks(left, (50, 100, 200, 500, 1000))
     cases = rows.of("flow").distinct("case")
-    right.set_xticks(range(len(cases)), [CASE_NAMES[case].replace(", ", "\n") for case in cases], fontsize=7)
+    names = [
+        CASE_NAMES[case].replace(" means", "\nmeans").replace(" on the", "\non the").replace(", ", "\n")
+        for case in cases
+    ]
+    right.set_xticks(range(len(cases)), names, fontsize=7)
     right.set(ylabel="margin ÷ that of the maximiser")
     left.legend()
     right.legend()
