@@ -108,7 +108,11 @@ def draw_missing(folder: Path) -> None:
         place = folder / about["id"]
         if about["id"] in known and not (place / "figure.png").is_file():
             lines = (place / "rows.jsonl").read_text("utf-8").splitlines()
-            draw(known[about["id"]], Rows([json.loads(line) for line in lines], tuple(about["seeds"])), place)
+            draw(
+                known[about["id"]],
+                Rows(tuple(json.loads(line) for line in lines), tuple(about["seeds"])),
+                place,
+            )
 
 
 def print_claims(console: Console, result: Result, *, all_claims: bool) -> None:
