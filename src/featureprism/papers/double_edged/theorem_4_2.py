@@ -149,7 +149,7 @@ def draw(rows: Rows) -> "Figure":
     for colour, ((case, k), part) in zip(COLOURS, others, strict=False):
         points = part.column("margin_share"), part.column("norm")
         axes[-1].plot(*points, "o", color=colour, alpha=0.6, label=f"{CASE_NAMES[case]}, k = {k}")
-    axes[-1].set(title="other means: one neuron a class is left")
+    axes[-1].set(title="other means: all break near ‖u‖/k")
     for panel in axes:
         guide(panel, 2.0, "√(d/(c²k))", along="y")
         panel.set(xlabel="margin ÷ largest margin", xlim=(0.2, 1.05), ylim=(0.9, 2.1))
