@@ -60,7 +60,7 @@ def forked(run: Callable[..., object], *arguments: object) -> int:
 async def _scheduler(port: int) -> None:
     from distributed import Scheduler
 
-    async with Scheduler(port=port, dashboard_address=":0") as scheduler:
+    async with Scheduler(host="127.0.0.1", port=port, dashboard=False) as scheduler:
         await scheduler.finished()
 
 
@@ -137,6 +137,7 @@ def noted(folder: Path, setting: Row, seed: int) -> list[Row]:
 
 
 if __name__ == "__main__":
+    os.environ["DASK_LOGGING__DISTRIBUTED"] = "critical"  # read when distributed is imported
     kind, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     {"workers": workers, "processes": processes}[kind](count)
     print(f"most memory of a child {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000:.0f} MB")

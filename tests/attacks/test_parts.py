@@ -82,6 +82,7 @@ def test_random_starts_lie_in_the_unit_ball_on_all_sides(norm):
         object.__setattr__(search, name, value)
     place, weights = _random(search, torch.zeros(3, dtype=torch.long), torch.arange(3), 3)
     assert place.shape == (3, 400)
+    assert weights is not None
     assert weights.shape == (3, 3)
     assert len({tuple(row.tolist()) for row in place}) == 3
     assert float(place.abs().max()) <= 1

@@ -2,6 +2,7 @@
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def chosen_logits():
 @pytest.mark.parametrize("logits", chosen_logits(), ids=len)
 def test_the_logarithm_of_a_sum_lies_between_its_floats(logits):
     with localcontext(prec=50):
-        truth = sum(Decimal(float(v)).exp() for v in logits).ln()
+        truth = sum((Decimal(float(v)).exp() for v in logits), Decimal(0)).ln()
         below, above = (Decimal(cheap._log_sum_exp(logits, side)) for side in (-1.0, 1.0))
         assert below <= truth <= above
         assert above - below < Decimal("1e-13")
@@ -48,7 +49,7 @@ class Poor:
 def test_the_bound_above_bears_a_library_that_is_off(logits, monkeypatch):
     monkeypatch.setattr(cheap, "np", Poor())
     with localcontext(prec=50):
-        truth = sum(Decimal(float(v)).exp() for v in logits).ln()
+        truth = sum((Decimal(float(v)).exp() for v in logits), Decimal(0)).ln()
         assert truth <= Decimal(float(cheap._log_sum_exp(logits, 1.0)))
 
 
@@ -67,7 +68,9 @@ def five_neurons():
     prop = Property((case,), 5, 2)
     inner, every = 31, 63
     numbers = [0.0, *[-1.5] * 5, *[1.5] * 5]  # no cuts, then bounds of the neurons
-    columns = {name: [0] * every for name in property_proofs.COLUMNS if name.startswith("node")}
+    columns: dict[str, Any] = {
+        name: [0] * every for name in property_proofs.COLUMNS if name.startswith("node")
+    }
     columns["node_value"] = [0.0] * every
     for i in range(every):
         leaf = i >= inner

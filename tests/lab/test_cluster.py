@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,12 +33,13 @@ def measure(setting, seed):
     return [{"b": setting["a"] ** 2 + seed}]
 
 
-def started(words):
-    return subprocess.Popen(words, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+def started(words, stdout=subprocess.DEVNULL):
+    return subprocess.Popen(words, start_new_session=True, stdout=stdout, stderr=subprocess.DEVNULL)
 
 
 def ended(process):
-    os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
@@ -46,10 +48,9 @@ def children(pid):
 
 
 def finished(folder):
-    if not folder.exists():
-        return 0
-    with Store(folder) as store:
+    with suppress(ValueError), Store(folder) as store:  # which is about to be made
         return sum(ending is not None for _, _, ending in store.planned("squares"))
+    return 0
 
 
 def table(folder):
@@ -68,7 +69,7 @@ def test_workers_and_the_scheduler_may_restart_in_the_middle(tmp_path):
     workers += ["--death-timeout", "300", "--no-dashboard", "--local-directory", str(tmp_path)]
     running = [started(scheduler), started(workers)]
     try:
-        run = started([sys.executable, "-c", RUN, str(out), address])
+        run = started([sys.executable, "-c", RUN, str(out), address], subprocess.PIPE)
         running.append(run)
 
         def until(num):
@@ -82,7 +83,8 @@ def test_workers_and_the_scheduler_may_restart_in_the_middle(tmp_path):
         until(150)
         ended(running[0])
         time.sleep(PATIENCE + 5)
-        running[0] = started(scheduler)
+        ended(running[1])  # if they have not left with their scheduler
+        running[:2] = started(scheduler), started(workers)
         until(300)
         for victim in children(running[1].pid)[-2:]:
             os.kill(victim, signal.SIGKILL)

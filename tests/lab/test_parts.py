@@ -5,6 +5,7 @@ import sqlite3
 import time
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -62,7 +63,7 @@ class Damaged:
 
 
 def test_around_a_broken_page_every_unit_is_read_in_order():
-    store = SimpleNamespace(_db=Damaged(), _damaged=set())
+    store: Any = SimpleNamespace(_db=Damaged(), _damaged=set())
     assert [entry.unit for entry in Store._entries(store)] == [1, 2, 4, 5]
     assert store._damaged == {0}
 
@@ -70,7 +71,7 @@ def test_around_a_broken_page_every_unit_is_read_in_order():
 def test_seconds_of_a_unit_are_those_of_its_task_shared_out(monkeypatch):
     monkeypatch.setattr(time, "perf_counter", lambda: 104.0)
     due = [SimpleNamespace(unit=unit(i), attempt=1) for i in range(2)]
-    run = SimpleNamespace(
+    run: Any = SimpleNamespace(
         running={0: (due, 100.0)},
         again=[],
         ends={DONE: 0},

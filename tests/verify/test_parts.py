@@ -5,6 +5,7 @@ import math
 import time
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,11 +42,14 @@ def test_a_search_for_the_farthest_radius_ends_where_its_bracket_is_closed(monke
         ends[radius > 0.7] = radius
         return (Certificate(radius, "deep"), 0.0) if radius <= 0.7 else (None, radius / 0.7 - 1)
 
-    proving = SimpleNamespace(limits=Limits(math.inf), at=at)
+    proving: Any = SimpleNamespace(limits=Limits(math.inf), at=at)
     found = prove.Proving.farthest(proving, 0, 0.1, 1.0)
+    assert found is not None
     assert 0.7 * (1 - 2 * prove.RESOLUTION) <= found.radius <= 0.7
     ends[:] = 0.1, 0.5
-    assert prove.Proving.farthest(proving, 0, 0.1, 0.5).radius == 0.5
+    whole = prove.Proving.farthest(proving, 0, 0.1, 0.5)
+    assert whole is not None
+    assert whole.radius == 0.5
 
 
 def test_a_share_of_the_time_is_a_share_of_what_is_left(monkeypatch):
@@ -144,7 +148,7 @@ def test_as_many_labels_as_points():
 
 def test_float32_takes_only_the_module_whose_weights_were_read():
     net, other = sequential(), sequential()
-    other[0].bias.data += 1
+    nn.init.ones_(other.get_parameter("0.bias"))
     Program.of(net, read_model(net))
     with pytest.raises(ValueError, match="one ReLU between"):
         Program.of(net, read_model(other))
@@ -171,6 +175,7 @@ def test_the_nearest_flip_of_linear_scores_is_that_of_the_plane(norm):
     length = 11 / (5 if norm == 2 else 7)
     assert bracket.certified[0] == pytest.approx(length, rel=1e-8)
     assert bracket.attacked[0] == pytest.approx(length, rel=1e-8)
+    assert bracket.witness is not None
     step = V[0] / 5 if norm == 2 else np.ones(2)
     np.testing.assert_allclose(bracket.witness[0], -length * step, rtol=1e-6)
 
@@ -230,3 +235,15 @@ def test_ascent_finds_the_best_slopes_and_multipliers_of_a_grid():
         found = linear_cells.improve(problem, cells, first, torch.full((1,), 1e9).double(), 200)
         assert float(found.bound) >= 0.99 * best
         assert best > float(first.bound) * 1.01
+
+
+def test_ascent_turns_a_neuron_off_that_only_costs():
+    """[1 + x₁]₊ + [-½ - x₂]₊ > 0 for |x| < 1: the lines 1 + x₁ and 0 show it, while 1 + x₁ - ½ - x₂ shows a quarter of it."""
+    problem = line_problem([[1.0, 0.0], [0.0, -1.0]], [1.0, -0.5], [1.0, 1.0], [True, True])
+    cells = linear_cells.whole_box(problem)
+    assert float(start(problem, cells, 1.0).bound) == pytest.approx(0.25)
+    found = linear_cells.improve(
+        problem, cells, start(problem, cells, 0.5), torch.full((1,), 1e9).double(), 200
+    )
+    assert float(found.bound) == pytest.approx(1.0, rel=0.02)
+    torch.testing.assert_close(found.slope, torch.tensor([[1.0, 0.0]]).double(), rtol=0, atol=0.05)

@@ -302,7 +302,7 @@ class SparseCoding:
 class SparseSample(NamedTuple):
     """Points of sparse coding data with their labels and hidden vectors.
 
-    Attributes
+    Parameters
     ----------
     x : tensor (n, d)
         Points.

@@ -206,7 +206,7 @@ def draw(rows: Rows) -> "Figure":
 KKT = Experiment(
     id="double-edged/kkt",
     source="Frei et al. 2023, Theorem 2.1",
-    title="Gradient flow goes to a KKT point of the max-margin problem, slowly",
+    title="Does gradient flow come to a KKT point of the max-margin problem?",
     scales={
         "quick": [
             few_points(FlowSetting.usual(iterations=50)),

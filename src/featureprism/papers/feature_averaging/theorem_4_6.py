@@ -192,7 +192,7 @@ def _in_order(settings: tuple[RepeatedProblem, ...]) -> list[RepeatedProblem]:
 THEOREM_4_6 = Experiment(
     id="feature-averaging/theorem-4-6",
     source="Li et al. 2025, Theorem 4.6",
-    title="The trained network approaches the averaging classifier, down to a floor",
+    title="How close the trained network comes to the averaging classifier",
     scales={
         "quick": list(QUICK),
         "standard": _in_order(QUICK + MORE),
