@@ -282,7 +282,7 @@ def draw(rows: Rows) -> Any:
             for label, kind in (("network", "network"), ("two numbers", "population"))
         }
         bars(panel, names if key == "worst" else [""] * len(names), groups, text)
-    axes[0].get_legend().remove()
+    axes[0].legend().remove()  # one legend serves both panels
     return figure
 
 
