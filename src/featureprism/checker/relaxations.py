@@ -8,7 +8,6 @@ import numpy as np
 from featureprism.checker.enclosed import Enclosed, down, enclosed, outward, up
 from featureprism.checker.layers import Layers, Neurons, Region
 
-INDEPENDENT = 1e-9  # rounding of matrices of a few hundred rows, 1e-13, is far below
 RIDGE = 1e-10  # relative, of the first layer's Gram matrix before it is inverted: any would be sound
 
 
@@ -73,24 +72,11 @@ def relaxation(
 def first_values(model: Layers, known: list[Neurons], signs: dict[int, float]) -> np.ndarray | None:
     """The neurons of the first layer whose values matter: those that may be on, and those that a cut speaks of.
 
-    None where these are more than the inputs, or their weights nearly depend on each other: then y holds the perturbation in their
-    place. Both are sound; matrices of values that depend on each other are lost to rounding.
+    None where these are more than the inputs: then y holds the perturbation in their place.
     """
-    W = model.weights[0]
     matters = known[0].high > 0
     matters[[j for j in signs if j < len(matters)]] = True
-    used = np.flatnonzero(matters)
-    return used if len(used) <= W.shape[1] and _are_independent(W[used]) else None
-
-
-def _are_independent(W: np.ndarray) -> bool:
-    """Whether the Gram matrix of the rows, each divided by its length, has no eigenvalue below INDEPENDENT."""
-    rows = W / np.maximum(np.linalg.norm(W, axis=1), np.finfo(np.float64).tiny)[:, None]
-    try:
-        np.linalg.cholesky(rows @ rows.T - INDEPENDENT * np.eye(len(W)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    return np.flatnonzero(matters) if matters.sum() <= model.weights[0].shape[1] else None
 
 
 def _first_layer(model: Layers, x: np.ndarray, used: np.ndarray | None) -> Enclosed:
