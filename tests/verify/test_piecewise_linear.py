@@ -114,3 +114,17 @@ def test_given_or_exported_a_network_closes_like_its_rewritten_twin(name, tmp_pa
         found = fp.robust_radius(model, x, y, **limits)
         assert bool((found.gap[closed] <= CLOSED).all())
         np.testing.assert_allclose(found.certified[closed], expected.certified[closed], rtol=0.03, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("norm", [2, np.inf])
+@pytest.mark.parametrize(
+    "make", [lambda: nn.LeakyReLU(0.1), nn.PReLU, nn.ReLU6, nn.Hardtanh], ids=["leaky", "prelu", "relu6", "hardtanh"]
+)  # fmt: skip
+def test_two_hidden_layers_close(make, norm):
+    """The values that an activation adds or clips are exact functions of the neurons' own: proofs lose nothing to them."""
+    net, x, y = trained(
+        lambda: nn.Sequential(nn.Linear(64, 20), make(), nn.Linear(20, 20), make(), nn.Linear(20, 10))
+    )
+    bracket = fp.robust_radius(net, x, y, norm=norm)
+    assert (bracket.gap <= CLOSED).all()
