@@ -11,7 +11,8 @@ In a box, or for ℓ∞, the ball is an ellipsoid: with s₀ and s ≥ 0, s₀(r
 Bounds of all neurons are stored, and shown to hold first.
 All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py:
 with c = ±z_j ≥ 0 the neuron has c (end - c) ≥ 0 in place of its products. Neurons with the same or opposite weights share one z. Where
-more values of the first layer matter than there are inputs, y holds the perturbation in place of z. A leaf with no multipliers at all is proven by lines, or by being empty.
+more values of the first layer matter than there are inputs, y holds the perturbation in place of z. A leaf with no
+multipliers at all is proven by lines, or by being empty.
 """
 
 from collections.abc import Iterator
