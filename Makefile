@@ -21,7 +21,7 @@ test: .venv/dev.stamp            ## the quick tests
 test-slow: .venv/dev.stamp       ## the slow ones: many random networks, killed runs, whole items
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "slow and not thorough"
 
-test-thorough: .venv/dev.stamp   ## the rest of ten thousand random models of every kind: half an hour
+test-thorough: .venv/dev.stamp   ## the rest of ten thousand random models of every kind: three CPU hours
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m thorough
 
 PART ?= 1/1

@@ -2,6 +2,8 @@
 
 import doctest
 import inspect
+import re
+from enum import Enum
 
 import numpy as np
 import pytest
@@ -36,3 +38,27 @@ def test_a_public_name_is_explained_and_its_examples_run(where, name):
         result = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(case, out=report.append)
     assert result.failed == 0, "".join(report)
     assert not case.examples or "featureprism" in case.docstring, "an example imports what it uses"
+
+
+def described(docstring):
+    """Names under Parameters and Attributes: `low, high : float` describes two."""
+    parts = re.split(r"^([A-Z][a-z]+)\n-+\n", docstring, flags=re.MULTILINE)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    text = sections.get("Parameters", "") + "\n" + sections.get("Attributes", "")
+    heads = [line.split(" : ")[0] for line in text.splitlines() if line and not line.startswith(" ")]
+    return {name.strip(" *") for head in heads for name in head.split(",")}, sections
+
+
+@pytest.mark.parametrize(("where", "name"), list(public_names()))
+def test_every_parameter_and_result_of_a_public_name_is_described(where, name):
+    value = getattr(getattr(featureprism, where) if where else featureprism, name)
+    if inspect.isclass(value) and (
+        issubclass(value, Enum | Exception) or getattr(value, "_is_protocol", False)
+    ):
+        return
+    signature = inspect.signature(value)
+    names, sections = described(inspect.getdoc(value))
+    missing = {parameter for parameter in signature.parameters if not parameter.startswith("_")} - names
+    assert not missing, f"featureprism.{where}.{name} does not describe {', '.join(sorted(missing))}"
+    returns = inspect.isroutine(value) and signature.return_annotation not in (None, "None")
+    assert not returns or sections.keys() & {"Returns", "Yields"}, f"featureprism.{where}.{name}: Returns"

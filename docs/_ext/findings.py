@@ -81,11 +81,12 @@ FIGURES = {
 
 
 def findings_table(results: Path) -> str:
-    """One row for each finding whose claims were published at the quick scale: mean ± half of the 95 % interval, and the verdict."""
+    """One row for each finding whose items are published as they are now: mean ± half of the interval, and the verdict."""
     items = read_published(results).get("quick", {})
     claims = {
         f"{id}:{claim['id'].partition('.')[2]}": claim
         for id, item in items.items()
+        if item["is_current"]
         for claim in item["claims"]
     }
     lines = ["| paper | finding | measured | verdict | theory |", "|---|---|---|---|---|"]

@@ -29,6 +29,58 @@ def test_conjunctions_are_one_case_and_disjunctions_several():
     assert first.has_box_of(second)
 
 
+SECOND = """(vnnlib-version <2.0>) ; see (declare-network X [1])
+(declare-network net
+  (declare-input image float32 [1, 2])
+  (declare-output score float32 [2]))
+"""
+
+
+def in_second_version(text):
+    """The same assertions with the names of version 2.0."""
+    for i in range(2):
+        text = text.replace(f"X_{i}", f"image[0, {i}]").replace(f"Y_{i}", f"score [{i}]")
+    return SECOND + text
+
+
+@pytest.mark.parametrize(
+    "text", ["(assert (<= Y_0 Y_1))", "(assert (or (>= Y_0 0.1) (and (<= (* 2 Y_1) -1) (>= X_0 0))))"]
+)
+def test_version_2_says_the_same_as_version_1(text):
+    assert property_of(in_second_version(BOX + text)).sha256 == property_of(DECLARED + BOX + text).sha256
+
+
+def test_elements_are_counted_in_c_order_and_equalities_are_two_rows():
+    text = SECOND.replace("[1, 2]", "[2,2]") + "".join(
+        f"(assert (== image[{i},{j}] {2 * i + j}))" for i in range(2) for j in range(2)
+    )
+    (case,) = property_of(text + "(assert (== score[0] 3))").cases
+    assert case.lower.tolist() == case.upper.tolist() == [0, 1, 2, 3]
+    assert case.A.tolist() == [[1, 0], [-1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (SECOND.replace("<2.0>", "<3.0>"), "its version is <3.0>"),
+        (SECOND + SECOND.splitlines()[1] + ")", "several networks"),
+        (SECOND.replace("[2])", "[2]) (declare-output other float32 [1])"), "several inputs or outputs"),
+        (SECOND.replace("[2])", "[2]) (declare-hidden h float32 [1])"), "declare-hidden h"),
+        (SECOND.replace("[1, 2]", "[99999999]"), "more than"),
+        (SECOND + "(assert (<= image[0,2] 1))", "outside of its shape"),
+        (SECOND + "(assert (<= image[1] 1))", "outside of its shape"),
+        (SECOND + "(assert (<= other[0] 1))", "is not declared"),
+        (SECOND + "(assert (< score[0] 1))", "is not understood"),
+        (SECOND + "(assert (<= score[-1] 1))", "is no number and no variable"),
+        (SECOND + "(assert (<= score 1))", "is no number and no variable"),
+        ("(vnnlib-version <2.0>)", "declares no inputs"),
+    ],
+)
+def test_what_version_2_may_not_say(text, words):
+    with pytest.raises(ValueError, match=words):
+        property_of(text)
+
+
 def test_boxes_of_inputs_may_differ_between_cases_and_empty_ones_are_left_out():
     text = (
         DECLARED

@@ -50,6 +50,29 @@ def test_a_rounded_model_keeps_its_proofs_without_a_search(folder, capsys):
     assert main(check) == 0
 
 
+@pytest.mark.parametrize("question", [("--eps", "0.05"), ("--norm", "inf", "--eps", "0.02")])
+def test_proofs_about_several_layers_hold_for_rounded_weights(question, tmp_path, capsys):
+    rng = np.random.default_rng(5)
+    arrays = {
+        f"{name}{i + 1}": rng.normal(size=(h, d) if name == "W" else h)
+        for i, (d, h) in enumerate(((4, 8), (8, 8), (8, 3)))
+        for name in "Wb"
+    }
+    rounded = {name: np.round(array * 2**9) / 2**9 for name, array in arrays.items()}
+    for name, some in (("old", arrays), ("rounded", rounded)):
+        np.savez(tmp_path / f"{name}.npz", activation=np.array("relu"), **some)
+    h = x = rng.normal(size=(5, 4))
+    for i in (1, 2, 3):
+        h = h @ arrays[f"W{i}"].T + arrays[f"b{i}"]
+        h = np.maximum(h, 0) if i < 3 else h
+    np.savez(tmp_path / "data.npz", x=x, y=h.argmax(axis=1))
+    assert compare(tmp_path, "rounded.npz", *question, "--strict", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["kept_by_the_old_proof"] >= facts["kept"] - 1 > 0
+    files = [str(tmp_path / name) for name in ("out/new_proofs.npz", "rounded.npz", "data.npz")]
+    assert main(["check", *files, *question]) == 0
+
+
 def test_a_broken_model_loses_proofs_and_strict_says_so(folder, capsys):
     assert compare(folder, "broken.npz", "--eps", "0.02", "--strict") == 3
     assert "lose it" in capsys.readouterr().out

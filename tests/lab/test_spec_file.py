@@ -59,6 +59,7 @@ def test_lists_draws_and_items_as_they_are(tmp_path):
     assert rows.source({"size": 1, "scale": 0.5}, 3)[1]["value"] == 1
     drawn = spec(tmp_path, OWN + "[random]\ndraws = 9\nsize = {low = 2, high = 5}\nscale = [0.5]")
     assert len(drawn.points) == 9
+    assert len(spec(tmp_path, OWN + "[random]\ndraws = 1\nsize = [4]\nscale = [0.5]").points) == 1
     assert {point.setting["size"] for point in drawn.points} <= {2, 3, 4, 5}
     assert len(spec(tmp_path, ITEM).points) == len(THEOREM_1.settings("quick"))
 

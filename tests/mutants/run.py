@@ -127,7 +127,10 @@ def sites(group: Group) -> list[Site]:
 def run(chosen: list[tuple[Group, Site]], seconds: float = TEST_SECONDS) -> None:
     """Try bugs one after the other; each outcome is noted at once."""
     preload()
-    tables = {group: reach_of(group) for group in dict.fromkeys(group for group, _ in chosen)}
+    given = os.environ.get("TESTS", "").split()
+    tables = (
+        {} if given else {group: reach_of(group) for group in dict.fromkeys(group for group, _ in chosen)}
+    )
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         tree = Path(folder)
         copy_tree(tree)
@@ -135,10 +138,10 @@ def run(chosen: list[tuple[Group, Site]], seconds: float = TEST_SECONDS) -> None
             file = tree / site.path
             original = file.read_bytes()
             began = time.perf_counter()
-            tests = nearest(tables[group], site.path.removeprefix(f"{SOURCE}/"), site.where, seconds)
+            tests = given or nearest(tables[group], site.path.removeprefix(f"{SOURCE}/"), site.where, seconds)
             try:
                 plant(file, site.planted(original), number + 1)
-                outcome, by = tried(tree, os.environ.get("TESTS", "").split() or tests)
+                outcome, by = tried(tree, tests)
             finally:
                 plant(file, original, 0)
             note(group, site, outcome, by, site.change(original))

@@ -267,11 +267,8 @@ def test_the_truth_lies_in_the_bracket(kind):
     assert asked_once(kind, 0, *case)[0] == ""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("norm", "bounds"), CASES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_truth_lies_in_the_brackets_of_two_hundred_networks(kind, norm, bounds):
-    answers = [asked_once(kind, seed, norm, bounds) for seed in range(NUM_NETWORKS)]
+def check_many(kind, norm, bounds, num):
+    answers = [asked_once(kind, seed, norm, bounds) for seed in range(num)]
     low, high = (np.array([answer[k] for answer in answers]) for k in (1, 2))
     print(
         f"\n{kind}, norm {norm:g}, bounds {bounds}: {len(answers)} networks, "
@@ -279,3 +276,18 @@ def test_the_truth_lies_in_the_brackets_of_two_hundred_networks(kind, norm, boun
         f"attacked ÷ truth median {np.nanmedian(high):.5f}, worst {np.nanmax(high[np.isfinite(high)]):.5f}"
     )
     assert [f"seed {seed}: {a[0]}" for seed, a in enumerate(answers) if a[0]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("norm", "bounds"), CASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_truth_lies_in_the_brackets_of_ten_networks(kind, norm, bounds):
+    check_many(kind, norm, bounds, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.parametrize(("norm", "bounds"), CASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_truth_lies_in_the_brackets_of_two_hundred_networks(kind, norm, bounds):
+    check_many(kind, norm, bounds, NUM_NETWORKS)

@@ -23,7 +23,7 @@ from featureprism.checker.property_proofs import (
 )
 from featureprism.checker.vnnlib import Case, Property
 from featureprism.cli import main
-from featureprism.verify.properties import api
+from featureprism.verify.properties import api, neuron_splitting
 from featureprism.verify.properties.input_splitting import outputs
 from featureprism.verify.properties.trees import Trees
 from featureprism.verify.query import Limits
@@ -175,6 +175,22 @@ def test_bounds_that_are_too_narrow_and_multipliers_out_of_range_are_refused():
         (first + width - 1, np.nextafter(-0.0, -1)),
     ):
         is_refused(int(at), value)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_domains_without_inputs_are_leaves_that_both_checkers_accept(seed, monkeypatch):
+    monkeypatch.setattr(neuron_splitting, "TRIED_BRANCHES", 0)  # domains alone are divided
+    monkeypatch.setattr(neuron_splitting, "BRANCHES_OF_DOMAIN", 0)
+    model, (lower, upper) = small_network(seed, (DIM, 6, 6, 6, 2)), box(seed)
+    y = outputs(model, np.random.default_rng(0).uniform(lower, upper, size=(20000, DIM)))
+    least = (y[:, 0] - y[:, 1]).min()
+    prop = at_most(least - 0.3 * abs(least) - 0.05, lower, upper)
+    columns = searched(model, prop, by_inputs=False)
+    parts = zip(columns["node_cut"], columns["node_domain"], columns["node_width"], strict=True)
+    assert any(cut == -1 and domain >= 0 and width == 0 for cut, domain, width in parts)
+    content = property_proof_bytes(Source(model_sha256(model)), prop.sha256, columns)
+    num_leaves = verify_property(read_property_proof(content), model, prop)
+    assert exact_properties.verify(content, model.weights, model.biases, prop) == num_leaves
 
 
 def test_several_rows_and_cases_with_different_boxes():

@@ -47,6 +47,8 @@ def wrong_with(q: Question, bracket: RadiusBracket, rng: np.random.Generator) ->
     if bool((worst <= 0)[proven].any()):
         return "certified beyond a flip"
     flipped = torch.isfinite(bracket.attacked)
+    if bracket.witness is not None:
+        flipped &= (bracket.witness != 0).any(dim=1)  # a closed form knows radii for which no attack was run
     if bracket.witness is not None and bool((q.margin(q.x + bracket.witness) > 0)[flipped].any()):
         return "a witness that does not flip"
     return ""

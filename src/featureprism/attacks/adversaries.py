@@ -20,9 +20,18 @@ def _scaled(ball: LpBall, scale: float) -> LpBall:
 
 @dataclass(frozen=True)
 class FastGradient:
-    """FGM: δ = argmin_{‖δ‖_p ≤ eps} ⟨y ∇f(x), δ⟩, and δ = 0 where ‖∇f‖_q < `zero` (1/poly(d) in the paper; q dual to p).
+    """Fast gradient method as an adversary of training: δ = argmin_{‖δ‖_p ≤ eps} ⟨y ∇f(x), δ⟩.
 
-    Source: feature-purification, Section 4.
+    Parameters
+    ----------
+    ball : LpBall
+        Norm and radius of the perturbations.
+    zero : float
+        Gradients whose dual norm is smaller count as zero, and δ = 0 there (1/poly(d) in the paper).
+
+    References
+    ----------
+    feature-purification, Section 4.
     """
 
     ball: LpBall

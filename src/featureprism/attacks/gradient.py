@@ -20,7 +20,17 @@ ZERO_GRADIENT = 1e-9  # a gradient below this share of the largest one gives no 
 
 @dataclass(frozen=True)
 class AttackOutcome:
-    """Perturbations with y f(x + δ) ≤ 0 where `flipped`, and the share of vanished gradients met."""
+    """The perturbations that an attack ended with.
+
+    Attributes
+    ----------
+    delta : tensor (n, d)
+        Perturbations δ.
+    flipped : tensor (n,) of bool
+        Whether y f(x + δ) ≤ 0.
+    zero_gradient_share : float
+        Share of the points at which the gradient vanished.
+    """
 
     delta: Float[Tensor, "n d"]
     flipped: Bool[Tensor, " n"]
@@ -89,7 +99,24 @@ def _finish(
 
 
 def fgm(net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: LpBall) -> AttackOutcome:
-    """One step to the edge of the ball against the gradient of the margin: δ = -steepest(∇ y f(x))."""
+    """Fast gradient method: one step to the edge of the ball against the gradient of the margin, δ = -steepest(∇ y f(x)).
+
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    ball : LpBall
+        Norm and radius of the perturbations.
+
+    Returns
+    -------
+    AttackOutcome
+        The perturbations, and which points they flip.
+    """
     small, z, signs, basis = _prepare(net, x, y, ball)
     _, gradient = margin_gradient(small, z, signs)
     return _finish(net, x, y, ball, ball.steepest(-gradient), basis, zero_share(gradient))
@@ -104,11 +131,33 @@ def pgd(
     starts: Sequence[Start] = (),
     steps: int = 40,
 ) -> AttackOutcome:
-    """Projected descent of the margin y f from zero and from every start; the least margin wins.
+    """Projected gradient descent of the margin y f(x + δ), from zero and from every start; the least margin wins.
 
-    Steps of length 2.5 eps/steps along the normalised gradient, in float64; for ℓ2 in the span of the first layer.
-    Without structured starts PGD is blind on pReLU networks.
+    Steps have length 2.5 eps/steps along the normalised gradient, in float64; for ℓ2 they stay in the span of the first layer.
+    Without structured starts PGD often finds nothing on pReLU networks, whose gradients vanish.
 
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    ball : LpBall
+        Norm and radius of the perturbations.
+    starts : sequence of Start, optional
+        Starting points beside zero; see `structured_starts`.
+    steps : int
+        Steps from each start.
+
+    Returns
+    -------
+    AttackOutcome
+        For every point the perturbation with the least margin.
+
+    Examples
+    --------
     >>> import torch
     >>> import featureprism as fp
     >>> net = fp.networks.TwoLayerNet(torch.eye(2).double(), torch.tensor([1.0, -1.0]).double(), activation=fp.networks.ReLU())
@@ -158,7 +207,18 @@ def zero_share(gradient: Float[Tensor, "*s d"]) -> float:
 
 
 def strongest_of(*attacks: Attack) -> Attack:
-    """The attack that tries all of them and keeps, per point, one that flips (else the first)."""
+    """Combine attacks: all of them are tried, and for each point one that flips it is kept (else the first).
+
+    Parameters
+    ----------
+    *attacks : callable
+        Attacks with the arguments (net, x, y, ball).
+
+    Returns
+    -------
+    callable
+        An attack with the same arguments.
+    """
 
     def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:
         outcomes = [one(net, x, y, ball) for one in attacks]

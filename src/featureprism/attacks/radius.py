@@ -30,7 +30,19 @@ BEYOND_ROUNDING = (
 
 @dataclass(frozen=True)
 class AttackedRadius:
-    """Per point the norm of a verified perturbation that flips it: 0 if misclassified, inf if none was found."""
+    """Upper bounds of the robust radius, each with its perturbation.
+
+    Attributes
+    ----------
+    radius : tensor (n,)
+        Norm of a verified perturbation that flips the point: 0 if it is misclassified, inf if none was found.
+    delta : tensor (n, d)
+        The perturbations.
+    zero_gradient_share : float
+        Share of the points at which the gradient vanished.
+    blind_share : float
+        Share of the flipped points that PGD from zero misses even at 1.1 times their radius.
+    """
 
     radius: Float[Tensor, " n"]
     delta: Float[Tensor, "n d"]
@@ -75,16 +87,42 @@ def minimal_radius(
     rounds: int = 8,
     domain: Sides | None = None,
 ) -> AttackedRadius:
-    """Smallest perturbation found: rays along every start, PGD at bisected radii, and a descent along the boundary.
+    """The smallest perturbation that flips each point, as far as attacks can find it.
 
     First the gradient and each start are followed up to `upper` for their first flip. Then, `rounds` times, PGD from
-    zero, the shortest rays and the best witness attacks halfway between the largest radius that held and the
-    smallest that did not; a success is shortened along its ray to the boundary (for ℓ∞ `minimum_norm` goes on from the
-    shortest rays instead). Last, witnesses slide along the boundary
-    towards the point, and for ℓ2 convex-concave steps finish on networks that are a difference of convex functions. The result is
-    an upper bound of the robust radius with a witness for every point, verified on the given network. With a `domain` (lo, hi) every
-    coordinate of a perturbed point stays between the two.
+    zero, the shortest rays and the best perturbation so far attacks halfway between the largest radius that held and
+    the smallest that did not; a success is shortened along its ray to the boundary (for ℓ∞ a minimum-norm attack goes
+    on from the shortest rays instead). Last, perturbations slide along the boundary towards the point, and for ℓ2
+    convex-concave steps finish on networks that are a difference of convex functions.
 
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    starts : sequence of Start
+        Starting points, see `structured_starts`.
+    upper : float or tensor (n,)
+        Largest radius to try.
+    norm : 2 or inf
+        Norm of the perturbations.
+    steps : int
+        Steps of each PGD attack.
+    rounds : int
+        Bisections of the radius.
+    domain : pair of bounds, optional
+        Every coordinate of a perturbed point stays between the two.
+
+    Returns
+    -------
+    AttackedRadius
+        Upper bounds of the robust radius, verified on the given network.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from featureprism.networks import PolynomialClassifier
     >>> clusters = fp.data.orthonormal_clusters(50, 2, 2, 0.0, generator=fp.generator_for("centres", 0))

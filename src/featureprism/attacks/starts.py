@@ -33,7 +33,15 @@ class Start(Protocol):
 
 @dataclass(frozen=True)
 class Towards:
-    """From each point straight to every target of the other class, as far as the ball allows."""
+    """Start from each point straight towards every target of the other class, as far as the ball allows.
+
+    Parameters
+    ----------
+    targets : tensor (k, d)
+        Points to move to, such as centres of clusters.
+    labels : tensor (k,)
+        Label of each target, -1 or +1.
+    """
 
     targets: Float[Tensor, "k d"]
     labels: Float[Tensor, " k"]
@@ -55,7 +63,13 @@ class Towards:
 
 @dataclass(frozen=True)
 class Along:
-    """Every point by -y times one universal direction, or by each of several."""
+    """Start from -y times one universal direction, or from each of several, as far as the ball allows.
+
+    Parameters
+    ----------
+    direction : tensor (d,) or (k, d)
+        The direction, or several of them as rows.
+    """
 
     direction: Float[Tensor, "*k d"]
 
@@ -86,9 +100,18 @@ class AlongEach:
 
 @dataclass(frozen=True)
 class AtRandom:
-    """Uniform draws from the ball of the full space (projected, when attacking in a span).
+    """Start from uniform draws in the ball of the full space, projected where the attack works in a span.
 
     A draw from the r-dimensional ball would move pre-activations √(D/r) times further.
+
+    Parameters
+    ----------
+    num : int
+        Starts of each point.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    basis : tensor (d, r), optional
+        Orthonormal basis of the span in which the attack works.
     """
 
     num: int
@@ -137,10 +160,27 @@ def structured_starts(
     centres: Float[Tensor, "k d"] | None = None,
     labels: Float[Tensor, " k"] | None = None,
 ) -> tuple[Start, ...]:
-    """Towards every opposite centre and neuron group, away from every own one, and along the universal direction of each.
+    """Starting points that a plain attack would miss.
 
-    Universal directions: Σ_k labels_k μ_k of the centres, and Σ_j a_j w_j of the neurons.
+    They lead towards every centre and group of neurons of the other class, away from every one of the point's class,
+    and along the universal directions Σ_k labels_k μ_k of the centres and Σ_j a_j w_j of the neurons.
 
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    centres : tensor (k, d), optional
+        Centres of the clusters, where they are known.
+    labels : tensor (k,), optional
+        Label of each centre, -1 or +1.
+
+    Returns
+    -------
+    tuple of Start
+        Starting points for `pgd` and `minimal_radius`.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> clusters = fp.data.orthonormal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
     >>> net = fp.networks.gaussian_start(10, 50, 0.1, fp.networks.PolynomialReLU(3), generator=fp.generator_for("start", 0))

@@ -18,11 +18,29 @@ UNIVERSAL_STEPS = 60
 def universal_direction(
     net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], eps: float
 ) -> Float[Tensor, " d"]:
-    """A unit direction u, found over a sample, such that x - y eps u flips as many points as possible.
+    """A unit direction u such that moving every point by -y eps u flips as many of them as possible.
 
     Normalised descent of Σ_i softplus(y_i f(x_i - y_i eps u)/s), s the median margin, from the mean of y_i ∇f(x_i) and from the
-    mean of y_i x_i; the direction with the most flips on the way wins. Use it as a start with `Along(u)`.
+    mean of y_i x_i; the direction with the most flips on the way wins.
 
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    eps : float
+        Length of the perturbation.
+
+    Returns
+    -------
+    tensor (d,)
+        A unit vector u; use it as a start with `Along(u)`.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> from featureprism.networks import PolynomialClassifier
     >>> clusters = fp.data.orthonormal_clusters(50, 3, 3, 0.05, generator=fp.generator_for("centres", 0))
@@ -92,7 +110,24 @@ def universal_shift(
 def flip_rate(
     net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], z: Float[Tensor, " d"]
 ) -> float:
-    """Share of the points with y f(x - y z) ≤ 0: one perturbation for all, up to the label's sign."""
+    """Share of the points that one perturbation flips, the same for all up to the sign of the label.
+
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    z : tensor (d,)
+        The perturbation.
+
+    Returns
+    -------
+    float
+        Share of the points with y f(x - y z) ≤ 0.
+    """
     return float((y * net(x - y.unsqueeze(1) * z) <= 0).double().mean())
 
 
@@ -103,9 +138,27 @@ def flipping_norm(
     direction: Float[Tensor, " d"],
     share: float = 0.5,
 ) -> float:
-    """The least t (to 1e-6 of itself) with flip_rate(t direction/‖direction‖) ≥ share, by bisection; ∞ if 16 max‖x‖ is not enough.
+    """The least length at which one direction flips a share of the points, by bisection.
 
-    Assumes that the rate grows with t, as it does along the directions of interest (double-edged, Lemma D.6).
+    This assumes that the rate grows with the length, as it does along the directions of interest (double-edged, Lemma D.6).
+
+    Parameters
+    ----------
+    net : nn.Module
+        The network, with one output f(x) for each point.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    direction : tensor (d,)
+        Direction of the perturbation.
+    share : float
+        Share of the points that has to flip.
+
+    Returns
+    -------
+    float
+        The least length t, to a relative 1e-6; inf if 16 max‖x‖ is not enough.
     """
     check_points(x, y)
     unit = direction / torch.linalg.vector_norm(direction)
@@ -153,7 +206,18 @@ def accuracy_curve(
 
 
 def along(direction: Float[Tensor, " d"]) -> Attack:
-    """The attack that moves every point by -y to the edge of the ball along one direction, blind to the network."""
+    """The attack that moves every point by -y times one direction to the edge of the ball, without looking at the network.
+
+    Parameters
+    ----------
+    direction : tensor (d,)
+        Where to move; its length does not matter.
+
+    Returns
+    -------
+    callable
+        An attack with the arguments (net, x, y, ball).
+    """
 
     def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:
         check_points(x, y)

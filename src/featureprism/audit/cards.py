@@ -18,13 +18,30 @@ ALIKE = 0.95  # cosine of input weights from which neurons with the same vote sh
 
 @dataclass(frozen=True)
 class NeuronCard:
-    """One neuron, or several that look the same way: cosines with the sub-class means, class, purity, what excites it, its shares.
+    """What one neuron, or a group of neurons with nearly the same direction, looks at.
 
-    A group speaks for its `members` together, the strongest of which is `neuron`: the cosines are those of their mean direction, they
-    are excited by what their votes add up on, active where one of them is, and their shares are sums. `purity` is max_k c_k²/Σ_k c_k²
-    over the positive cosines c: 1 for one sub-class, 1/k for an even mixture of k. `margin_share`: its part of the mean margin against
-    the strongest rival (all neurons add up to 1 where there are no offsets). `universal_share`: its part of how fast the margin falls
-    along the universal direction.
+    Attributes
+    ----------
+    neuron : int
+        The strongest neuron of the card.
+    votes_for : str
+        The class it votes for.
+    cosines : tuple of float
+        Cosines of the mean direction with the means of the sub-classes.
+    nearest : int
+        The sub-class with the largest cosine.
+    purity : float
+        max_k c_k²/Σ_k c_k² over the positive cosines: 1 for one sub-class, 1/k for an even mixture of k.
+    exciting : tuple of int
+        Rows of the data that excite it most, the most exciting first.
+    active_share : float
+        Share of the points at which one of the neurons is active.
+    margin_share : float
+        Share of the mean margin against the strongest other class; all neurons add up to 1 where there are no biases.
+    universal_share : float
+        Share of how fast the margin falls along the universal direction.
+    members : tuple of int
+        All neurons of the card, the strongest first.
     """
 
     neuron: int
@@ -53,9 +70,32 @@ class NeuronCard:
 def neuron_cards(
     model: Any, X: Any, y: Any, fine: Any = None, *, most: int | None = None, alike: float = ALIKE
 ) -> tuple[NeuronCard, ...]:
-    """The cards of a network with one hidden layer, the largest share of the margin first; refuses other models.
+    """What the neurons of a network with one hidden layer look at.
 
-    Neurons with the same vote whose weights have a cosine above `alike` share a card; alike=1 gives each its own.
+    Parameters
+    ----------
+    model : any model that `robust_radius` takes
+        A classifier with one hidden layer.
+    X : array (n, d)
+        Points.
+    y : array (n,)
+        Their labels.
+    fine : array (n,), optional
+        Labels finer than y; otherwise clusters are looked for in each class.
+    most : int, optional
+        Return at most so many cards.
+    alike : float
+        Neurons with the same vote and a larger cosine share a card; 1 gives each neuron a card.
+
+    Returns
+    -------
+    tuple of NeuronCard
+        The largest share of the margin first.
+
+    Raises
+    ------
+    ValueError
+        If the model has no single hidden layer.
     """
     return cards_of(subject(model, X, y, fine), most=most, alike=alike)
 

@@ -99,7 +99,29 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What is seen, the cards of the neurons, the distance to each theorem's picture, premises and predictions beside measurements."""
+    """What `explain` found.
+
+    Attributes
+    ----------
+    seen : tuple
+        What is seen in the model whatever the theory: radii, one perturbation for all, averaging.
+    picture : str
+        The paper whose picture fits, or "none of these".
+    advice : str
+        What to do next, in words.
+    fits : tuple
+        Distance of the model to the picture of each paper, and the mark that decides.
+    premises : tuple of Premise
+        Premises of the theorems, measured on the data.
+    comparisons : tuple
+        Predictions of the theorems beside measurements.
+    cards : tuple of NeuronCard
+        What the strongest neurons look at.
+    bracket : RadiusBracket
+        Proven and attacked radii.
+    subject : object
+        The network and the points that were looked at.
+    """
 
     seen: tuple[Seen, ...]
     picture: str  # the paper whose picture fits, or "none of these"

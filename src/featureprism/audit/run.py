@@ -89,10 +89,34 @@ def audit(
     workers: int = 1,
     show: Show = lambda _share, _words: None,
 ) -> list[Row]:
-    """Rows of all stages: geometry, the head as it is, every remedy and baseline, the recommendation.
+    """Compare the head of an embedding with robust heads and baselines, and recommend one.
 
-    Without `num_points` points are added, for the heads that may still win, until the decision is significant (50, 100, 200, 400).
-    Leaves heads/*.npz, witnesses/*.npz, audit.json and, where a saved head is better than the one at hand, head.npz in `out`.
+    Writes heads/*.npz, witnesses/*.npz, audit.json and, where a saved head is better than the one in use, head.npz to `out`.
+
+    Parameters
+    ----------
+    embeddings : path
+        An .npz file with embeddings and labels.
+    head : path, optional
+        The head in use, as an .npz file.
+    out : path
+        Folder for heads, perturbations and audit.json.
+    normalise : str, optional
+        How to scale the embeddings first.
+    num_points : int, optional
+        Test points of every head; by default points are added, for the heads that may still win, until the decision
+        is significant (50, 100, 200, 400).
+    seen : str, optional
+        Which rows the head was trained on, where that is known.
+    workers : int
+        Processes.
+    show : callable, optional
+        Called with the share that is done and words about it.
+
+    Returns
+    -------
+    list of dict
+        Rows of all stages: geometry, the head as it is, every remedy and baseline, the recommendation.
     """
     if seen not in (None, *SEEN):
         raise ValueError(f"seen must be one of {', '.join(SEEN)}, got {seen!r}.")

@@ -16,11 +16,23 @@ EVERYWHERE: Bounds = (-np.inf, np.inf)
 
 @dataclass(frozen=True)
 class Certificate:
-    """No perturbation below `radius` flips the point: which bound, and its parameters (docs/proof_format.md).
+    """A proof that no perturbation below a radius flips a point: which bound, and its parameters.
 
-    `tree`: cuts {cut, value, below, above} whose leaves carry parameters, about perturbations up to `reach`; beside those of its root
-    {votes, scale}, of one hidden layer, and {numbers}, of the whole proof. Kind "boxes", of a read-out, has {trees} (readouts.py).
-    `norm` is 2 or inf. Perturbed points have all coordinates within the bounds `domain`.
+    Parameters
+    ----------
+    radius : float
+        No perturbation below it flips the point.
+    kind : str
+        Which bound proves it (docs/proof_format.md).
+    norm : 2 or inf
+        Norm of the perturbations.
+    reach : float
+        The proof is about perturbations up to this norm.
+    tree : dict
+        Cuts {cut, value, below, above} whose leaves carry parameters; for one hidden layer beside {votes, scale} of
+        the root, for a whole proof {numbers}, for the kind "boxes" {trees}.
+    domain : pair of bounds
+        Perturbed points have all coordinates within them.
     """
 
     radius: float

@@ -1,9 +1,10 @@
-"""Properties of the verification competition (VNN-LIB 1.0): boxes of inputs and what the outputs must not do there.
+"""Properties of the verification competition (VNN-LIB 1.0 and 2.0): boxes of inputs and what the outputs must not do there.
 
 A file declares constants X_0, X_1, … (inputs) and Y_0, Y_1, … (outputs) and asserts constraints. It describes counterexamples: the
 property is violated by an input that satisfies every assertion, and holds where none exists. Assertions are <= and >= between sums of
 constants and multiples of variables, joined by `and` and `or`. Numbers are decimal; where they are no doubles, boxes are rounded
-outwards and thresholds so that there are more counterexamples, never fewer.
+outwards and thresholds so that there are more counterexamples, never fewer. Files of version 2.0 are read where they speak of one
+network with one input and one output: X[0,3] is the X_3 of version 1.0, elements counted in C order.
 """
 
 import gzip
@@ -27,6 +28,8 @@ LONGEST_NUMBER = 400  # characters
 TOKEN = re.compile(r"[()]|[^\s();]+|;[^\n]*")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
 NAME = re.compile(r"([XY])_(\d{1,9})\Z")
+BRACKETS = re.compile(r"\s*\[([\s\d,]*)\]")  # of version 2.0, with the word before
+ELEMENT = re.compile(r"([^\[\]]+)\[((?:\d{1,9}(?:,\d{1,9})*)?)\]\Z")
 LARGEST = 1e100
 
 Tree = list[Any] | str
@@ -68,7 +71,23 @@ class Property:
 
 
 def read_property(path: Path) -> Property:
-    """The property of a .vnnlib file, gzipped or not. One ValueError, with the file's name, for whatever is wrong with it."""
+    """Read a property in VNN-LIB format.
+
+    Parameters
+    ----------
+    path : path
+        A .vnnlib file, gzipped or not.
+
+    Returns
+    -------
+    Property
+        Bounds of the inputs, and constraints on the outputs.
+
+    Raises
+    ------
+    ValueError
+        With the file's name, for whatever is wrong with it.
+    """
     try:
         with path.open("rb") as file:
             content = file.read(LONGEST + 1)
@@ -94,7 +113,7 @@ def property_of(text: str) -> Property:
     Parameters
     ----------
     text : str
-        The content of a .vnnlib file, version 1.0.
+        The content of a .vnnlib file, version 1.0, or 2.0 about one network.
 
     Returns
     -------
@@ -116,7 +135,7 @@ def property_of(text: str) -> Property:
     """
     counts = {"X": 0, "Y": 0}
     asserted: list[Tree] = []
-    for command in _commands(text):
+    for command in _of_first_version(text):
         match command:
             case ["declare-const", str(name), "Real"] if found := NAME.match(name):
                 kind, number = found[1], int(found[2])
@@ -141,6 +160,67 @@ def property_of(text: str) -> Property:
 def _refuse(bad: bool, why: str) -> None:
     if bad:
         raise ValueError(why)
+
+
+def _of_first_version(text: str) -> Iterator[Tree]:
+    """The commands of a text, those of version 2.0 in the words of 1.0."""
+    if "vnnlib-version" not in text:
+        yield from _commands(text)
+        return
+    text = re.sub(r";[^\n]*", "", text)
+    text = BRACKETS.sub(lambda found: f"[{''.join(found[1].split())}]", text)
+    letters: dict[str, tuple[str, list[int]]] = {}
+    for command in _commands(text):
+        match command:
+            case ["vnnlib-version", version]:
+                _refuse(version != "<2.0>", f"its version is {_shown(version)}; 1.0 and 2.0 are read.")
+            case ["declare-network", str(), *parts]:
+                _refuse(bool(letters), "it speaks of several networks; one is wanted.")
+                for part in parts:
+                    name, letter, shape = _declared(part)
+                    taken = name in letters or letter in {known for known, _ in letters.values()}
+                    _refuse(taken, "its network has several inputs or outputs; one of each is wanted.")
+                    letters[name] = letter, shape
+                    _refuse(
+                        math.prod(shape) > MOST_VARIABLES, f"it has more than {MOST_VARIABLES} variables."
+                    )
+                    yield from (["declare-const", f"{letter}_{i}", "Real"] for i in range(math.prod(shape)))
+            case ["assert", tree]:
+                yield ["assert", _renamed(tree, letters)]
+            case _:
+                raise ValueError(
+                    f"{_shown(command)} is not understood; wanted are declare-network and assert."
+                )
+
+
+def _declared(part: Tree) -> tuple[str, str, list[int]]:
+    """The name of an input or output, X or Y for it, and its shape."""
+    match part:
+        case ["declare-input" | "declare-output" as kind, str(name), str(type_and_shape), *_] if (
+            found := ELEMENT.match(type_and_shape)
+        ):
+            return name, "X" if kind == "declare-input" else "Y", [int(n) for n in found[2].split(",") if n]
+        case _:
+            raise ValueError(
+                f"{_shown(part)} is not understood; wanted are declare-input and declare-output."
+            )
+
+
+def _renamed(tree: Tree, letters: dict[str, tuple[str, list[int]]]) -> Tree:
+    """X[0,3] as X_3."""
+    if not isinstance(tree, str):
+        return [_renamed(part, letters) for part in tree]
+    if not (found := ELEMENT.match(tree)):
+        return tree
+    _refuse(found[1] not in letters, f"{tree[:30]} is not declared.")
+    letter, shape = letters[found[1]]
+    index = [int(n) for n in found[2].split(",") if n]
+    inside = len(index) == len(shape) and all(i < n for i, n in zip(index, shape, strict=True))
+    _refuse(not inside, f"{tree[:30]} lies outside of its shape {shape}.")
+    place = 0
+    for i, n in zip(index, shape, strict=True):
+        place = place * n + i
+    return f"{letter}_{place}"
 
 
 def _commands(text: str) -> Iterator[Tree]:
@@ -227,8 +307,11 @@ def _ways(tree: Tree, counts: dict[str, int]) -> list[_Way]:
             every = [_row(_linear(left, counts), _linear(right, counts))]
         case [">=", left, right]:
             every = [_row(_linear(right, counts), _linear(left, counts))]
+        case ["==", left, right]:
+            one, other = _linear(left, counts), _linear(right, counts)
+            every = [_row(one, other).with_(_row(other, one))]
         case _:
-            raise ValueError(f"{_shown(tree)} is not understood; wanted are <=, >=, and, or.")
+            raise ValueError(f"{_shown(tree)} is not understood; wanted are <=, >=, ==, and, or.")
     _refuse(len(every) > MOST_CASES, f"it has more than {MOST_CASES} cases.")
     return every
 

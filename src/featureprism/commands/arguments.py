@@ -166,7 +166,7 @@ def _networks(add: Add) -> None:
 
     verifying = add(
         "verify",
-        "Say whether a property of a network's outputs holds (VNN-LIB 1.0): a checked proof, a counterexample, or unknown.",
+        "Say whether a property of a network's outputs holds (VNN-LIB 1.0 or 2.0): a checked proof, a counterexample, or unknown.",
         "verify model.onnx property.vnnlib --seconds 60 --out answer",
     )
     verifying.add_argument(

@@ -13,12 +13,14 @@ from featureprism._files import as_json, prepare_folder, write_whole
 from featureprism._inputs import as_points
 from featureprism._points import read_points
 from featureprism.brackets import RadiusBracket
+from featureprism.checker.layers import Layers
 from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import Model, read_model
 from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS, statement_of
+from featureprism.verify.deep.prove import renewed_certificates
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.one_layer.certify import lipschitz_certificate, renewed
 from featureprism.verify.query import as_norm
@@ -101,8 +103,8 @@ def compared(
     radius = np.full(n, query.eps) if query.eps is not None else AT_LEAST * old.certified
     carried = np.zeros(n, dtype=bool)
     held, proofs = np.zeros(n), []
-    if new.weights is not None and type(new.weights) is type(models[0].weights) and new.dim == models[0].dim:
-        proofs = _carried_over(new, old, x)
+    if new.weights is not None and _have_one_shape(*models):
+        proofs = _carried_over(new, old, x, radius)
         held = verified_radii(new.weights, x.numpy(), label.numpy(), proofs, query.norm)
         carried = (held >= radius) & (held > 0)
     rest = np.flatnonzero(~carried)
@@ -131,8 +133,28 @@ def compared(
     return Compared(old, bracket, carried, radius)
 
 
-def _carried_over(new: Model, old: RadiusBracket, x: Any) -> list[Proof]:
-    """The proofs of the old model for the new weights: trees of one hidden layer with new votes and bounds, others as they are."""
+def _have_one_shape(old: Model, new: Model) -> bool:
+    """Whether proofs of one can be written for the other."""
+    if type(new.weights) is not type(old.weights) or new.dim != old.dim:
+        return False
+    if isinstance(new.weights, Layers) and isinstance(old.weights, Layers):
+        return new.weights.widths == old.weights.widths
+    return True
+
+
+def _carried_over(new: Model, old: RadiusBracket, x: Any, radius: np.ndarray) -> list[Proof]:
+    """The proofs of the old model for the new weights: cuts and multipliers stay, bounds of neurons and norms are those of the new."""
+    if isinstance(new.weights, Layers):
+        found = []
+        for i in range(len(x)):
+            proofs = {proof.rival: proof for proof in old.proofs() if proof.point == i}
+            if not proofs or not radius[i] > 0:
+                continue
+            claims = {target: proof.certificate for target, proof in proofs.items()}
+            own = next(iter(proofs.values())).own
+            renewals = renewed_certificates(claims, new.weights, x[i].numpy(), own, float(radius[i]))
+            found += [replace(proofs[target], certificate=claim) for target, claim in renewals.items()]
+        return found
     form, found = new.one_layer, []
     for proof in old.proofs():
         if form is not None and proof.certificate.kind in ("cells", "lines", "crown", "ellipsoid"):

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from joblib.externals.loky import cpu_count
@@ -25,9 +26,9 @@ from featureprism.lab.looks import Looks
 from featureprism.lab.page import in_words_of, read_items, write_report
 from featureprism.lab.printers import to_terminal
 from featureprism.lab.published import fresh_seeds, publish
-from featureprism.lab.registry import experiments_called
+from featureprism.lab.registry import all_papers, experiments_called
 from featureprism.lab.reproduction import Failure, ItemJudged, Reproduction, Result, reproduction_events
-from featureprism.lab.rows import Row
+from featureprism.lab.rows import Row, Rows
 from featureprism.lab.table import ClaimTable, tally
 from featureprism.lab.terminal import duration, progress_bar
 from featureprism.lab.verdict import Outcome
@@ -86,18 +87,32 @@ def run(
             if isinstance(event, Remark):
                 print(f"featureprism: {event.text}", file=sys.stderr)
             if isinstance(event, ItemJudged):
-                draw(event.result)
+                draw(event.result.experiment, event.result.rows, event.result.folder)
                 if not args.json:
                     print_claims(console, event.result, all_claims=args.all or "/" in args.name)
 
 
-def draw(result: Result) -> None:
+def draw(experiment: Experiment, rows: Rows, folder: Path) -> None:
     """Save the figure; the numbers are there without it."""
     try:
-        save_figure(result.experiment, result.rows, result.folder)
+        save_figure(experiment, rows, folder)
     except Exception as error:  # whatever a drawing raises
         reason = f"{type(error).__name__}: {error}"
-        print(f"{result.experiment.id}: no figure could be drawn: {reason}", file=sys.stderr)
+        print(f"{experiment.id}: no figure could be drawn: {reason}", file=sys.stderr)
+
+
+def draw_missing(folder: Path) -> None:
+    """Draw items of a folder of runs that have no figure yet: a run may have been ended between its rows and its figure."""
+    known = {e.id: e for paper in all_papers().values() for e in paper.experiments}
+    for about, _ in read_items(folder):
+        place = folder / about["id"]
+        if about["id"] in known and not (place / "figure.png").is_file():
+            lines = (place / "rows.jsonl").read_text("utf-8").splitlines()
+            draw(
+                known[about["id"]],
+                Rows(tuple(json.loads(line) for line in lines), tuple(about["seeds"])),
+                place,
+            )
 
 
 def print_claims(console: Console, result: Result, *, all_claims: bool) -> None:
@@ -232,6 +247,7 @@ def run_report(args: argparse.Namespace) -> int:
         print(comparison)
         return CLAIM_FAILED if comparison.differing else 0
     if args.publish is not None:
+        draw_missing(args.folder)
         for path in publish(read_items(args.folder), args.folder, args.publish):
             print(path.resolve())
     page = write_report(args.folder)

@@ -20,6 +20,15 @@ class SpanSample(NamedTuple):
 
     The first k are along the centres, the next n span the training points; the last holds the norm of what is left of a test point,
     which no network in the span of the training points sees.
+
+    Parameters
+    ----------
+    clusters : GaussianClusters
+        The clusters.
+    train : Dataset
+        Training points.
+    test : Dataset
+        Test points.
     """
 
     clusters: GaussianClusters

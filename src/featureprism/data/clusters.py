@@ -63,7 +63,18 @@ class GaussianClusters:
 
 
 def class_labels(num_positive: int, num_negative: int) -> Float[Tensor, " k"]:
-    """Labels of clusters when the first `num_positive` are positive."""
+    """Labels of clusters of which the first are positive.
+
+    Parameters
+    ----------
+    num_positive, num_negative : int
+        Clusters with label +1 and -1.
+
+    Returns
+    -------
+    tensor (k,)
+        +1 for the first `num_positive` clusters, then -1.
+    """
     if num_positive < 1 or num_negative < 1:
         raise ValueError(f"Each class needs a cluster, got {num_positive} and {num_negative}.")
     return torch.cat([torch.ones(num_positive), -torch.ones(num_negative)]).double()
@@ -87,8 +98,27 @@ def equicorrelated_centres(
 ) -> Float[Tensor, "k d"]:
     """Centres of one norm with the same cosine between any two.
 
-    Rows of the symmetric square root of (1-c)I + c11ᵀ times an orthonormal frame;
-    needs -1/(k-1) ≤ c < 1. Source: feature-averaging, Appendix E.
+    Parameters
+    ----------
+    num_clusters : int
+        Number k of centres.
+    dim : int
+        Dimension of the points.
+    norm : float
+        Norm of every centre.
+    cosine : float
+        Cosine c between any two, -1/(k-1) ≤ c < 1.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    tensor (k, d)
+        Rows of the symmetric square root of (1-c)I + c11ᵀ times an orthonormal frame, scaled.
+
+    References
+    ----------
+    feature-averaging, Appendix E.
     """
     if not -1 / max(num_clusters - 1, 1) <= cosine < 1:
         raise ValueError(f"{num_clusters} vectors cannot all have cosine {cosine}.")
@@ -294,9 +324,25 @@ def sample_in_span(
 ) -> Dataset:
     """A sample of `orthogonal_clusters` (σ = 1) in coordinates of its span, (k + n) instead of d; exact in law.
 
-    The first k coordinates are along the centres. What is left of the noise is a Gaussian n × (d-k) matrix, of which only
-    inner products matter: in the basis that Gram-Schmidt makes of its rows it is triangular, with independent N(0, 1) below a diagonal
-    of χ with d-k, d-k-1, … degrees of freedom (Bartlett 1933).
+    What is left of the noise is a Gaussian n × (d-k) matrix, of which only inner products matter: in the basis that
+    Gram-Schmidt makes of its rows it is triangular, with independent N(0, 1) below a diagonal of χ with d-k, d-k-1, …
+    degrees of freedom (Bartlett 1933).
+
+    Parameters
+    ----------
+    dim : int
+        Dimension d.
+    num_positive, num_negative : int
+        Clusters with label +1 and -1.
+    num_points : int
+        How many points.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    Dataset
+        Points in k + n coordinates; the first k are along the centres.
     """
     labels = class_labels(num_positive, num_negative)
     k = len(labels)

@@ -12,11 +12,17 @@ TOLERANCE = 0.01  # of the rate: a counted flip of so few points that rounding c
 
 @dataclass(frozen=True)
 class LabelNoise:
-    """Which labels are flipped, `rate` of all.
+    """Which labels are flipped, and how many.
 
-    constant: every point alike. one cluster: only points of the first cluster. boundary: with a chance that falls off from the
-    decision boundary, min(1, λ exp(-margin/scale)) with the λ that gives the rate, however many chances reach 1. Each label has its
-    coin, as feature-amplification asks; if `counted`, exactly rate·n labels are flipped, each with its chance.
+    Parameters
+    ----------
+    kind : str
+        "constant": every point alike. "one cluster": only points of the first cluster. "boundary": with a probability
+        that falls off from the decision boundary, min(1, λ exp(-margin/scale)), with the λ that gives the rate.
+    rate : float
+        Share of the labels that is flipped.
+    counted : bool
+        Flip exactly rate·n labels; otherwise each label is flipped independently, as feature-amplification assumes.
     """
 
     kind: str = "constant"

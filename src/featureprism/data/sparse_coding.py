@@ -90,7 +90,24 @@ def _successes(trials: int, chance: float, generator: torch.Generator) -> Tensor
 
 
 def two_level(dim: int, sparsity: float, large: float = 1.0, small: float = 1.0) -> HiddenVector:
-    """P(|z_i| = 1) = large/d, P(|z_i| = 1/√k) = small·k/d, so that E z_i² = (large + small)/d."""
+    """Law of a hidden vector with two levels: P(|z_i| = 1) = large/d and P(|z_i| = 1/√k) = small·k/d.
+
+    Parameters
+    ----------
+    dim : int
+        Number of features d.
+    sparsity : float
+        Expected number k of features with the small weight.
+    large : float
+        Expected number of features with weight 1.
+    small : float
+        Factor of the probability of the small weight.
+
+    Returns
+    -------
+    HiddenVector
+        With E z_i² = (large + small)/d.
+    """
     k = sparsity
     return HiddenVector(dim, k, ((1.0, large / dim), (k**-0.5, small * k / dim)))
 
@@ -122,7 +139,26 @@ def power_law(
 def dictionary(
     kind: str, dim: int, *, generator: torch.Generator, block: int = 4, dtype=torch.float32
 ) -> Float[Tensor, "d d"]:
-    """An orthogonal M; its columns are the features. "hadamard" has blocks of `block` (a power of 2) on the diagonal."""
+    """A dictionary of orthogonal features.
+
+    Parameters
+    ----------
+    kind : str
+        "identity", "signed permutation", "haar" (uniformly random) or "hadamard" (Hadamard blocks on the diagonal).
+    dim : int
+        Dimension d.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    block : int
+        Size of a Hadamard block, a power of 2.
+    dtype : torch.dtype, optional
+        Precision of the result.
+
+    Returns
+    -------
+    tensor (d, d)
+        An orthogonal matrix M whose columns are the features.
+    """
     if kind == "identity":
         return torch.eye(dim, dtype=dtype)
     if kind == "signed permutation":
@@ -164,7 +200,25 @@ def dictionary_norms(M: Float[Tensor, "d D"]) -> DictionaryNorms:
 def label_weights(
     kind: str, dim: int, *, generator: torch.Generator, dtype=torch.float32
 ) -> Float[Tensor, " d"]:
-    """w*: all ones, random signs, or random signs times Uniform[1/2, 3/2] (which has no ties)."""
+    """The weights w* of the label sign⟨w*, z⟩.
+
+    Parameters
+    ----------
+    kind : str
+        "ones", "signs" (random signs) or "uniform" (random signs times Uniform[1/2, 3/2], which has no
+        ties).
+    dim : int
+        Number of features.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    dtype : torch.dtype, optional
+        Precision of the result.
+
+    Returns
+    -------
+    tensor (d,)
+        The weights w*.
+    """
     if kind not in LABEL_WEIGHTS:
         raise ValueError(f"Unknown label weights {kind!r}; choose one of {', '.join(LABEL_WEIGHTS)}.")
     if kind == "ones":
@@ -246,7 +300,21 @@ class SparseCoding:
 
 
 class SparseSample(NamedTuple):
-    """Points, labels and hidden vectors; the share of draws that were kept, and the share of ties among all draws."""
+    """Points of sparse coding data with their labels and hidden vectors.
+
+    Parameters
+    ----------
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    z : tensor (n, D)
+        Hidden vectors.
+    acceptance : float
+        Share of the draws that were kept.
+    tie_share : float
+        Share of ties among all draws.
+    """
 
     x: Float[Tensor, "n d"]
     y: Float[Tensor, " n"]

@@ -17,9 +17,20 @@ XOR_LABELS = (1.0, 1.0, -1.0, -1.0)  # of +μ1, -μ1, +μ2, -μ2
 
 @dataclass(frozen=True)
 class XorClusters:
-    """x = μ + σ z, μ uniform in {μ1, -μ1, μ2, -μ2}; clean label +1 for ±μ1, -1 for ±μ2.
+    """Four clusters x = μ + σ z with μ uniform in {μ1, -μ1, μ2, -μ2} and label +1 for ±μ1, -1 for ±μ2.
 
-    z has a log-concave law with mean 0 and unit variance in every coordinate. Source: feature-amplification, Section 2.1.
+    Parameters
+    ----------
+    directions : tensor (2, d)
+        Orthogonal unit vectors μ1 and μ2.
+    sigma : float
+        Standard deviation σ of the noise in each coordinate.
+    law : str
+        Law of z: log-concave, with mean 0 and unit variance in every coordinate.
+
+    References
+    ----------
+    feature-amplification, Section 2.1.
     """
 
     directions: Float[Tensor, "2 d"]
@@ -41,7 +52,17 @@ class XorClusters:
 
 @dataclass(frozen=True)
 class NoisySample:
-    """Points with the labels one sees (`data.y`), the clean ones, and which of them differ."""
+    """Points with noisy labels, beside the clean ones.
+
+    Attributes
+    ----------
+    data : Dataset
+        Points with the labels that training sees.
+    clean : tensor (n,)
+        Labels before some were flipped.
+    flipped : tensor (n,) of bool
+        Where the two differ.
+    """
 
     data: Dataset
     clean: Float[Tensor, " n"]

@@ -10,7 +10,15 @@ LOOSE = 10.0  # a one-sided bound that is missed by more than this factor is no 
 
 @dataclass(frozen=True)
 class Bound:
-    """An interval; `is_open` leaves its ends out."""
+    """An interval in which the number of a claim should lie.
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval; infinite where there is none.
+    is_open : bool
+        Whether the ends are left out.
+    """
 
     low: float = -math.inf
     high: float = math.inf
@@ -86,25 +94,75 @@ class Bound:
 
 
 def below(value: float) -> Bound:
-    """Less than the value."""
+    """The bound "less than the value".
+
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Returns
+    -------
+    Bound
+    """
     return Bound(high=value, is_open=True)
 
 
 def at_most(value: float) -> Bound:
-    """The value or less."""
+    """The bound "the value or less".
+
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Returns
+    -------
+    Bound
+    """
     return Bound(high=value)
 
 
 def above(value: float) -> Bound:
-    """More than the value."""
+    """The bound "more than the value".
+
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Returns
+    -------
+    Bound
+    """
     return Bound(low=value, is_open=True)
 
 
 def at_least(value: float) -> Bound:
-    """The value or more."""
+    """The bound "the value or more".
+
+    Parameters
+    ----------
+    value : float
+        The number.
+
+    Returns
+    -------
+    Bound
+    """
     return Bound(low=value)
 
 
 def between(low: float, high: float) -> Bound:
-    """From low to high, both included."""
+    """The bound "from low to high".
+
+    Parameters
+    ----------
+    low, high : float
+        Ends of the interval, both included.
+
+    Returns
+    -------
+    Bound
+    """
     return Bound(low, high)

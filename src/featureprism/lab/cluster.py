@@ -48,10 +48,26 @@ class _Running:
 
 
 class Cluster:
-    """The workers of a Dask scheduler, as they come and go; or `workers` local ones, if memory does for all.
+    """Run units on the workers of a Dask cluster.
 
-    A scheduler that is gone is awaited for `wait` seconds. Workers of another kind than this process (versions, processor) are refused
-    unless `tolerant`: their rows would differ in the last digits.
+    Parameters
+    ----------
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers may come and go; by default a local cluster is started.
+    workers : int, optional
+        Workers of the local cluster, fewer if memory does not suffice.
+    memory_mb : float, optional
+        Memory that each worker needs.
+    wait : float
+        Seconds for which a scheduler that is gone is awaited.
+    tolerant : bool
+        Accept workers with other versions or processors, whose rows differ in the last digits; otherwise they are
+        refused.
+
+    Raises
+    ------
+    ValueError
+        If Dask is not installed.
     """
 
     def __init__(

@@ -38,9 +38,18 @@ class Budget:
 
 @dataclass(frozen=True)
 class Rules:
-    """What units may use, when to stop, and whether those that failed before are tried again.
+    """What units may use, when to stop, and what is tried again.
 
-    `attempts`: for a unit that costs its worker; one that raises would raise again.
+    Parameters
+    ----------
+    limits : Limits
+        What one unit may use.
+    budget : Budget
+        When to stop; what is left waits for the next call.
+    retry : bool
+        Try units again that failed before.
+    attempts : int
+        Attempts for a unit that costs its worker; one that raises is not tried again.
     """
 
     limits: Limits = Limits()

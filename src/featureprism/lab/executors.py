@@ -102,7 +102,15 @@ class _Worker:
 
 
 class Local:
-    """Processes of this machine: `workers` of them, fewer if memory would not do for all; by default one for each core."""
+    """Run units in processes of this machine.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes, fewer if memory does not suffice; by default one for each core.
+    memory_mb : float, optional
+        Memory that each process needs.
+    """
 
     def __init__(self, workers: int | None = None, memory_mb: float | None = None) -> None:
         if workers is not None and workers < 1:

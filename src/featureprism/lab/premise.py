@@ -117,5 +117,18 @@ class Requires:
 
 
 def requires(*ids: str, **fields: Any) -> Requires:
-    """The premises of a theorem: `requires("assumption-2-2", "theorem-3-1.n", name="within")`."""
+    """The premises under which a claim is made: `requires("assumption-2-2", "theorem-3-1.n", name="within")`.
+
+    Parameters
+    ----------
+    *ids : str
+        Names of premises, or of theorems with all of their premises.
+    **fields
+        Only premises of rows with these values.
+
+    Returns
+    -------
+    Requires
+        For the argument `premises` of `Claim`.
+    """
     return Requires(ids, fields)

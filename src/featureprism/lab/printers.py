@@ -43,7 +43,12 @@ def to_terminal(table: ClaimTable, *, all_claims: bool = True, width: int = WIDT
         lines += [(part, "dim") for text in _explanations(line) for part in _wrapped(text, width)]
     others = [line for line in table if line not in shown.lines]
     if others:
-        lines.append((f"  {len(others)} more: {in_words(counts(others))} (--all shows them)", "dim"))
+        lines.append(
+            (
+                f"  {len(others)} {'more' if shown.lines else 'claims'}: {in_words(counts(others))} (--all shows them)",
+                "dim",
+            )
+        )
     return lines
 
 

@@ -25,7 +25,13 @@ BUILT_IN = {  # as in pyproject.toml, in reading order
 
 @lru_cache(maxsize=1)
 def all_papers() -> dict[str, Paper]:
-    """By name: those of featureprism in reading order, then the others; one that cannot be loaded is named on stderr and left out."""
+    """All papers by name; one that cannot be loaded is named on stderr and left out.
+
+    Returns
+    -------
+    dict of str to Paper
+        Those of featureprism in reading order, then the others.
+    """
     papers = {name: _load(*value.split(":")) for name, value in BUILT_IN.items()}
     for entry in _outside():
         try:
@@ -42,7 +48,22 @@ def all_papers() -> dict[str, Paper]:
 
 
 def paper_called(name: str) -> Paper:
-    """One paper by its name; those of featureprism are loaded without the others."""
+    """One paper by its name; those of featureprism are loaded without the others.
+
+    Parameters
+    ----------
+    name : str
+        Such as "gmm-flow".
+
+    Returns
+    -------
+    Paper
+
+    Raises
+    ------
+    ValueError
+        If there is no such paper; the message has the nearest name.
+    """
     if name in BUILT_IN:
         return _load(*BUILT_IN[name].split(":"))
     papers = all_papers()
@@ -63,7 +84,22 @@ def _outside() -> Iterator[EntryPoint]:
 
 
 def experiments_called(name: str) -> list[Experiment]:
-    """The experiments of "all", PAPER or PAPER/ITEM."""
+    """The experiments with a name.
+
+    Parameters
+    ----------
+    name : str
+        "all", PAPER or PAPER/ITEM.
+
+    Returns
+    -------
+    list of Experiment
+
+    Raises
+    ------
+    ValueError
+        If there is no such paper or item; the message has the nearest name.
+    """
     papers = all_papers()
     everything = [e for paper in papers.values() for e in paper.experiments]
     chosen = [e for e in everything if name in ("all", e.paper, e.id)]
@@ -76,7 +112,22 @@ def experiments_called(name: str) -> list[Experiment]:
 
 
 def item_called(name: str) -> Experiment:
-    """One experiment by its id."""
+    """One experiment by its name.
+
+    Parameters
+    ----------
+    name : str
+        PAPER/ITEM.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    ValueError
+        If there is no such item; the message has the nearest name.
+    """
     everything = {e.id: e for paper in all_papers().values() for e in paper.experiments}
     if name not in everything:
         raise ValueError(f"No item is called '{name}'. {did_you_mean(name, everything)}")

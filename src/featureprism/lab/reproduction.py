@@ -26,7 +26,25 @@ from featureprism.lab.work import DONE
 
 @dataclass(frozen=True)
 class Result:
-    """What a finished experiment left in its folder."""
+    """What a finished experiment left in its folder.
+
+    Attributes
+    ----------
+    experiment : Experiment
+        What was run.
+    scale : str
+        At which scale.
+    seeds : tuple of int
+        On which seeds.
+    rows : Rows
+        What was measured.
+    verdicts : list of Verdict
+        What became of the claims.
+    seconds : float
+        Processor time.
+    folder : path
+        Where it is kept.
+    """
 
     experiment: Experiment
     scale: str

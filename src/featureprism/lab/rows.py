@@ -13,10 +13,19 @@ Values = np.ndarray  # one number per seed, in the order of the seeds; NaN where
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in the order they were measured, and the seeds of the run.
+    """A table of measurements, with the seeds of the run.
 
     A part of a table keeps the seeds of the whole, so that values of different parts can be compared seed by seed.
 
+    Parameters
+    ----------
+    rows : tuple of dict
+        The rows, in the order in which they were measured.
+    seeds : tuple of int
+        The seeds of the run.
+
+    Examples
+    --------
     >>> import featureprism as fp
     >>> rows = fp.lab.Rows.gather([{"kind": "end", "seed": 0, "loss": 0.5}, {"kind": "end", "seed": 1, "loss": 0.25}])
     >>> rows.of("end").per_seed("loss").tolist()

@@ -21,7 +21,23 @@ NUMBER, WHOLE = (int, float), (int,)
 
 
 def read_spec(path: Path) -> Sweep:
-    """The sweep that a TOML file describes."""
+    """The sweep that a TOML file describes.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file.
+
+    Returns
+    -------
+    Sweep
+        What `sweep` runs.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a valid description.
+    """
     try:
         with path.open("rb") as file:
             table = tomllib.load(file)

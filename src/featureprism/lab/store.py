@@ -85,9 +85,15 @@ def _checksum(*values: Any) -> bytes:
 
 
 class Store:
-    """The file of a folder.
+    """The finished units of a folder, in one SQLite file.
 
-    `damaged` counts the units found damaged so far: of a store that is opened for writing they are gone, to be measured again.
+    Parameters
+    ----------
+    folder : path
+        Where the file units.sqlite is.
+    write : bool
+        Whether to open it for writing; damaged units are then removed, to be measured again, and `damaged` counts
+        them.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:

@@ -99,7 +99,24 @@ class Between:
 
 
 def grid(**values: Sequence[Any]) -> list[Row]:
-    """Every combination of the values, the last name varying fastest."""
+    """Every combination of the values.
+
+    Parameters
+    ----------
+    **values : sequences
+        Values of each parameter, by its name.
+
+    Returns
+    -------
+    list of dict
+        One setting for each combination, the last name varying fastest.
+
+    Examples
+    --------
+    >>> from featureprism.lab import grid
+    >>> grid(alpha=[0.1, 0.2], p=[3])
+    [{'alpha': 0.1, 'p': 3}, {'alpha': 0.2, 'p': 3}]
+    """
     for name, choices in values.items():
         if len(choices) == 0:
             raise ValueError(f"The grid is empty: {name} has no values.")
@@ -129,9 +146,25 @@ def of_item(
     where: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Sweep:
-    """Sweep an item of a paper: each of its settings at a scale that has the values `where`, with each of the changes.
+    """Plan a sweep of an item of a paper: each of its settings at a scale, with each of the changes.
 
-    `options` are those of `Sweep`: seeds, rules.
+    Parameters
+    ----------
+    name : str
+        PAPER/ITEM.
+    changes : sequence of dict
+        Changes of the settings, for instance of `grid`.
+    scale : str
+        Scale whose settings are changed.
+    where : mapping, optional
+        Keep only the settings with these values.
+    **options
+        Fields of `Sweep`, such as `seeds` and `rules`.
+
+    Returns
+    -------
+    Sweep
+        What `sweep` runs.
     """
     experiment, where = item_called(name), where or {}
     settings = experiment.settings(scale)
@@ -147,7 +180,24 @@ def of_item(
 
 
 def of_function(measure: SimpleMeasure, settings: Sequence[Row], *, name: str = "", **options: Any) -> Sweep:
-    """Sweep a function `measure(setting, seed) -> rows`; `options` are those of `Sweep`."""
+    """Plan a sweep of a function.
+
+    Parameters
+    ----------
+    measure : callable
+        `measure(setting, seed)` returns a list of flat dictionaries.
+    settings : sequence of dict
+        Settings, for instance of `grid`.
+    name : str
+        Name of the sweep; by default that of the function.
+    **options
+        Fields of `Sweep`, such as `seeds` and `rules`.
+
+    Returns
+    -------
+    Sweep
+        What `sweep` runs.
+    """
     points = [Point(setting, setting) for setting in settings]
     return Sweep(name or f"{measure.__module__}:{measure.__qualname__}", measure, points, **options)
 
@@ -167,7 +217,24 @@ class PointVerdicts:
 
 
 def sweep(plan: Sweep, out: Path, executor: Executor, *, context: Context = Context()) -> Summary:
-    """Run what is missing and keep it in `out`; see `sweep_events`."""
+    """Run what is missing of a sweep, and keep every result as soon as it is there.
+
+    Parameters
+    ----------
+    plan : Sweep
+        What to run.
+    out : path
+        Folder in which results are kept.
+    executor : Serial, Local or Cluster
+        Where units run.
+    context : Context, optional
+        Data folder and device.
+
+    Returns
+    -------
+    Summary
+        How many units finished, failed or are left.
+    """
     return last(sweep_events(plan, out, executor, context=context))
 
 

@@ -65,7 +65,17 @@ class Theorem:
 
 @dataclass(frozen=True)
 class PremiseTable:
-    """The premises of a theorem at given sizes."""
+    """The premises of a theorem at given sizes.
+
+    Attributes
+    ----------
+    theorem : Theorem
+        The theorem.
+    sizes : mapping
+        Sizes at which it is looked at.
+    premises : tuple of Premise
+        Its premises, with what is required and what is there.
+    """
 
     theorem: Theorem
     sizes: Mapping[str, Any]

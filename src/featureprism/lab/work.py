@@ -41,7 +41,15 @@ WORKER_ENV = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_
 
 @dataclass(frozen=True)
 class Limits:
-    """What one unit may use: seconds of wall-clock time, and megabytes beyond what its worker holds before it."""
+    """What one unit, a setting and a seed, may use.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        Wall-clock time of a unit.
+    memory_mb : float, optional
+        Megabytes beyond what its worker holds before it (Linux).
+    """
 
     seconds: float | None = None
     memory_mb: float | None = None

@@ -24,10 +24,26 @@ ROWS = 256  # points that a network is compared on
 
 
 def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Model:
-    """The model as a network with its labels; compared with the model itself on the points `probe`, and refused where they disagree.
+    """Read a model as a network, and compare the two.
 
-    `classes` names the labels in the order of the scores where the model does not, or only counts them from 0. Without `probe` the
-    comparison is on points drawn from N(0, I). The model itself is never changed.
+    Parameters
+    ----------
+    model : any model that `robust_radius` takes
+        The model, which is not changed.
+    classes : sequence, optional
+        Names of the labels in the order of the scores, where the model has none.
+    probe : array (n, d), optional
+        Points at which the network that was read is compared with the model; by default points drawn from N(0, I).
+
+    Returns
+    -------
+    Model
+        The network with its labels.
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be read, or the network that was read disagrees with it.
     """
     found = _read(model, Probe.of(probe))
     if classes is None:

@@ -6,10 +6,15 @@ from torch import Tensor, nn
 
 
 class TwoLogits(nn.Module):
-    """x ↦ (-f(x)/2, f(x)/2): class 0 is label -1, class 1 is label +1, and the logit difference is f(x).
+    """x ↦ (-f(x)/2, f(x)/2): class 0 is label -1, class 1 is label +1, and the difference of the logits is f(x).
 
-    Tools that attack or verify classifiers need one logit per class; a single output makes them fail or, worse, call everything
-    robust. Inputs are unbounded: tools that clamp to [0, 1] must be told so.
+    Tools that attack or verify classifiers need one logit for each class; a single output makes them fail or, worse, call everything
+    robust. Inputs are unbounded: a tool that clamps them to [0, 1] by default has to be configured not to.
+
+    Parameters
+    ----------
+    net : nn.Module
+        A network with one output.
     """
 
     def __init__(self, net: nn.Module) -> None:

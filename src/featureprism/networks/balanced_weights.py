@@ -37,5 +37,20 @@ class BalancedWeights:
 
 
 def balanced(shape: Float[Tensor, "h d"], signs: Float[Tensor, " h"], log_scale: float) -> BalancedWeights:
-    """w_j = ε w_j0, |a_j| = ‖w_j‖ with the shape w_j0 and log ε = log_scale."""
+    """Balanced weights of any scale: w_j = ε w_j0 and |a_j| = ‖w_j‖.
+
+    Parameters
+    ----------
+    shape : tensor (h, d)
+        The weights w_j0 before they are scaled.
+    signs : tensor (h,)
+        Signs of the output weights.
+    log_scale : float
+        Logarithm of the scale ε.
+
+    Returns
+    -------
+    BalancedWeights
+        Where `balanced_flow` starts.
+    """
     return BalancedWeights(unit_rows(shape), log_scale + row_norms(shape).log(), signs)

@@ -10,26 +10,76 @@ from featureprism.networks.grouped import GroupedNet
 
 
 def averaging_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
-    """f_FA(x) = [⟨Σ_{J₊} μ_j, x⟩]₊ - [⟨Σ_{J₋} μ_j, x⟩]₊. Source: feature-averaging, Definition 4.1.
+    """The network that averages the features of each class: f_FA(x) = [⟨Σ_{J₊} μ_j, x⟩]₊ - [⟨Σ_{J₋} μ_j, x⟩]₊.
 
-    Breaks at min(u/√(|J₊| d), (u - v)/√(k d)) for label +, u and v the two inner products: about √(d/k).
+    A point of label + breaks at min(u/√(|J₊| d), (u - v)/√(k d)), u and v being the two inner products: about √(d/k).
+
+    Parameters
+    ----------
+    mu : tensor (k, d)
+        Centres of the clusters.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+
+    Returns
+    -------
+    TwoLayerNet
+        Two neurons.
+
+    References
+    ----------
+    feature-averaging, Definition 4.1.
     """
     sums = torch.stack([mu[labels > 0].sum(dim=0), mu[labels < 0].sum(dim=0)])
     return TwoLayerNet(sums, torch.tensor([1.0, -1.0], dtype=mu.dtype), activation=ReLU())
 
 
 def decoupled_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) -> TwoLayerNet:
-    """f_dec(x) = Σ_j y_j [⟨μ_j, x⟩ - ‖μ_j‖²/2]₊, one neuron for each cluster. Source: feature-averaging, Theorem D.3 (b = -d/2)."""
+    """The network that keeps the clusters apart: f_dec(x) = Σ_j y_j [⟨μ_j, x⟩ - ‖μ_j‖²/2]₊.
+
+    Parameters
+    ----------
+    mu : tensor (k, d)
+        Centres of the clusters.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+
+    Returns
+    -------
+    TwoLayerNet
+        One neuron for each cluster.
+
+    References
+    ----------
+    feature-averaging, Theorem D.3 (b = -d/2).
+    """
     return TwoLayerNet(mu, labels.to(mu.dtype), -(mu**2).sum(dim=1) / 2, activation=ReLU())
 
 
 def robust_margin_classifier(
     mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"], dim: int | None = None
 ) -> TwoLayerNet:
-    """N(x) = Σ_q y_q [4⟨μ_q, x⟩/d - 2]₊: margin 1, robust to √d/8, not what descent finds. Source: double-edged, Theorem 4.1.
+    """N(x) = Σ_q y_q [4⟨μ_q, x⟩/d - 2]₊: it has margin 1 and is robust up to √d/8, but descent does not find it.
 
-    For means of norm √d it is 4/d times `decoupled_classifier`; on orthogonal means it breaks at √d/2. `dim` is d where the means are
-    given in fewer coordinates.
+    For means of norm √d it is 4/d times `decoupled_classifier`; on orthogonal means it breaks at √d/2.
+
+    Parameters
+    ----------
+    mu : tensor (k, d)
+        Centres of the clusters.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+    dim : int, optional
+        The dimension d where the means are given in fewer coordinates.
+
+    Returns
+    -------
+    TwoLayerNet
+        One neuron for each cluster.
+
+    References
+    ----------
+    double-edged, Theorem 4.1.
     """
     votes = labels.to(mu.dtype)
     return TwoLayerNet(4 * mu / (dim or mu.shape[1]), votes, torch.full_like(votes, -2.0), activation=ReLU())

@@ -49,9 +49,22 @@ FAR = 1e3  # times the longest point, or the length at which a logit is 1
 
 
 class BinaryReadout(nn.Module):
-    """f(x) = LSE_{j ∈ J₊} f_j(x) - LSE_{j ∈ J₋} f_j(x), with the sign of Σ_{J₊} p_j - Σ_{J₋} p_j; `kind` "max": maxima instead.
+    """Two classes from a network with one output for each cluster: f(x) = LSE_{j ∈ J₊} f_j(x) - LSE_{j ∈ J₋} f_j(x).
 
-    A difference of convex functions of x. Source: feature-averaging, Section 4.2 and l.3012. Of summed logits see `summed_readout`.
+    It has the sign of Σ_{J₊} p_j - Σ_{J₋} p_j and is a difference of convex functions of x. For summed logits see `summed_readout`.
+
+    Parameters
+    ----------
+    net : GroupedNet
+        A network with one output for each cluster.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+    kind : str
+        "log-sum-exp", or "max" for maxima instead.
+
+    References
+    ----------
+    feature-averaging, Section 4.2.
     """
 
     labels: Tensor

@@ -53,9 +53,28 @@ def gaussian_start(
 
 
 def biased_start(width: int, dim: int, size: float, *, generator: torch.Generator) -> TwoLayerNet:
-    """ReLU neurons with biases, all parts random: entries of (w_j, b_j) N(0, size²/(d+1)), |v_j| that of N(0, size²).
+    """ReLU neurons with biases, all random: entries of (w_j, b_j) are N(0, size²/(d+1)), |v_j| is that of N(0, size²).
 
-    Signs of v_j alternate, so that both are there at any width; nothing is balanced. For double-edged, Section 2.
+    Signs of v_j alternate, so that both are present at any width; the layers are not balanced.
+
+    Parameters
+    ----------
+    width : int
+        Number of neurons.
+    dim : int
+        Dimension of the points.
+    size : float
+        Scale of the weights.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    TwoLayerNet
+
+    References
+    ----------
+    double-edged, Section 2.
     """
     lifted = size / sqrt(dim + 1) * torch.randn(width, dim + 1, generator=generator, dtype=torch.float64)
     a = size * torch.randn(width, generator=generator, dtype=torch.float64).abs()
@@ -66,9 +85,29 @@ def biased_start(width: int, dim: int, size: float, *, generator: torch.Generato
 def voting_start(
     per_class: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
 ) -> TwoLayerNet:
-    """2m neurons with biases, all N(0, std²), whose votes are +1/m (the first m) and -1/m. Source: feature-averaging, Section 3.
+    """2m neurons with N(0, std²) weights and biases, and output weights +1/m (the first m) and -1/m.
 
-    The second layer is meant to stay: pass fixed=("a",) to `gradient_descent`.
+    Parameters
+    ----------
+    per_class : int
+        Number m of neurons for each label.
+    dim : int
+        Dimension of the points.
+    std : float
+        Standard deviation of the initial weights.
+    activation : ReLU, PowerReLU, PolynomialReLU or Tanh
+        Activation φ of the neurons.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    TwoLayerNet
+        Pass fixed=("a",) to `gradient_descent` to keep the output weights.
+
+    References
+    ----------
+    feature-averaging, Section 3.
     """
     W = std * torch.randn(2 * per_class, dim, generator=generator, dtype=torch.float64)
     b = std * torch.randn(2 * per_class, generator=generator, dtype=torch.float64)
@@ -79,9 +118,29 @@ def voting_start(
 def unit_votes_start(
     width: int, dim: int, std: float, activation: Activation, *, generator: torch.Generator
 ) -> TwoLayerNet:
-    """Entries of W N(0, std²), votes +1/√m for the first half and -1/√m for the second (0 for an odd one), no bias.
+    """Entries of W are N(0, std²), output weights +1/√m for the first half and -1/√m for the second (0 for an odd one), without biases.
 
-    The second layer is meant to stay. Source: feature-amplification, Section 2.2.
+    Parameters
+    ----------
+    width : int
+        Number of neurons.
+    dim : int
+        Dimension of the points.
+    std : float
+        Standard deviation of the initial weights.
+    activation : ReLU, PowerReLU, PolynomialReLU or Tanh
+        Activation φ of the neurons.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    TwoLayerNet
+        Pass fixed=("a",) to `gradient_descent` to keep the output weights.
+
+    References
+    ----------
+    feature-amplification, Section 2.2.
     """
     W = std * torch.randn(width, dim, generator=generator, dtype=torch.float64)
     a = torch.zeros(width, dtype=torch.float64)
@@ -93,7 +152,29 @@ def unit_votes_start(
 def grouped_start(
     num_classes: int, per_class: int, dim: int, std: float, *, generator: torch.Generator
 ) -> GroupedNet:
-    """k groups of h neurons with entries N(0, std²). Source: feature-averaging, Section 4.2."""
+    """A network with k outputs, each the sum of its neurons, with N(0, std²) entries.
+
+    Parameters
+    ----------
+    num_classes : int
+        Number k of outputs.
+    per_class : int
+        Neurons of each output.
+    dim : int
+        Dimension of the points.
+    std : float
+        Standard deviation of the initial weights.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    GroupedNet
+
+    References
+    ----------
+    feature-averaging, Section 4.2.
+    """
     shape = (num_classes, per_class, dim)
     return GroupedNet(std * torch.randn(shape, generator=generator, dtype=torch.float64))
 
@@ -112,7 +193,26 @@ def gaussian_mlp(dim: int, width: int, depth: int, gain: float, *, generator: to
 
 
 def gaussian_shape(width: int, dim: int, *, generator: torch.Generator) -> Float[Tensor, "h d"]:
-    """A shape w_j0 with entries N(0, 1), so of norm about √d. Source: gmm-flow, Appendix B.1."""
+    """Weights w_j0 with independent N(0, 1) entries, to be scaled by `balanced`.
+
+    Parameters
+    ----------
+    width : int
+        Number of neurons.
+    dim : int
+        Dimension of the points.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    tensor (h, d)
+        Rows of norm about √d.
+
+    References
+    ----------
+    gmm-flow, Appendix B.1.
+    """
     return torch.randn(width, dim, generator=generator, dtype=torch.float64)
 
 
@@ -145,9 +245,29 @@ def nudge_to_own_class(
     *,
     generator: torch.Generator,
 ) -> Float[Tensor, "h d"]:
-    """The nudge on the unit-norm shape, towards a centre of the neuron's own class; norms are kept.
+    """Turn every neuron a little towards a random centre of its class, keeping its norm.
 
     With u = w/‖w‖: w ← ‖w‖ v/‖v‖, v = u + δ(μ/‖μ‖ - u).
+
+    Parameters
+    ----------
+    shape : tensor (h, d)
+        Weights of the neurons.
+    signs : tensor (h,)
+        Signs of their output weights.
+    centres : tensor (k, d)
+        Centres of the clusters.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+    strength : float
+        How far to turn, δ.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    tensor (h, d)
+        Weights of the same norms.
     """
     target = own_class_targets(signs, labels, generator=generator)
     turned = unit_rows(_towards(unit_rows(shape), unit_rows(centres)[target], strength))

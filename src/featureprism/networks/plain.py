@@ -15,7 +15,15 @@ from featureprism.models.model import Model, arrays_of, as_model, plain
 
 
 class LinearClassifier(nn.Module):
-    """f(x) = ⟨w, x⟩ + b; its ℓ2 robust radius is |f(x)|/‖w‖."""
+    """f(x) = ⟨w, x⟩ + b; its ℓ2 robust radius is |f(x)|/‖w‖.
+
+    Parameters
+    ----------
+    w : tensor (d,)
+        Weights.
+    bias : float
+        Bias b.
+    """
 
     def __init__(self, w: Float[Tensor, " d"], bias: float = 0.0) -> None:
         super().__init__()
@@ -44,7 +52,13 @@ class LinearClassifier(nn.Module):
 
 
 class MLP(nn.Module):
-    """Bias-free ReLU network of any depth: W_L [… [W_1 x]₊ …]₊ with a single output."""
+    """A ReLU network of any depth without biases and with one output: W_L [… [W_1 x]₊ …]₊.
+
+    Parameters
+    ----------
+    weights : sequence of tensors
+        W_1 (h_1, d), …, W_L (1, h_{L-1}).
+    """
 
     def __init__(self, weights: Sequence[Tensor]) -> None:
         super().__init__()

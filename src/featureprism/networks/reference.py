@@ -77,10 +77,22 @@ class NearestCluster(_ScoreClassifier):
 
 
 class BayesClassifier(_ScoreClassifier):
-    """The Bayes rule of the mixture, as (σ²/‖μ‖)(LSE_+ - LSE_-) of ‖μ‖a_k/σ².
+    """The Bayes rule of a mixture of Gaussians, as (σ²/‖μ‖)(LSE_+ - LSE_-) of ‖μ‖a_k/σ² with a_k = ⟨x, μ_k⟩/‖μ‖.
 
-    Log-sum-exp keeps the exponents (of size D/α² ~ 1e5 and more) harmless. Source: gmm-flow,
-    Proposition 2.
+    Log-sum-exp keeps the exponents, of size D/α² ~ 1e5 and more, harmless.
+
+    Parameters
+    ----------
+    centres : tensor (k, d)
+        Centres of the clusters.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+    noise_std : float
+        Standard deviation σ of the noise in each coordinate.
+
+    References
+    ----------
+    gmm-flow, Proposition 2.
     """
 
     def __init__(self, centres: Float[Tensor, "k d"], labels: Float[Tensor, " k"], noise_std: float) -> None:
@@ -114,7 +126,21 @@ class BayesClassifier(_ScoreClassifier):
 
 
 class PolynomialClassifier(_ScoreClassifier):
-    """F^(p)(x) = Σ_{k positive} [a_k]₊^p - Σ_{k negative} [a_k]₊^p. Source: gmm-flow, eq. (9)."""
+    """F^(p)(x) = Σ_{k positive} [a_k]₊^p - Σ_{k negative} [a_k]₊^p with a_k = ⟨x, μ_k⟩/‖μ‖.
+
+    Parameters
+    ----------
+    centres : tensor (k, d)
+        Centres of the clusters.
+    labels : tensor (k,)
+        Label of each centre, -1 or +1.
+    p : float
+        The power.
+
+    References
+    ----------
+    gmm-flow, equation (9).
+    """
 
     def __init__(self, centres: Float[Tensor, "k d"], labels: Float[Tensor, " k"], p: float) -> None:
         super().__init__(centres, labels)

@@ -19,9 +19,22 @@ CLOSED = 9.0  # σ_ρ below the bias: Φ(-9) = 10⁻¹⁹
 class SymmetricNet(nn.Module):
     """f(x) = Σ_i [R_s(⟨w_i, x⟩ - b) - R_s(-⟨w_i, x⟩ - b)]: odd in x, output weights 1, smoothing s = σ_ρ.
 
-    One bias b > 0 for all neurons, or (h,) one for each (footnote 8): `thresholds` holds what it is, `bias` the number if it is one.
-    This is E_ρ of the network with noise ρ_i in both halves of neuron i; `sampled` has the noise itself.
-    Source: feature-purification, Section 4.
+    This is E_ρ of the network with noise ρ_i in both halves of neuron i; `sampled` has the noise itself. `thresholds`
+    holds the bias as it
+    was given, `bias` the number if there is one for all neurons.
+
+    Parameters
+    ----------
+    W : tensor (h, d)
+        Neurons as rows.
+    bias : float or tensor (h,)
+        Threshold b > 0, for all neurons or for each.
+    smoothing : float
+        Standard deviation σ_ρ of the noise that is averaged out.
+
+    References
+    ----------
+    feature-purification, Section 4.
     """
 
     W: Tensor
@@ -113,7 +126,33 @@ def symmetric_start(
     generator: torch.Generator,
     dtype=torch.float32,
 ) -> SymmetricNet:
-    """w_i ~ N(0, std² I). Source: feature-purification, Section 4."""
+    """A symmetric network with weights w_i ~ N(0, std² I).
+
+    Parameters
+    ----------
+    width : int
+        Number of neurons.
+    dim : int
+        Dimension of the points.
+    std : float
+        Standard deviation of the initial weights.
+    bias : float
+        Threshold of all neurons.
+    smoothing : float
+        Smoothing σ_ρ.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    dtype : torch.dtype, optional
+        Precision of the result.
+
+    Returns
+    -------
+    SymmetricNet
+
+    References
+    ----------
+    feature-purification, Section 4.
+    """
     return SymmetricNet(std * torch.randn(width, dim, generator=generator, dtype=dtype), bias, smoothing)
 
 

@@ -27,12 +27,42 @@ def quartiles(values: Float[Tensor, " h"]) -> Quartiles:
 
 
 def cosines(W: Float[Tensor, "h d"], centres: Float[Tensor, "k d"]) -> Float[Tensor, "h k"]:
-    """cos(w_j, μ_k); zero for a zero neuron."""
+    """Cosines of the neurons with the centres.
+
+    Parameters
+    ----------
+    W : tensor (h, d)
+        Neurons as rows.
+    centres : tensor (k, d)
+        Centres of the clusters.
+
+    Returns
+    -------
+    tensor (h, k)
+        cos(w_j, μ_k); zero for a zero neuron.
+    """
     return unit_rows(W) @ unit_rows(centres).T.to(W.dtype)
 
 
 def alignment(W: Float[Tensor, "h d"], centres: Float[Tensor, "k d"]) -> Float[Tensor, " h"]:
-    """max_k cos(w_j, μ_k) for each neuron. Source: gmm-flow, Appendix B.1."""
+    """Cosine of each neuron with the centre nearest to it.
+
+    Parameters
+    ----------
+    W : tensor (h, d)
+        Neurons as rows.
+    centres : tensor (k, d)
+        Centres of the clusters.
+
+    Returns
+    -------
+    tensor (h,)
+        max_k cos(w_j, μ_k).
+
+    References
+    ----------
+    gmm-flow, Appendix B.1.
+    """
     return cosines(W, centres).amax(dim=1)
 
 
@@ -45,7 +75,26 @@ def alive(W: Float[Tensor, "h d"], a: Float[Tensor, " h"]) -> Bool[Tensor, " h"]
 def cluster_masses(
     log_norms: Float[Tensor, " h"], region: Int[Tensor, " h"], num_clusters: int
 ) -> Float[Tensor, " k"]:
-    """S_k = Σ_{j ∈ N_k} ‖w_j‖², N_k being the neurons with region k. Source: gmm-flow, (14)."""
+    """Squared norms of the neurons, summed over each cluster.
+
+    Parameters
+    ----------
+    log_norms : tensor (h,)
+        Logarithms of the norms of the neurons.
+    region : tensor (h,) of int
+        The cluster to which each neuron belongs.
+    num_clusters : int
+        Number of clusters.
+
+    Returns
+    -------
+    tensor (k,)
+        S_k = Σ ‖w_j‖² over the neurons of cluster k.
+
+    References
+    ----------
+    gmm-flow, equation (14).
+    """
     masses = torch.zeros(num_clusters, dtype=log_norms.dtype)
     inside = region >= 0
     return masses.index_add(0, region[inside], (2 * log_norms[inside]).exp())

@@ -20,7 +20,17 @@ class Smooth(HasInputGradient, HasInputDirections, Protocol):
 
 @dataclass(frozen=True)
 class SphereDistance:
-    """sup_{‖x‖=radius} |c f(x) - F(x)| with its scale c and a point where it is reached."""
+    """The largest difference of two functions on a sphere.
+
+    Attributes
+    ----------
+    value : float
+        sup |c f(x) - F(x)| over the sphere.
+    scale : float
+        The factor c.
+    point : tensor (d,)
+        A point at which it is reached.
+    """
 
     value: float
     scale: float
@@ -46,13 +56,32 @@ class _Scaled:
 def sphere_distance(
     f: Smooth, F: Smooth, *, best_scale: bool = False, steps: int = 30, radius: float = 1.0
 ) -> SphereDistance:
-    """sup over the sphere of `radius` of |c f - F|, c = 1 or the c > 0 that makes it least.
+    """The largest difference of two functions on a sphere, sup |c f(x) - F(x)|.
 
     Normalised ascent in span(f, F) from ±(every direction of F), the most promising directions of f and points
-    between the two: a point of the sphere drawn at random has F ~ D^(-p/2) and a vanishing gradient. The result is a
-    lower bound of the true supremum, reached at `point`. With biases neither network is homogeneous, so the radius matters, and a
-    point of the sphere may lie inside the ball of the span: one direction outside the span is added where there is one.
-    Source: dist(·,·) of gmm-flow, Section 3.2; Theorem 4.6 of feature-averaging has radius √d.
+    between the two: a point of the sphere drawn at random has F ~ D^(-p/2) and a vanishing gradient. With biases
+    neither network is homogeneous, so the radius matters, and a point of the sphere may lie inside the ball of the
+    span: one direction outside the span is added where there is one.
+
+    Parameters
+    ----------
+    f, F : network
+        The two functions.
+    best_scale : bool
+        Scale f by the c > 0 that makes the difference least; otherwise c = 1.
+    steps : int
+        Steps of the ascent.
+    radius : float
+        Radius of the sphere.
+
+    Returns
+    -------
+    SphereDistance
+        A lower bound of the supremum, reached at `point`.
+
+    References
+    ----------
+    dist(·,·) of gmm-flow, Section 3.2; Theorem 4.6 of feature-averaging has radius √d.
     """
     basis = _one_more(span_basis(torch.cat([f.input_directions().double(), F.input_directions().double()])))
     small_f, small_F = (_Scaled(net.in_coordinates(basis), radius) for net in (f, F))

@@ -66,9 +66,27 @@ def forget(
     *,
     tolerance: float = 1e-3,
 ) -> Forgotten:
-    """Take one ascent step on point `index` (from 0) out of a network, and audit both on the other points.
+    """Take one ascent step on a training point, and audit the network before and after on the other points.
 
-    A point with multiplier 0 supports nothing: the step is 0 and the network was a KKT point of the others all along.
+    A point with multiplier 0 supports nothing: the step is 0, and the network was a KKT point of the others before.
+
+    Parameters
+    ----------
+    net : TwoLayerNet
+        The network.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    index : int
+        The point to forget, from 0.
+    tolerance : float
+        See `kkt_audit`.
+
+    Returns
+    -------
+    Forgotten
+        The network after the step, and the audits of both.
     """
     if not 0 <= index < len(y):
         raise ValueError(f"There is no point {index}: points are numbered from 0 to {len(y) - 1}.")

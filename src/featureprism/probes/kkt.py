@@ -31,13 +31,34 @@ SUPPORT = 1e-6  # a point whose multiplier is above this share of the largest su
 
 @dataclass(frozen=True)
 class KKTAudit:
-    """The KKT conditions, measured on the network rescaled to least margin 1.
+    """The KKT conditions of a network, measured after rescaling it to least margin 1.
 
-    `stationarity` and its parts w, b, v are ‖left - right side‖/‖θ‖ for all and each kind of parameter; `feasibility` is 1 - least
-    margin before rescaling, `slackness` max_i λ_i |y_i N(x_i) - 1|/Σλ, `normalised_margin` min y N/‖θ‖²; `balance` is
-    max_j |v_j² - ‖w_j‖² - b_j²|/max v_j² and `sum_gap` |Σλ/(‖θ‖²/2) - 1|, both 0 at a KKT point. `on_kink` counts the pairs (neuron,
-    point) with |⟨w_j, x_i⟩ + b_j| ≤ tolerance ‖(w_j, b_j)‖ ‖(x_i, 1)‖, where the Clarke derivative is free; `on_kink_share` is what it
-    was found to be there, 0 elsewhere.
+    Attributes
+    ----------
+    multipliers : tensor (n,)
+        Multipliers λ of the points.
+    on_kink_share : tensor (n, h)
+        Derivative of a neuron on its kink at a point, where it is free; 0 elsewhere.
+    stationarity : float
+        ‖left - right side‖/‖θ‖ of the stationarity condition.
+    stationarity_w, stationarity_b, stationarity_v : float
+        Its parts for weights, biases and output weights.
+    feasibility : float
+        1 - the least margin before rescaling.
+    slackness : float
+        max_i λ_i |y_i N(x_i) - 1|/Σλ.
+    normalised_margin : float
+        min y N/‖θ‖².
+    balance : float
+        max_j |v_j² - ‖w_j‖² - b_j²|/max v_j², 0 at a KKT point.
+    sum_gap : float
+        |Σλ/(‖θ‖²/2) - 1|, 0 at a KKT point.
+    support : tensor (n,) of bool
+        Points on the margin.
+    on_kink : int
+        Pairs of a neuron and a point with |⟨w_j, x_i⟩ + b_j| ≤ tolerance ‖(w_j, b_j)‖ ‖(x_i, 1)‖.
+    tolerance : float
+        The tolerance that was used.
     """
 
     multipliers: Float[Tensor, " n"]
@@ -346,7 +367,20 @@ def summed_neurons(net: TwoLayerNet) -> Float[Tensor, "2 r"]:
 
 
 def direction_cosines(net: TwoLayerNet, other: TwoLayerNet) -> Float[Tensor, " 2"]:
-    """cos(u_s, u'_s) of the summed neurons of two networks, for s = + and -."""
+    """Cosines of the summed neurons of two networks, for positive and for negative output weights.
+
+    Parameters
+    ----------
+    net : TwoLayerNet
+        The network.
+    other : TwoLayerNet
+        The network to compare it with.
+
+    Returns
+    -------
+    tensor (2,)
+        cos(u_s, u'_s) for s = + and -.
+    """
     return torch.nn.functional.cosine_similarity(summed_neurons(net), summed_neurons(other), dim=1)
 
 

@@ -24,7 +24,19 @@ SAME = 1e-6  # two points with margins and outputs this close are one
 
 @dataclass(frozen=True)
 class KKTPoint:
-    """A KKT point with its proof: `audit` measures every condition. `origin` says which pattern or start led to it."""
+    """A network that satisfies the KKT conditions of the largest margin, with the measurement that shows it.
+
+    Attributes
+    ----------
+    origin : str
+        Which pattern or start led to it.
+    net : TwoLayerNet
+        The network.
+    audit : KKTAudit
+        Every condition, measured.
+    num_changes : int
+        How often a neuron changed sides at a point on the way.
+    """
 
     origin: str
     net: TwoLayerNet
@@ -79,10 +91,12 @@ def kkt_points(
     num_patterns : int
         Number of random patterns.
     num_starts : int
-        Number of random starts of gradient flow, each followed for `steps` steps of 0.5 in ln(1/L) and then, in the activation pattern
-        it has reached, to its limit (`flow_limit`).
+        Number of random starts of gradient flow.
     width, start_size : int, float
         Number of neurons, and size of the start (`biased_start`).
+    steps : int
+        Steps of 0.5 in ln(1/L) for which each start is followed; from there on the limit is taken in the activation pattern that it
+        has reached (`flow_limit`).
 
     Returns
     -------

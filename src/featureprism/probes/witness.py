@@ -41,10 +41,32 @@ def other_data(
     distance: float = 1.0,
     tolerance: float = 1e-9,
 ) -> Witness:
-    """Split every support point that can be split, by `distance` times its norm or as far as its cell allows.
+    """Another data set with the same KKT point: every support point that can be split moves, as far as its linear region allows.
 
-    `net` should be a KKT point of (x, y) with kinks within `tolerance`, as `kkt_audit` measures. Raises ValueError where no point can
-    move: there the KKT conditions determine the points locally.
+    Parameters
+    ----------
+    net : TwoLayerNet
+        A KKT point of (x, y) with kinks within `tolerance`, as `kkt_audit` measures.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    distance : float
+        How far points move, as a share of their norm.
+    tolerance : float
+        Tolerance of the kinks.
+
+    Returns
+    -------
+    Witness
+        The other data set, and the conditions measured on it.
+
+    Raises
+    ------
+    ValueError
+        If no point can move: there the KKT conditions determine the points locally.
     """
     if not distance > 0:
         raise ValueError(f"The distance must be positive, got {distance}.")

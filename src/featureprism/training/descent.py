@@ -155,11 +155,43 @@ def stochastic_descent(
     probes: Probes | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[nn.Module]:
-    """SGD with momentum on any module, in place; each epoch is one shuffled pass over the data.
+    """Stochastic gradient descent with momentum on any module.
 
-    Two-layer networks use their closed gradient, other modules autograd. `loss` should be "mean": it is taken over the batch.
-    Stops early once the mean loss over an epoch is below `target_loss`. Times are epochs; `record` keeps copies, and the last
-    snapshot is always the network itself.
+    Two-layer networks use their closed gradient, other modules autograd.
+
+    Parameters
+    ----------
+    net : nn.Module
+        Where to start; trained in place.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    loss : Loss
+        What to minimise; it is taken over the batch, so that "mean" is the usual normalisation.
+    step_size : float
+        Learning rate.
+    batch_size : int
+        Points of a batch.
+    epochs : int
+        Shuffled passes over the data.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+    momentum : float
+        Momentum.
+    target_loss : float
+        Stop once the mean loss over an epoch is below.
+    record : sequence of int, optional
+        Epochs at which to keep a copy.
+    probes : mapping, optional
+        Functions of the network, by name; what they return is kept at the same steps.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        Times are epochs; the last snapshot is the network itself.
     """
     check_points(x, y)
     optimiser = torch.optim.SGD(net.parameters(), lr=step_size, momentum=momentum)

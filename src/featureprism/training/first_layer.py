@@ -40,12 +40,39 @@ def first_layer_descent(
     watch: Callable[[Tensor], Any] | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[Any]:
-    """Descent on W and b; logistic loss and labels ±1 for a TwoLayerNet, cross-entropy and classes for a GroupedNet, both means.
+    """Gradient descent on the first layer, W and b, while the second layer stays; φ'(0) = 1.
 
-    A stack of networks may share x (n, d) or have its own (s, n, d), and its own step sizes. `representation`: "direct", "gram", or
-    "auto" (gram if n < d). Recorded probes: `slopes`, the summed A (s, n, H), and `pre_activations` Z; `watch(Z)` is called at every
-    step, its answers are the probe `watched`. `lumps`: how many steps each step stands for, taken as one where that changes little
-    (see `growing_lumps`). The second layer stays. φ'(0) = 1, as feature-averaging has it (Section 3).
+    Parameters
+    ----------
+    net : TwoLayerNet or GroupedNet
+        Where to start; a stack of networks shares every matrix product.
+    x : tensor (n, d) or (s, n, d)
+        Points, shared by a stack of networks or one set for each.
+    targets : tensor (n,)
+        Labels ±1 (logistic loss) for a TwoLayerNet, classes (cross-entropy) for a GroupedNet; both losses are means.
+    step_size : float or tensor (s,)
+        Learning rate.
+    steps : int
+        Number of steps.
+    record : sequence of int, optional
+        Steps at which to keep a snapshot; the last one is always kept.
+    representation : str
+        "direct", "gram", or "auto" (gram if n < d).
+    lumps : sequence of int, optional
+        How many steps each step stands for, see `growing_lumps`.
+    watch : callable, optional
+        Called with the pre-activations at every step; its answers are the probe `watched`.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        With the probes `slopes` (s, n, h) and `pre_activations`.
+
+    References
+    ----------
+    feature-averaging, Section 3.
     """
     _refuse(net, representation)
     layer, many = _layer(net)
@@ -86,9 +113,21 @@ def _refuse(net: TwoLayerNet | GroupedNet, representation: str) -> None:
 
 
 def growing_lumps(steps: int, growth: float) -> list[int]:
-    """Numbers of steps that add up to `steps`: one by one at first, then this share of all that went before.
+    """How many steps to take as one, in a run that slows down.
 
     Margins grow like the logarithm of time, so a lump of a share g of the past adds g to them, and Euler's method is off by g/2.
+
+    Parameters
+    ----------
+    steps : int
+        Number of steps altogether.
+    growth : float
+        Size of a lump as a share of all steps before it.
+
+    Returns
+    -------
+    list of int
+        Numbers that add up to `steps`: ones at first, then larger and larger.
     """
     lumps, done = [], 0
     while done < steps:

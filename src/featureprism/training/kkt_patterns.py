@@ -122,10 +122,24 @@ def pattern_point(
 
 @torch.no_grad()
 def flow_limit(net: TwoLayerNet, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]) -> PatternPoint:
-    """The KKT point to which gradient flow goes from here as long as no neuron of `net` changes sides at a point of its class.
+    """The KKT point to which gradient flow goes if no neuron changes from active to inactive, or back, at a point of its class.
 
-    In a pattern that rests the flow converges to the solution of the convex problem of the module's head: a neuron that the solution
-    does without has ‖Σ_i λ_i y_i A_ij x̃_i‖ =: g < 1, and its share of the norm falls as (ln 1/L)^(g - 1), which may take forever.
+    The flow converges to the solution of a convex problem: a neuron that the solution does without has
+    ‖Σ_i λ_i y_i A_ij x̃_i‖ =: g < 1, and its share of the norm falls as (ln 1/L)^(g - 1), which may take forever.
+
+    Parameters
+    ----------
+    net : TwoLayerNet
+        The network.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+
+    Returns
+    -------
+    PatternPoint
+        The limit, with its multipliers.
     """
     inputs = x.double() @ net.W.double().T + (0 if net.b is None else net.b.double())
     return pattern_point(x, y, torch.sign(net.a), inputs > 0)

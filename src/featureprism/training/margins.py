@@ -65,11 +65,39 @@ def margin_descent(
     probes: Probes | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
-    """Follow g = -∇ ln L on all parameters; the direction of gradient flow on L at every step, with its clock set free.
+    """Follow g = -∇ ln L on all parameters: the path of gradient flow on L, without waiting for its slowing clock.
 
-    flow:        θ ← θ + step_size g/‖g‖², an Euler step of gradient flow with ln(1/L) as its clock; none moves θ by more than a tenth.
-    normalised:  θ ← θ + step_size g/‖g‖: ‖θ‖ grows evenly, so the direction settles faster than along the flow.
-    Runs in the span of the points, in float64. Times are steps; the last one is always recorded.
+    Runs in the span of the points, in float64.
+
+    Parameters
+    ----------
+    net : TwoLayerNet
+        Where to start.
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    loss : str
+        "exponential" or "logistic".
+    method : str
+        "flow": θ ← θ + step_size g/‖g‖², an Euler step of gradient flow with ln(1/L) as its clock, where no step
+        moves θ by more than a tenth. "normalised": θ ← θ + step_size g/‖g‖, so that ‖θ‖ grows evenly and the
+        direction settles faster than along the flow.
+    step_size : float
+        Size of a step.
+    steps : int
+        Number of steps.
+    record : sequence of int, optional
+        Steps at which to keep a snapshot; the last one is always kept.
+    probes : mapping, optional
+        Functions of the network, by name; what they return is kept at the same steps.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        Times are steps.
     """
     check_points(x, y)
     if method not in METHODS:

@@ -37,10 +37,15 @@ class NotSeparableError(ValueError):
 
 @dataclass(frozen=True)
 class MaxMargin:
-    """The least-norm network with one neuron for each sign, and what proves it.
+    """The least-norm network with one neuron for each sign, and the multipliers that prove it.
 
-    `alone` and `against` are the multipliers of the two constraints of each point: λ_i = alone_i + against_i, and where the
-    neuron of the other sign sits on its kink, against_i/λ_i is its Clarke derivative.
+    Attributes
+    ----------
+    net : TwoLayerNet
+        The network.
+    alone, against : tensor (n,)
+        Multipliers of the two constraints of each point: λ_i = alone_i + against_i, and where the neuron of the other
+        sign is on its kink, against_i/λ_i is its Clarke derivative.
     """
 
     net: TwoLayerNet

@@ -34,10 +34,32 @@ TOGETHER = 2**20  # numbers of new samples that are drawn at a time
 class Phase:
     """A stretch of training with one rule for step, bias, smoothing and adversary.
 
-    The step is min(step_size, step_per_bias·b): with a small start, time must run slowly while the bias is small. The bias grows by
-    step·bias_growth up to bias_cap (Algorithm 2 has no growth), σ_ρ = smoothing·b. With `bias_descent` every neuron has its own bias
-    and trains it, by step·bias_descent times -∂Loss/∂b_i (footnote 8); b is then their mean. With `perturb` the step is taken at the
-    perturbed points (Algorithm 2), their radius scaled linearly from ramp[0] to ramp[1].
+    Parameters
+    ----------
+    steps : int
+        Number of steps.
+    step_size : float
+        Learning rate; the step is min(step_size, step_per_bias·b), since with a small start time must run slowly
+        while the bias b is small.
+    smoothing : float
+        σ_ρ as a multiple of b.
+    step_per_bias : float
+        See `step_size`.
+    bias_growth : float
+        The bias grows by this times the step; Algorithm 2 has no growth.
+    bias_cap : float
+        Largest bias.
+    bias_descent : float
+        If positive every neuron has its bias and trains it, with this factor of the step (footnote 8); b is then
+        their mean.
+    perturb : callable, optional
+        Adversary: the step is taken at the perturbed points (Algorithm 2).
+    ramp : pair of float
+        Factors of the adversary's radius at the beginning and the end.
+
+    References
+    ----------
+    feature-purification, Section 4.
     """
 
     steps: int
@@ -75,7 +97,24 @@ class Phase:
 def from_pool(
     x: Float[Tensor, "n d"], y: Float[Tensor, " n"], batch: int, *, generator: torch.Generator
 ) -> Draw:
-    """Batches drawn with replacement from a fixed pool."""
+    """Draw batches with replacement from a fixed set of points.
+
+    Parameters
+    ----------
+    x : tensor (n, d)
+        Points.
+    y : tensor (n,)
+        Labels -1 or +1.
+    batch : int
+        Points of a batch.
+    generator : torch.Generator
+        Source of randomness, see `generator_for`.
+
+    Returns
+    -------
+    callable
+        For the argument `draw` of `train_symmetric`.
+    """
     check_points(x, y)
 
     def draw() -> Batch:
@@ -199,11 +238,39 @@ def train_symmetric(
     watch: int = 0,
     progress: Progress = no_progress,
 ) -> Trajectory[SymmetricNet]:
-    """Algorithm 1 (phases without `perturb`) and Algorithm 2 (with), one after another; the given net is left alone.
+    """Train a symmetric network: Algorithm 1 (phases without `perturb`) and Algorithm 2 (with).
 
-    W is trained, and the biases where a phase says so; else bias and smoothing follow the phases. Times are step counts over all
-    phases; the last step is recorded. With `watch` neurons far from opening rest in all but every `watch`-th step (`Watch`): most of
-    them, once the bias has grown.
+    W is trained, and the biases where a phase says so; otherwise bias and smoothing follow the phases.
+
+    Parameters
+    ----------
+    net : SymmetricNet
+        Where to start; it is not changed.
+    draw : callable
+        Gives the next batch (x, y); see `from_pool`.
+    phases : sequence of Phase
+        What to do, one after another.
+    penalty : float
+        Factor λ of the regulariser.
+    noise : torch.Generator, optional
+        Draw the noise ρ of the neurons instead of averaging it out.
+    record : sequence of int, optional
+        Steps at which to keep a snapshot; the last one is always kept.
+    probes : mapping, optional
+        Functions of the network, by name; what they return is kept at the same steps.
+    watch : int
+        If positive, neurons far from being active are only updated in every `watch`-th step.
+    progress : callable, optional
+        Called with the share that is done.
+
+    Returns
+    -------
+    Trajectory
+        Times are steps over all phases.
+
+    References
+    ----------
+    feature-purification, Section 4.
     """
     trains_biases = any(p.bias_descent for p in phases)
     now = SymmetricNet(net.W, _own_biases(net) if trains_biases else net.thresholds, net.smoothing)

@@ -3,6 +3,7 @@
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.vnnlib import property_of, read_property
 from featureprism.verify.api import check, robust_radius
+from featureprism.verify.features import feature_radii
 from featureprism.verify.properties.api import PropertyResult, verify_property
 from featureprism.verify.query import Budget, Query
 
@@ -12,6 +13,7 @@ __all__ = [
     "PropertyResult",
     "Query",
     "check",
+    "feature_radii",
     "property_of",
     "read_property",
     "robust_radius",

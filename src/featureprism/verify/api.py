@@ -148,6 +148,8 @@ def robust_radius(
             return replace(bracket, statement=statement, **about)
         read = read if weighted is None else read.with_scores()
     else:
+        if not isinstance(model, torch.nn.Module):
+            raise ValueError(f"lipschitz takes a torch module with one output, got {type(model).__name__}.")
         read = Model(
             in_double(model),
             classes=None if classes is None else np.array(list(classes)),

@@ -27,6 +27,8 @@ STRETCHES = (
     1e-9,
     1e-7,
     1e-5,
+    1e-4,
+    1e-3,
 )  # relative: how much farther a witness may have to go after rounding
 
 

@@ -50,7 +50,20 @@ def _card(name: str, folder: Path) -> Path:
 
 
 def read_card(name: str, folder: Path = KEPT) -> Row | None:
-    """What is known of a network; None where it is not there."""
+    """What is known of a network of the zoo: training, accuracy and hashes.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network.
+    folder : path, optional
+        Where the networks are.
+
+    Returns
+    -------
+    dict or None
+        None where the network is not there.
+    """
     path = _card(name, folder)
     if not path.exists():
         return None
@@ -66,7 +79,25 @@ def read_card(name: str, folder: Path = KEPT) -> Row | None:
 
 
 def load(name: str, folder: Path = KEPT) -> nn.Module:
-    """A network of the zoo, in eval mode and single precision, on the cpu, its weights in the layout that is fastest there."""
+    """Load a network of the zoo.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network, see `members`.
+    folder : path, optional
+        Where the networks are.
+
+    Returns
+    -------
+    nn.Module
+        In eval mode and single precision, on the CPU.
+
+    Raises
+    ------
+    ValueError
+        If it is not there.
+    """
     if name not in MEMBERS:
         raise ValueError(f"The zoo knows no {name!r}; it has {', '.join(MEMBERS)}.")
     card, path = read_card(name, folder), folder / f"{name}.npz"

@@ -23,7 +23,29 @@ MAIN = "l2 1"
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """One network: its shape, whose weights it starts from (none: random ones), and its training."""
+    """A network of the zoo: its architecture and its training.
+
+    Parameters
+    ----------
+    name : str
+        Name of the network.
+    network : str
+        Its architecture.
+    factor : float
+        Factor of its width.
+    training : str
+        How it was trained, in words.
+    recipe : Recipe
+        Epochs, step sizes and augmentation.
+    attacker : str, optional
+        The adversary of its training.
+    parent : str, optional
+        The network whose weights it starts from; by default random weights.
+    seed : int
+        Seed of its training.
+    labels : int
+        Number of labels.
+    """
 
     name: str
     network: str

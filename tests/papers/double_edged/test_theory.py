@@ -231,3 +231,29 @@ def test_the_law_of_the_passage_speaks_only_where_it_can():
         theory.robust_start_passage(100, 7)
     with pytest.raises(ValueError, match="not mixed"):
         theory.robust_start_passage(100, 8, share=1.4)
+
+
+def test_the_printed_step_is_the_formula_and_ends_with_the_assumption():
+    s = replace(setting(1000, 4, 0.1, coherence=2.0), measured_spread=10.0)
+    r, c = theory.alignment_room(s), s.crowding
+    first, second = theory.printed_step(s)
+    assert r == pytest.approx(1000 - 10 - 4 * (2 + 10), abs=2)
+    assert first == pytest.approx((2 * 10 + 2 + 1) / r)
+    assert second == pytest.approx(
+        3 * (3 * 1000 + 10 + 1) * (1 - 2 * c) / (r * (1 - 3 * c) * 0.5 * 4), rel=1e-12
+    )
+    crowded = replace(s, clusters=40)
+    assert theory.alignment_room(crowded) > 0
+    assert crowded.crowding > 1 / 3
+    assert all(map(math.isnan, theory.printed_step(crowded)))
+
+
+@pytest.mark.parametrize("cosine", [-0.1, 0.0, 0.3])
+def test_a_group_that_is_the_whole_class_breaks_where_the_mean_does(cosine):
+    sizes = theory.MixtureSizes(dim=50, clusters=6, sigma=0.1, points=60)
+    assert theory.group_norm(sizes, cosine, 3) == pytest.approx(1)
+    if 50 * cosine + 1 > 0:
+        with pytest.raises(ValueError, match="only a part"):
+            theory.group_norm(sizes, cosine, 2)
+    else:
+        assert theory.group_norm(sizes, cosine, 1) > theory.group_norm(sizes, cosine, 2) > 1

@@ -105,3 +105,18 @@ def test_every_log_concave_law_gives_a_neuron_an_edge(generator):
         z = standard_noise(law, 200_000, 1 if law != "ball" else 3, generator=generator)[:, 0].abs()
         for c in (0.02, 0.07, 0.14):
             assert float((z <= c).double().mean()) >= 0.08 * c
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"sigma": 1.2}, "σ² (A3)"),
+        ({"step_size": 3.0}, "α, from above (A7)"),
+        ({"step_size": 0.3}, "α, from below (A7)"),
+    ],
+)
+def test_beyond_the_edge_of_a_regime_an_assumption_fails(change, name):
+    s = theory.Sizes.on_edge(400, dim=10**7, points=10**6, width=10**4)
+    ((field, factor),) = change.items()
+    changed = replace(s, **{field: factor * getattr(s, field)})
+    assert name in [p.name for p in theory.assumptions(changed, 400) if not p.holds]

@@ -217,3 +217,21 @@ def test_statements_of_the_appendix_name_their_lemmas():
     assert statements["lemma-b-20-least"].source == "Lemma B.20"
     assert statements["lemma-b-23-most"].required == pytest.approx(4 * math.log(1001))
     assert all(p.holds is not None for p in statements.values())
+
+
+def test_clusters_are_split_into_whole_numbers():
+    """100·0.29 is a little less than 29 in floats."""
+    assert theory._split(100, 0.29) == (29, 71)
+    for share in (0.0, 0.004, 1.0):
+        with pytest.raises(ValueError, match="both classes"):
+            theory._split(100, share)
+
+
+def test_the_time_until_a_neuron_is_active_everywhere_by_hand():
+    """One active point raises the rest from -1 to 0 in one unit of time; then two of them raise the last by 3."""
+    unit = 2 * 1000 * 5 / (1e-3 * 3072)
+    assert theory.activation_time(BASELINE, torch.tensor([-1.0, 3.0, -4.0])) == pytest.approx(
+        unit * (1 + 3 / 2)
+    )
+    assert theory.activation_time(BASELINE, torch.tensor([1.0, 0.0])) == 0
+    assert theory.activation_time(BASELINE, torch.tensor([-1.0, -2.0])) == math.inf

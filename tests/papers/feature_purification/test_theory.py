@@ -184,3 +184,8 @@ def test_constants_and_orders():
     assert (c1, c2) == pytest.approx((2.36, 0.02))
     assert theory.mean_beta(setting()) == pytest.approx(7 / 200)
     assert theory.beta_bound(setting()) > theory.mean_beta(setting())
+
+
+def test_a_point_exactly_at_the_radius_is_not_robust():
+    score, weights = torch.tensor([1.0, -1.0, 2.0, -0.5]), torch.tensor([1.0])
+    assert theory.linear_robust_accuracy(score, weights, 0.0, 1.0) == 0.25

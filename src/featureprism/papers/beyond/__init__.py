@@ -12,7 +12,6 @@ from featureprism.papers.beyond.phase_cosine import PHASE_COSINE
 from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
 from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
-from featureprism.papers.beyond.phase_noise import PHASE_NOISE
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
 from featureprism.papers.beyond.robust_heads import ROBUST_HEADS
 
@@ -22,7 +21,6 @@ PAPER = Paper(
     (
         BLIND_ATTACKS,
         PHASE_INITIALISATION,
-        PHASE_NOISE,
         PHASE_COSINE,
         PHASE_SUPERVISION,
         PHASE_LEARNING_RATE,

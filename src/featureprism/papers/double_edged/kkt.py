@@ -175,7 +175,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> "Figure":
     """The distance of the flow from its limit against ln(1/L), and the margins of flow, limit and maximiser."""
-    from featureprism.lab.style import COLOURS, panels
+    from featureprism.lab.style import COLOURS, panels, plain_ticks
 
     figure, (left, right) = panels(2, width=4.0, height=3.0)
     for place, (case, flow) in enumerate(rows.of("flow", loss=LOSSES[0]).groups("case").items()):
@@ -190,6 +190,7 @@ def draw(rows: Rows) -> "Figure":
         right.plot([place] * len(last), last, "o", color=COLOURS[0], label=None if place else "flow")
         right.plot([place] * len(limit), limit, "D", color=COLOURS[1], label=None if place else "its limit")
     left.set(xscale="log", yscale="log", xlabel="ln(1/L)", ylabel="1 - margin ÷ margin of the limit")
+    plain_ticks(left, (50, 100, 200, 500, 1000))
     cases = rows.of("flow").distinct("case")
     right.set_xticks(range(len(cases)), [CASE_NAMES[case].replace(", ", "\n") for case in cases], fontsize=7)
     right.set(ylabel="margin ÷ that of the maximiser")
@@ -201,7 +202,7 @@ def draw(rows: Rows) -> "Figure":
 KKT = Experiment(
     id="double-edged/kkt",
     source="Frei et al. 2023, Theorem 2.1",
-    title="Gradient flow goes to a KKT point of the max-margin problem, slowly",
+    title="Does gradient flow come to a KKT point of the max-margin problem?",
     scales={
         "quick": [
             few_points(FlowSetting.usual(iterations=50)),

@@ -132,7 +132,7 @@ def draw(rows: Rows) -> "Figure":
         axes.plot(values, [height] * len(values), "o", color=COLOURS[height % len(COLOURS)], alpha=0.6)
         axes.text(-0.42, height, CASE_NAMES[case], ha="right", va="center", fontsize=8)
     guide(axes, 0.0, "wrong")
-    axes.set(xlabel="least margin of a test point ÷ least of a training point", xlim=(-0.4, 1.1), yticks=[])
+    axes.set(xlabel="least margin: test point ÷ training point", xlim=(-0.4, 1.1), yticks=[])
     return figure
 
 

@@ -116,7 +116,7 @@ def draw(rows: Rows) -> Any:
     axes.set_yticks([index + 0.2 for index in range(len(laws))], laws)
     axes.set(xlabel="test error of the best linear classifier", xlim=(0, 1))
     guide(axes, 0.5, "chance")
-    axes.legend(loc="upper right")
+    axes.legend(loc="center right")
     return figure
 
 

@@ -327,7 +327,7 @@ def draw(rows: Rows) -> Any:
     for colour, dim in zip(COLOURS, sorted(steps.distinct("dim")), strict=False):
         for panel, key in ((left, "correlation"), (right, "aligned")):
             band(panel, *over_seeds(steps.having(dim=dim), "time", key), colour, f"d = {dim}")
-    left.set(xlabel="steps", ylabel="median cosine of a neuron with its centre")
+    left.set(xlabel="steps", ylabel="median cosine with the centre")
     right.set(xlabel="steps", ylabel="share of neurons aligned")
     left.legend()
     return figure

@@ -208,7 +208,7 @@ def _settings(num: int, steps: int) -> list[EmbeddingTraining]:
 FIGURE_2_EMBEDDINGS = Experiment(
     id="feature-averaging/figure-2-embeddings",
     source="Li et al. 2025, Figure 2 (c), (d)",
-    title="On embeddings, two labels average the classes and ten tell them apart",
+    title="Two labels against ten on embeddings",
     scales={
         "quick": _settings(10_000, 300),
         "standard": _settings(50_000, 1000),

@@ -69,7 +69,7 @@ CLAIMS = (
 FIGURE_6 = Experiment(
     id="feature-averaging/figure-6",
     source="Li et al. 2025, Figure 6",
-    title="A larger step size spreads the cosines, and buys no robustness",
+    title="What a larger step size does to cosines and to robustness",
     scales=ablations(
         "step_size", {"quick": STEP_SIZES, "standard": MORE_STEP_SIZES, "paper": MORE_STEP_SIZES}
     ),

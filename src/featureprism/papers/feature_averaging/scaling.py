@@ -178,7 +178,7 @@ def _settings(counts: tuple[int, ...], dim: int, test_points: int) -> list[Split
 SCALING = Experiment(
     id="feature-averaging/scaling",
     source="Li et al. 2025, Section 4",
-    title="Two labels: the radius falls like 1/√k; k labels: it stays",
+    title="How the radius changes with the number k of clusters, with two labels and with k",
     scales={
         "quick": _settings((4, 8, 16), 1536, 80),
         "standard": _settings((4, 8, 16, 32), 4096, 100),

@@ -174,7 +174,7 @@ def draw(rows: Rows) -> Any:
 THEOREM_4_5 = Experiment(
     id="feature-averaging/theorem-4-5",
     source="Li et al. 2025, Theorem 4.5",
-    title="Two labels: weights are class averages, and the network breaks at √(d/k)",
+    title="Two labels: how close weights come to class averages, and where the network breaks",
     scales={
         scale: [replace(s, steps=1000) for s in settings]
         for scale, settings in tested_on(40, 1000, 1000).items()

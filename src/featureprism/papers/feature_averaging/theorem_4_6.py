@@ -145,7 +145,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> Any:
     """The gap to f_FA beside its law, and the opposite-class λ beside its own, one colour for each size."""
-    from featureprism.lab.style import COLOURS, panels
+    from featureprism.lab.style import COLOURS, panels, plain_ticks
 
     figure, axes = panels(2, width=3.6, height=3.1)
     gaps = rows.of("gap")
@@ -158,6 +158,10 @@ def draw(rows: Rows) -> Any:
         ends = [gaps.column(law).min(), gaps.column(law).max()]
         panel.plot(ends, ends, ":", color="black")
         panel.set(xscale="log", yscale="log", xlabel="law", ylabel=name)
+        plain_ticks(
+            panel,
+            [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.4) if ends[0] / 1.5 < tick < 1.2 * ends[1]],
+        )
     axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=7)
     return figure
 
@@ -188,7 +192,7 @@ def _in_order(settings: tuple[RepeatedProblem, ...]) -> list[RepeatedProblem]:
 THEOREM_4_6 = Experiment(
     id="feature-averaging/theorem-4-6",
     source="Li et al. 2025, Theorem 4.6",
-    title="The trained network approaches the averaging classifier, down to a floor",
+    title="How close the trained network comes to the averaging classifier",
     scales={
         "quick": list(QUICK),
         "standard": _in_order(QUICK + MORE),

@@ -134,6 +134,7 @@ def draw(rows: Rows) -> Any:
     guide(axes, 0.1, "√d/10 (proof)")
     guide(axes, sqrt(0.5), "√(d/2)")
     axes.set(xlabel="50 % radius (units of √d): proven to attacked", ylabel="seed", xlim=(0, 0.8))
+    axes.set_yticks(rows.seeds)
     axes.margins(y=0.3)
     return figure
 

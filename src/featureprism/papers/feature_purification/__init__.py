@@ -25,7 +25,6 @@ from featureprism.papers.feature_purification.figure_11 import FIGURE_11
 from featureprism.papers.feature_purification.figure_12 import FIGURE_12
 from featureprism.papers.feature_purification.figure_12_resnet import FIGURE_12_RESNET
 from featureprism.papers.feature_purification.figure_13 import FIGURE_13
-from featureprism.papers.feature_purification.gradient_masking import GRADIENT_MASKING
 from featureprism.papers.feature_purification.l_infinity import L_INFINITY
 from featureprism.papers.feature_purification.linearisation import LINEARISATION
 from featureprism.papers.feature_purification.lower_bounds import LOWER_BOUNDS
@@ -33,13 +32,10 @@ from featureprism.papers.feature_purification.mechanisms import MECHANISMS
 from featureprism.papers.feature_purification.perturbation_density import PERTURBATION_DENSITY
 from featureprism.papers.feature_purification.population import POPULATION
 from featureprism.papers.feature_purification.purification import PURIFICATION
-from featureprism.papers.feature_purification.real_codes import REAL_CODES
 from featureprism.papers.feature_purification.scaling import SCALING
-from featureprism.papers.feature_purification.sparse_reconstruction import SPARSE_RECONSTRUCTION
 from featureprism.papers.feature_purification.table_1 import TABLE_1
 from featureprism.papers.feature_purification.transfer import TRANSFER
 from featureprism.papers.feature_purification.variants import VARIANTS
-from featureprism.papers.feature_purification.zoo import ZOO
 
 PAPER = Paper(
     "feature-purification",
@@ -54,7 +50,6 @@ PAPER = Paper(
         FIGURE_9,
         DENSE_MIXTURE,
         PERTURBATION_DENSITY,
-        SPARSE_RECONSTRUCTION,
         TRANSFER,
         CERTIFIED,
         L_INFINITY,
@@ -62,11 +57,8 @@ PAPER = Paper(
         ATTACKERS,
         BIAS_SCHEDULE,
         VARIANTS,
-        REAL_CODES,
         MECHANISMS,
         LINEARISATION,
-        GRADIENT_MASKING,
-        ZOO,
         TABLE_1,
         FIGURE_1,
         FIGURE_2_DEEP,

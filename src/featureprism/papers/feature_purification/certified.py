@@ -107,7 +107,7 @@ def draw(rows: Rows) -> Any:
 CERTIFIED = Experiment(
     id="feature-purification/certified",
     source="Allen-Zhu & Li 2020, Theorem 5.3(b)",
-    title="Robustness at τ proven: no perturbation flips what adversarial training made robust",
+    title="How much of the robustness at τ can be proven",
     scales=scales(CertifiedSetting, test_points=160),
     measure=measure,
     claims=CLAIMS,

@@ -295,7 +295,7 @@ SMALLER = won_features(100, 9, 0.3, step_size=1.0, steps=1000, adversarial_steps
 DEMONSTRATION = Experiment(
     id="feature-purification/demonstration",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.3, Section 6.2",
-    title="A network one can train: fragile after clean training, robust and pure after adversarial training",
+    title="A network one can train: what clean and adversarial training make of it",
     scales={
         "quick": [SMALLER, won_features(400, 16, 0.4, is_compared=False, proven_points=0)],
         "standard": [SMALLER, won_features(400, 16, 0.4, batch=5000, is_compared=False, proven_points=0)],

@@ -129,7 +129,7 @@ def draw(rows: Rows) -> Any:
 DENSE_MIXTURE = Experiment(
     id="feature-purification/dense-mixture",
     source="Allen-Zhu & Li 2020, Theorem 5.2",
-    title="Clean training adds a dense mixture to every feature",
+    title="How large a dense mixture clean training adds to every feature",
     scales=scales(Battery),
     measure=measure,
     claims=CLAIMS,

@@ -153,7 +153,7 @@ def draw(rows: Rows) -> Any:
 FIGURE_8 = Experiment(
     id="feature-purification/figure-8",
     source="Allen-Zhu & Li 2020, Figure 8",
-    title="Lottery tickets: the start decides which neuron learns which feature",
+    title="Lottery tickets: does the start decide which neuron learns which feature?",
     scales=scales(Battery, **SMALL_STEPS),
     measure=measure,
     claims=CLAIMS,

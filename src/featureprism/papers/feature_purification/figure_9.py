@@ -131,6 +131,6 @@ FIGURE_9 = Experiment(
     draw=draw,
     about=(
         "Even a start of pure features becomes dense under clean training. The third path leaves clean training after 60 % of its steps"
-        " and raises the radius of the adversary from 0; at full radius from the first step all neurons die (see gradient-masking)."
+        " and raises the radius of the adversary from 0; at full radius from the first step all neurons die."
     ),
 )

@@ -82,7 +82,7 @@ def draw(rows: Rows) -> Any:
 FIGURE_9_ALEXNET = Experiment(
     id="feature-purification/figure-9-alexnet",
     source="Allen-Zhu & Li 2020, Figure 9",
-    title="Clean training brings the mixtures back",
+    title="Does clean training bring the mixtures back?",
     scales=scales(ImageSetting, every=ALEXNET, quick=ALEXNET_QUICK | SHORT),
     measure=measure,
     claims=(),

@@ -319,7 +319,7 @@ MORE: dict[str, Any] = {"points": 4000, "test_points": 20000}
 POPULATION = Experiment(
     id="feature-purification/population",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3, Corollary F.3",
-    title="Clean training breaks, adversarial training purifies: the theorems at d = 10⁴ to 10⁶⁰",
+    title="The theorems on clean and adversarial training at d = 10⁴ to 10⁶⁰",
     scales={
         "quick": [*_growing(SHORT), _inside()],
         "standard": [*_growing(LONG), _inside()],

@@ -330,7 +330,7 @@ def draw(rows: Rows) -> Any:
 PURIFICATION = Experiment(
     id="feature-purification/purification",
     source="Allen-Zhu & Li 2020, Theorems 5.1, 5.2, 5.3",
-    title="Every neuron keeps its feature, and adversarial training takes its dense mixture away",
+    title="Which features neurons keep, and what adversarial training takes away",
     scales=scales(Battery),
     measure=measure,
     claims=CLAIMS,

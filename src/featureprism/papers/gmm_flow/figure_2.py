@@ -163,7 +163,7 @@ def _settings(scale: str) -> list[TrainedClassifier]:
 FIGURE_2 = Experiment(
     id="gmm-flow/figure-2",
     source="Min & Vidal 2025, Figure 2",
-    title="Only pReLU is as robust as the Bayes classifier",
+    title="ReLU, pReLU and the Bayes classifier under attack",
     scales={scale: _settings(scale) for scale in SIZES},
     measure=measure,
     claims=CLAIMS,

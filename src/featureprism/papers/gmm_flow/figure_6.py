@@ -76,7 +76,7 @@ CLAIMS = (
 FIGURE_6 = Experiment(
     id="gmm-flow/figure-6",
     source="Min & Vidal 2025, Figure 6",
-    title="A non-degenerate start skips the burn-in",
+    title="What a non-degenerate start changes",
     scales={
         scale: [DescentFromSmallStarts(starts=("random", "nudged as printed", "nudged"), **size)]
         for scale, size in SIZES.items()

@@ -59,7 +59,7 @@ def proposition_1(s: OrthonormalGMM) -> float:
     return min(s.positive, s.negative) / s.num_clusters
 
 
-def shared_radius(gain: float) -> float:
+def shared_radius(gain: float | Tensor) -> float:
     """Radius of the centres of a class when the neurons of the other class have the gain G: 1/√(1 + G²). Not in the paper.
 
     A neuron along the sum of s centres of its class fits them all when it puts out ⟨x, μ_1 + … + μ_s⟩^p. From a centre ν of the other

@@ -75,6 +75,7 @@ const Clusters = (() => {
     for (const name of ["activation", "p"]) form.elements[name].disabled = scene.labels === "all" || (name === "p" && scene.activation === "tanh");
     if (Source.isRecorded) {
       for (const name of ["home", "towards"]) form.elements[name].disabled = true;
+      for (const button of [byId("again"), ...byId("chips").querySelectorAll("button")]) button.disabled = true;
       byId("powers").querySelectorAll("button").forEach(b => { b.disabled = !Source.has("p", b.dataset.p); });
     }
   }

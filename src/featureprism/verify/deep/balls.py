@@ -44,7 +44,7 @@ class Balls(Method):
                 return
             of_point = rows[pairs.point[rows] == i]
             targets, label = pairs.target[of_point], int(pairs.label[i])
-            numbers = _multipliers(model, weights, pairs.x[i], label, targets, float(goal[i]), norms)
+            numbers = ball_multipliers(model, weights, pairs.x[i], label, targets, float(goal[i]), norms)
             for j, target, block in zip(of_point.tolist(), targets.tolist(), numbers, strict=True):
                 if block is None:
                     continue
@@ -55,7 +55,7 @@ class Balls(Method):
                     pairs.keep(j, replace(claim, radius=radius * (1 - SLACK)))
 
 
-def _multipliers(
+def ball_multipliers(
     model: Layers,
     weights: list[Tensor],
     x: Tensor,

@@ -4,20 +4,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.checker.deep import spectral_norm, verified
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.geometry import Sides
+from featureprism.verify.deep.balls import ball_multipliers
 from featureprism.verify.deep.branch_and_bound import Around, Question, quadratic_proof, side_of
 from featureprism.verify.one_layer.certify import THREADS
-from featureprism.verify.query import Limits, Query
+from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
 TRIALS = 5  # radii at which a semidefinite proof is tried
 OVERSHOT = 1.2  # times the step to where nothing is missing on a line through two trials
 RESOLUTION = 0.01  # relative, of radii: below it no further trial
+RENEWED = (
+    1.0,
+    0.8,
+    0.5,
+    0.0,
+)  # from the radius in question to the old one: where old proofs are tried on new weights
 HALVINGS, DOUBLINGS = 6, 60  # of the radius that linear relaxations alone prove
 
 
@@ -32,6 +40,67 @@ def norm_certificates(
             replace(claim, radius=verified(claim, model, x, o, r) * (1 - SLACK))
             for x, o, r in zip(points, labels, targets, strict=True)
         ]
+
+
+def renewed_certificates(
+    old: dict[int, Certificate], model: Layers, x: np.ndarray, own: int, least: float
+) -> dict[int, Certificate]:
+    """Certificates of another network against its targets, tried on these weights; nothing is searched.
+
+    Multipliers and cuts stay; norms of layers and bounds of neurons are computed anew. Of a few radii from the old one down to `least`
+    the largest that the checker verifies.
+    """
+    arounds: dict[float, Around] = {}
+    proofs = {}
+    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"), with_room():
+        norms = np.array([spectral_norm(W) for W in model.weights[:-1]])
+        for target, claim in old.items():
+            for share in RENEWED:
+                radius = least + share * max(claim.radius - least, 0.0)
+                trial = _on_weights(claim, model, x, radius, norms, arounds)
+                found = verified(trial, model, x, own, target) if trial is not None else 0.0
+                if claim.kind == "norm product":
+                    found *= 1 - SLACK
+                    trial = replace(claim, radius=found, tree={"numbers": norms})
+                if trial is not None and found >= max(trial.radius, least):
+                    proofs[target] = trial
+                    break
+    return proofs
+
+
+def _on_weights(
+    claim: Certificate,
+    model: Layers,
+    x: np.ndarray,
+    radius: float,
+    norms: np.ndarray,
+    arounds: dict[float, Around],
+) -> Certificate | None:
+    """A certificate with the norms and the bounds of these weights; None where it has another shape."""
+    if claim.kind == "norm product":
+        return replace(claim, tree={"numbers": norms})
+    if claim.kind == "balls":
+        numbers = claim.tree["numbers"].copy()
+        numbers[: len(norms)] = norms
+        return replace(claim, radius=radius, tree={"numbers": numbers})
+    if claim.kind not in ("crown", "deep"):
+        return None
+    try:
+        if radius not in arounds:
+            arounds[radius] = Around.of(model, x, radius * OVERSHOOT, claim.norm, claim.domain)
+        tree = _with_bounds(claim.tree, arounds[radius])
+    except (ValueError, np.linalg.LinAlgError):
+        return None
+    return replace(claim, radius=radius, reach=radius * OVERSHOOT, tree=tree)
+
+
+def _with_bounds(node: dict[str, Any], around: Around) -> dict[str, Any]:
+    """A tree with the same cuts and multipliers, and the bounds of neurons of another network."""
+    if "cut" in node:
+        sides = (("below", -1.0), ("above", 1.0))
+        return node | {name: _with_bounds(node[name], around.cut(node["cut"], sign)) for name, sign in sides}
+    bounds = around.bounds
+    return {"block": np.concatenate([bounds, node["block"][len(bounds) :]])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +211,35 @@ class Proving:
 
     def farthest_of_all(self, known: float, reach: float) -> dict[int, Certificate]:
         """Of every target in turn, as far as those before it hold; nothing where one has none."""
-        proofs: dict[int, Certificate] = {}
-        for target in self.targets(reach):
+        nearest, *others = self.targets(reach)
+        proof = self.farthest(nearest, known, reach)
+        if proof is None:
+            return {}
+        reach = min(reach, proof.radius)
+        proofs = {nearest: proof} | self.by_balls(others, reach)
+        for target in others:
+            if target in proofs:
+                continue
             proof = self.farthest(target, known, reach)
             if proof is None:
                 return {}
             proofs[target], reach = proof, min(reach, proof.radius)
+        return proofs
+
+    def by_balls(self, targets: list[int], radius: float) -> dict[int, Certificate]:
+        """Certificates against those targets for which one multiplier for each layer's ball is enough (ℓ2)."""
+        asked, proofs = self.asked, {}
+        if asked.norm != 2 or not targets:
+            return proofs
+        weights = [torch.from_numpy(W).float() for W in asked.model.weights]
+        with with_room():
+            norms = np.array([spectral_norm(W) for W in asked.model.weights[:-1]])
+            x, rows = torch.from_numpy(asked.x), torch.tensor(targets)
+            found = ball_multipliers(asked.model, weights, x, asked.own, rows, radius, norms)
+            for target, numbers in zip(targets, found, strict=True):
+                claim = Certificate(radius, "balls", 2.0, tree={"numbers": numbers})
+                if numbers is not None and verified(claim, asked.model, asked.x, asked.own, target) >= radius:
+                    proofs[target] = replace(claim, radius=radius * (1 - SLACK))
         return proofs
 
     def by_linear_relaxation(self, low: float, top: float, resolution: float) -> dict[int, Certificate]:

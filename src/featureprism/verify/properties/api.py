@@ -36,7 +36,7 @@ COMPETITION = {HOLDS: "unsat", VIOLATED: "sat", UNKNOWN: "unknown"}
 FEW_INPUTS = 12  # up to here boxes are halved, beyond neurons are split
 STARTS = (100, 2000)  # of the attack on few inputs, first and later
 STARTS_OF_MANY = 20  # each time
-FOR_CHECKING = 0.75  # of the seconds go into the search at most: checking takes a part as well
+OF_SEARCH = 0.75, 0.85  # of the seconds, with few inputs and with many: checking takes the rest
 LARGEST_MODEL = 2**31  # bytes, unpacked
 
 
@@ -204,7 +204,7 @@ def _answer(
             if result.answer == VIOLATED:
                 return result
             doubt = result.reason
-    limits = Limits.of(budget, FOR_CHECKING * budget.seconds)
+    limits = Limits.of(budget, OF_SEARCH[not has_few_inputs] * budget.seconds)
     trees = Trees()
     x = _searched(cases, layers, trees, limits, has_few_inputs)
     if isinstance(x, np.ndarray):

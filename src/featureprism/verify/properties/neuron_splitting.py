@@ -38,6 +38,7 @@ CANDIDATES = (
 TRIED_BRANCHES = 60  # of one case in a domain, before it is asked how many there will be
 BRANCHES_OF_DOMAIN = 600  # where a case needs more, as far as can be told, its domain is divided
 EMPTINESS = 0.1  # weight of what would show that a domain is empty, when a neuron is chosen to divide it
+FEW, FIRST = 4, 10.0  # unstable neurons of a later layer through which all before it acts: they are cut first
 MARGIN = 1e-5  # of the size of a bound: what float32 finds must be proven in float64
 
 
@@ -50,6 +51,7 @@ class Domain:
     known: list[BoundedLayer]  # float64, (1, h)
     lines: list[Lines]  # float32, (1, h)
     warm: list[tuple[Tensor, Tensor, Tensor]]  # targets of each layer, with their slopes and β
+    of_case: dict[int, tuple[Tensor, Tensor]]  # slopes and β of each case's rows, found in it or its parent
 
     @property
     def unstable(self) -> np.ndarray:
@@ -151,7 +153,7 @@ class Prover:
             known.append(sized(self.model, known, self.box, low[None], high[None]))
             lines.append(Lines.of(*(torch.from_numpy(v[None]).float() for v in (low, high))))
         number = self.stored_domain(parent, cuts, [(v.low[0], v.high[0]) for v in known], blocks)
-        return Domain(number, cuts, known, lines, warm)
+        return Domain(number, cuts, known, lines, warm, {} if parent is None else dict(parent.of_case))
 
     def stored_domain(
         self,
@@ -181,8 +183,14 @@ class Prover:
     ) -> tuple[np.ndarray, tuple[Tensor, Tensor, Tensor]]:
         """Tighten low and high in place where the sign is open; returns the numbers that prove it."""
         before = self.widths[:k]
-        neurons = np.flatnonzero((low < 0) & (high > 0))
-        target = torch.from_numpy(np.concatenate([2 * neurons, 2 * neurons + 1]))
+        of_layer = np.zeros(self.widths[k])
+        for j in order:
+            if sum(before) <= j < sum(before) + len(of_layer):
+                of_layer[j - sum(before)] = cuts[j]
+        is_open = (low < 0) & (high > 0)
+        # a neuron that is cut keeps the bound that would contradict the cut: the domain may be empty
+        lower, upper = np.flatnonzero(is_open | (of_layer < 0)), np.flatnonzero(is_open | (of_layer > 0))
+        target = torch.from_numpy(np.concatenate([2 * lower, 2 * upper + 1]))
         unstable = np.flatnonzero(np.concatenate([layer.is_unstable[0] for layer in known]))
         earlier = [j for j in order if j < sum(before)]
         sign = torch.zeros(sum(before))
@@ -216,12 +224,9 @@ class Prover:
             bound = least_values(c[None], value, np.abs(value), known, self.model, self.box, multipliers)[0][
                 0
             ]
-        n = len(neurons)
-        useful = np.concatenate([bound[:n] > low[neurons], -bound[n:] < high[neurons]])
-        low[neurons], high[neurons] = (
-            np.maximum(low[neurons], bound[:n]),
-            np.minimum(high[neurons], -bound[n:]),
-        )
+        n = len(lower)
+        useful = np.concatenate([bound[:n] > low[lower], -bound[n:] < high[upper]])
+        low[lower], high[upper] = np.maximum(low[lower], bound[:n]), np.minimum(high[upper], -bound[n:])
         numbers = [
             [useful.sum()],
             target.numpy()[useful],
@@ -236,42 +241,64 @@ class Prover:
         self, domain: Domain, cases: dict[int, tuple[Case, int]]
     ) -> tuple[dict[int, tuple[Case, int]], Tensor]:
         """Cases that stay open in a domain, and how much each neuron loses in their relaxations."""
-        left, scores = {}, torch.zeros(sum(self.widths))
+        first = self.first_bounds(domain, cases)
+        left, opened = {}, []
         for number, (case, root) in cases.items():
-            if not self.limits.allow(1):
-                left[number] = (case, root)
+            branches = _Branches(self, domain, case, *first[number])
+            if self.limits.allow(1) and branches.run(root, self.hopeless):
                 continue
-            branches = _Branches(self, domain, case)
-            is_closed = branches.run(root, self.hopeless)
-            if not is_closed:
-                left[number] = (case, root)
-                start = branches.worst_input()
-                self.witness = counterexample([case], self.model, STARTS, number, start)
+            left[number] = (case, root)
+            opened.append(branches)
+        if opened:
+            self.hopeless = max(self.hopeless, *(branches.first_bound for branches in opened))
+            worst = min(opened, key=lambda branches: branches.first_bound)
+            for branches in [worst] if domain.cuts else opened:
+                self.witness = counterexample([branches.case], self.model, STARTS, 0, branches.worst_input())
                 if self.witness is not None:
-                    return left, scores
-                self.hopeless = max(self.hopeless, branches.first_bound)
-                scores += self.scores(domain, branches)
-        return left, scores
+                    break
+        return left, self.scores(domain, opened) if opened else torch.zeros(sum(self.widths))
 
-    def scores(self, domain: Domain, branches: "_Branches") -> Tensor:
-        """(H,) What the lines of each neuron cost: in the bound itself, and in the bounds of later neurons that it depends on."""
+    def first_bounds(
+        self, domain: Domain, cases: dict[int, tuple[Case, int]]
+    ) -> dict[int, tuple[Tensor, Tensor, Tensor]]:
+        """Bounds of the rows of all cases in a domain, optimised together, with their slopes and β."""
+        forms = [_forms(self.net, case) for case, _ in cases.values()]
+        steep = torch.cat([line.steep for line in domain.lines], dim=1)
+        starts = [
+            domain.of_case.get(
+                number, (steep.expand(len(offset), -1), torch.zeros(len(offset), steep.shape[1]))
+            )
+            for number, (_, offset) in zip(cases, forms, strict=True)
+        ]
+        found = optimised(
+            self.net,
+            torch.cat([C for C, _ in forms]),
+            torch.cat([offset for _, offset in forms]),
+            domain.lines,
+            torch.cat([slopes for slopes, _ in starts]),
+            torch.cat([beta for _, beta in starts]),
+            domain.sign,
+            STEPS_OF_CASE,
+            max(_margin(offset) for _, offset in forms),
+        )
+        parts = zip(*(v.split([len(offset) for _, offset in forms]) for v in found), strict=True)
+        first = dict(zip(cases, parts, strict=True))
+        domain.of_case.update({number: (slopes, beta) for number, (_, slopes, beta) in first.items()})
+        return first
+
+    def scores(self, domain: Domain, opened: list["_Branches"]) -> Tensor:
+        """(H,) What the lines of each neuron cost: in the bounds themselves, and in the bounds of later neurons that they depend on."""
         lows = [line.low.clone().requires_grad_() for line in domain.lines]
         highs = [line.high.clone().requires_grad_() for line in domain.lines]
+        C, offset = (torch.cat(part) for part in zip(*(b.rows(1) for b in opened), strict=True))
+        slopes = torch.cat([branches.root_slopes for branches in opened]).split(self.widths, dim=1)
+        kept: list[Tensor] = []
         with torch.enable_grad():
             lines = [Lines.of(a, b) for a, b in zip(lows, highs, strict=True)]
-            value = least(
-                self.net, *branches.rows(1), lines, list(branches.root_slopes.split(self.widths, dim=1))
-            )
-            value.sum().backward()
-        kept: list[Tensor] = []
-        least(
-            self.net,
-            *branches.rows(1),
-            domain.lines,
-            list(branches.root_slopes.split(self.widths, dim=1)),
-            kept=kept,
-        )
-        total = [_gaps(line, c)[0] for line, c in zip(domain.lines, reversed(kept), strict=True)]
+            least(self.net, C, offset, lines, list(slopes), kept=kept).sum().backward()
+        total = [
+            _gaps(line, c.detach()).sum(dim=0) for line, c in zip(domain.lines, reversed(kept), strict=True)
+        ]
         against = [
             torch.zeros_like(gaps) for gaps in total
         ]  # the cuts: a domain may be empty, and cuts show it
@@ -281,9 +308,9 @@ class Prover:
             if not len(target):
                 continue
             neuron, is_upper = target // 2, target % 2 == 1
-            low_grad, high_grad = lows[k].grad, highs[k].grad
-            assert low_grad is not None
-            assert high_grad is not None
+            low_grad, high_grad = (
+                torch.zeros_like(v) if v.grad is None else v.grad for v in (lows[k], highs[k])
+            )
             weight = torch.where(is_upper, -high_grad[0, neuron], low_grad[0, neuron]).clamp_min(0)
             factor = 1.0 - 2.0 * is_upper.float()
             rows: list[Tensor] = []
@@ -296,7 +323,23 @@ class Prover:
                 total[i], against[i] = total[i] + weight @ gaps, against[i] + contradicts @ gaps
         parts = [torch.cat(part) for part in (total, against)]
         scaled = [part / part.max().clamp_min(1e-12) for part in parts]
-        return scaled[0] + EMPTINESS * scaled[1]
+        score = scaled[0] + EMPTINESS * scaled[1]
+        few = [
+            line.is_unstable[0] & (k > 0) & (line.is_unstable.sum() <= FEW)
+            for k, line in enumerate(domain.lines)
+        ]
+        return score + FIRST * (torch.cat(few) & (score > 0))
+
+
+def _forms(net: Network, case: Case) -> tuple[Tensor, Tensor]:
+    """(m, h), (m,) The rows of a case as functions of the last hidden layer."""
+    A, b = (torch.from_numpy(v).float() for v in (case.A, case.b))
+    return A @ net.weights[-1], A @ net.biases[-1] - b
+
+
+def _margin(offset: Tensor) -> float:
+    """What a bound must exceed to be tried in float64."""
+    return MARGIN * float(offset.abs().max().clamp_min(1.0))
 
 
 def _gaps(line: Lines, c: Tensor) -> Tensor:
@@ -307,35 +350,18 @@ def _gaps(line: Lines, c: Tensor) -> Tensor:
 class _Branches:
     """Branch and bound for one case in one domain."""
 
-    def __init__(self, prover: Prover, domain: Domain, case: Case) -> None:
+    def __init__(
+        self, prover: Prover, domain: Domain, case: Case, bounds: Tensor, slopes: Tensor, beta: Tensor
+    ) -> None:
         self.prover, self.domain, self.case = prover, domain, case
         self.net, self.widths = prover.net, prover.widths
         self.lines = domain.lines
         self.sign = domain.sign
-        A, b = (torch.from_numpy(v).float() for v in (case.A, case.b))
-        self.C, self.offset = A @ self.net.weights[-1], A @ self.net.biases[-1] - b  # (m, h), (m,)
-        steep = torch.cat([line.steep for line in self.lines], dim=1)
-        m = len(case.b)
-        nothing = torch.zeros(m, steep.shape[1])
-        bounds, slopes, beta = optimised(
-            self.net,
-            self.C,
-            self.offset,
-            self.lines,
-            steep.expand(m, -1),
-            nothing,
-            self.sign,
-            STEPS_OF_CASE,
-            self.margin,
-        )
+        self.C, self.offset = _forms(self.net, case)
+        self.margin = _margin(self.offset)
         self.row = int(bounds.argmax())  # of several rows the one that is nearest to a proof
         self.first_bound = float(bounds[self.row])
         self.root_slopes, self.root_beta = slopes[self.row : self.row + 1], beta[self.row : self.row + 1]
-
-    @property
-    def margin(self) -> float:
-        """What a bound must exceed to be tried in float64."""
-        return MARGIN * float(self.offset.abs().max().clamp_min(1.0))
 
     def rows(self, n: int) -> tuple[Tensor, Tensor]:
         return self.C[self.row].expand(n, -1), self.offset[self.row].expand(n)
