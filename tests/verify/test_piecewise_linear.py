@@ -106,12 +106,12 @@ def test_given_or_exported_a_network_closes_like_its_rewritten_twin(name, tmp_pa
             warnings.simplefilter("ignore")  # the older exporter is called old
             torch.onnx.export(net, (x,), path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "n"}})
         models.append(path)
-    limits = {"budget": fp.Budget(branches=300)}
-    expected = fp.robust_radius(twin, x, y, **limits)
+    budget = fp.Budget(branches=300)
+    expected = fp.robust_radius(twin, x, y, budget=budget)
     closed = expected.gap <= CLOSED
     assert bool(closed.any())
     for model in models:
-        found = fp.robust_radius(model, x, y, **limits)
+        found = fp.robust_radius(model, x, y, budget=budget)
         assert bool((found.gap[closed] <= CLOSED).all())
         np.testing.assert_allclose(found.certified[closed], expected.certified[closed], rtol=0.03, atol=1e-6)
 
