@@ -192,7 +192,7 @@ def tables() -> list[str]:
         )
         lines += [
             "",
-            f"Unknown with {SECONDS:.0f} CPU seconds, of which 85 % go to the search: {words}.",
+            f"Unknown with {SECONDS:.0f} CPU seconds, a part of which is kept for checking: {words}.",
         ]
     return lines
 

@@ -73,7 +73,7 @@ FINDINGS = (
 FIGURES = {
     "feature-averaging/figure-3": "Two labels average the features and break at √(d/k), under one universal direction; "
     "ten labels hold beyond it (feature-averaging, Figure 3; bands from proven to attacked).",
-    "double-edged/theorem-4-2": "One perturbation along Σ y μ flips nearly all points of a network at a KKT point "
+    "double-edged/theorem-4-2": "KKT points of one training set, by margin and by the norm along Σ y μ that breaks them "
     "(double-edged, Theorem 4.2).",
     "feature-purification/figure-7": "Perturbations of a clean and of an adversarially trained network on CIFAR-10 "
     "(feature-purification, Figure 7). What more epochs or noise alone would have done: [the zoo](zoo.md).",

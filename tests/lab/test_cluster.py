@@ -38,7 +38,8 @@ def started(words, stdout=subprocess.DEVNULL):
 
 
 def ended(process):
-    os.killpg(process.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
@@ -82,7 +83,8 @@ def test_workers_and_the_scheduler_may_restart_in_the_middle(tmp_path):
         until(150)
         ended(running[0])
         time.sleep(PATIENCE + 5)
-        running[0] = started(scheduler)
+        ended(running[1])  # if they have not left with their scheduler
+        running[:2] = started(scheduler), started(workers)
         until(300)
         for victim in children(running[1].pid)[-2:]:
             os.kill(victim, signal.SIGKILL)

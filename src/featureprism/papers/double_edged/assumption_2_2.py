@@ -227,7 +227,7 @@ def draw(rows: Rows) -> "Figure":
         xscale="log",
         xlim=(3e-3, 300),
         yticks=[],
-        xlabel="c': circles printed Δ, diamonds Δ of the sample",
+        xlabel="c' (circles: printed Δ,\ndiamonds: Δ of the sample)",
     )
     axes.set_ylim(len(settings) - 0.4, -0.6)
     return figure

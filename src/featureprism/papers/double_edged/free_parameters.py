@@ -8,7 +8,7 @@ from torch import Tensor
 
 from featureprism._progress import part
 from featureprism.attacks import flipping_norm
-from featureprism.lab import Claim, Experiment, Rows, at_most, between, requires
+from featureprism.lab import Claim, Experiment, Rows, at_most, between, rate, requires
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.networks import TwoLayerNet
@@ -152,7 +152,7 @@ CLAIMS = (
         quantity="exponent of the class balance c in the norm along u that flips half of the test points",
         bound=between(-0.02, 0.02),
         because="the exponent of ‖u‖/k is 0, that of √(d/(c²k)) is -1",
-        value=lambda rows: _exact(rows).having(case="balance").slope("balance", "absolute"),
+        value=lambda rows: rate(_exact(rows).having(case="balance"), x="balance", y="absolute"),
         origin="featureprism",
         premises=requires("assumption-2-2", "theorem-3-1", case="balance"),
     ),

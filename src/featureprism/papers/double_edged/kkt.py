@@ -8,9 +8,9 @@ import torch
 from featureprism._progress import part
 from featureprism.attacks import flipping_norm
 from featureprism.data.dataset import Dataset
-from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, requires
+from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, below, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row, Values, log_slope
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (
@@ -123,7 +123,7 @@ def _least_progress(flows: Rows) -> Values:
 
 def _exponents(rows: Rows) -> str:
     words = [
-        f"{CASE_NAMES[case]}: {max(log_slope(run.column('clock'), run.column('gap')) for run in _runs(part)):.2f}"
+        f"{CASE_NAMES[case]}: {max(rate(run, x='clock', y='gap').exponents.max() for run in _runs(part)):.2f}"
         for case, part in rows.of("flow").groups("case").items()
     ]
     clock = rows.of("flow", time=TIMES[-1]).column("clock").min()
@@ -192,7 +192,11 @@ def draw(rows: Rows) -> "Figure":
     left.set(xscale="log", yscale="log", xlabel="ln(1/L)", ylabel="1 - margin ÷ margin of the limit")
     plain_ticks(left, (50, 100, 200, 500, 1000))
     cases = rows.of("flow").distinct("case")
-    right.set_xticks(range(len(cases)), [CASE_NAMES[case].replace(", ", "\n") for case in cases], fontsize=7)
+    names = [
+        CASE_NAMES[case].replace(" means", "\nmeans").replace(" on the", "\non the").replace(", ", "\n")
+        for case in cases
+    ]
+    right.set_xticks(range(len(cases)), names, fontsize=7)
     right.set(ylabel="margin ÷ that of the maximiser")
     left.legend()
     right.legend()

@@ -131,28 +131,30 @@ CLAIMS = (
 
 
 def draw(rows: Rows) -> "Figure":
-    """Every KKT point by its margin and the norm at which it breaks; the flow's own network as a line."""
+    """Margin and breaking norm of every KKT point: a panel for each setting with obtuse means, and one for all other settings."""
     from featureprism.lab.style import COLOURS, guide, panels
 
-    cases = list(rows.of("point").groups("case", "clusters").items())
-    figure, axes = panels(max(1, len(cases)), width=2.9, height=2.9)
-    for panel, ((case, k), part) in zip(axes, cases, strict=False):
+    settings = rows.of("point").groups("case", "clusters")
+    obtuse = {key: part for key, part in settings.items() if key[0] == "obtuse"}
+    figure, axes = panels(len(obtuse) + 1, width=3.8, height=3.2)
+    for panel, ((case, k), part) in zip(axes, obtuse.items(), strict=False):
         is_flow = np.array([row["origin"].startswith("flow") for row in part])
         for mask, marker, name in ((~is_flow, "o", "of a pattern"), (is_flow, "D", "limit of the flow")):
-            panel.plot(
-                part.column("margin_share")[mask],
-                part.column("norm")[mask],
-                marker,
-                color=COLOURS[int(mask is is_flow)],
-                alpha=0.6,
-                label=name,
-            )
+            points = part.column("margin_share")[mask], part.column("norm")[mask]
+            panel.plot(*points, marker, color=COLOURS[int(mask is is_flow)], alpha=0.6, label=name)
         flow = rows.of("flow", case=case, clusters=k).column("norm")
         guide(panel, float(flow.mean()), "the flow itself", along="y")
+        panel.set(title=f"{CASE_NAMES[case]}, k = {k}")
+    others = [item for item in settings.items() if item[0] not in obtuse]
+    for colour, ((case, k), part) in zip(COLOURS, others, strict=False):
+        points = part.column("margin_share"), part.column("norm")
+        axes[-1].plot(*points, "o", color=colour, alpha=0.6, label=f"{CASE_NAMES[case]}, k = {k}")
+    axes[-1].set(title="other means: all break near ‖u‖/k")
+    for panel in axes:
         guide(panel, 2.0, "√(d/(c²k))", along="y")
-        panel.set(xlabel="margin ÷ largest margin", ylim=(0.9, 2.1), title=f"{CASE_NAMES[case]}, k = {k}")
+        panel.set(xlabel="margin ÷ largest margin", xlim=(0.2, 1.05), ylim=(0.9, 2.1))
+        panel.legend(loc="upper right", bbox_to_anchor=(1.0, 0.88))
     axes[0].set(ylabel="norm along u that flips half ÷ (‖u‖/k)")
-    axes[0].legend(loc="upper left", bbox_to_anchor=(0.0, 0.85))
     return figure
 
 

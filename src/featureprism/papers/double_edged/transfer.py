@@ -138,7 +138,7 @@ def draw(rows: Rows) -> "Figure":
     """Flip rates of one perturbation on networks of other data."""
     from featureprism.lab.style import COLOURS, panels
 
-    figure, axes = panels(2, width=4.4, height=2.6)
+    figure, axes = panels(2, width=5.2, height=2.6)
     for panel, along in zip(axes, ("u", "found on A"), strict=True):
         flips = rows.of("flip", direction=along)
         nets, cases = flips.distinct("network"), flips.groups("case")
@@ -149,8 +149,10 @@ def draw(rows: Rows) -> "Figure":
             panel.barh(places, values, height=height, color=COLOURS[shift], label=CASE_NAMES[case])
         panel.set_yticks(np.arange(len(nets)) + 0.4 - height / 2, nets)
         panel.invert_yaxis()
-        panel.set(xlabel="fresh points flipped", xlim=(0, 1.02), title=f"z along {along}")
-    axes[1].legend(loc="lower right", bbox_to_anchor=(1.0, 0.02))
+        panel.set(
+            xlabel="fresh points flipped", xlim=(0, 1.02), title="z along u" if along == "u" else f"z {along}"
+        )
+    axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

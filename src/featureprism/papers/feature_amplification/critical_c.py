@@ -264,7 +264,7 @@ def draw(rows: Rows) -> Any:
     """The share of runs in which each conclusion holds, against C."""
     from featureprism.lab.style import COLOURS, band, guide, over_seeds, panels, plain_ticks
 
-    figure, (axes,) = panels(1, width=5.2, height=3.2)
+    figure, (axes,) = panels(1, width=6.4, height=3.2)
     words = {
         "theorem": "Theorem 3.1 (1)",
         "proposition": "Proposition 3.2",
@@ -279,7 +279,7 @@ def draw(rows: Rows) -> Any:
     guide(axes, GOOD, "1 - 4δ", along="y")
     axes.set(xscale="log", xlabel="C", ylabel="share of runs", ylim=(-0.02, 1.02))
     plain_ticks(axes, (4, 8, 16, 24))
-    axes.legend(fontsize=7)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 

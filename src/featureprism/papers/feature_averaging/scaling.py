@@ -133,7 +133,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> Any:
     """Radius against k, equal and unequal classes."""
-    from featureprism.lab.style import COLOURS, band, over_seeds, panels
+    from featureprism.lab.style import COLOURS, band, over_seeds, panels, plain_ticks
 
     figure, axes = panels(2, width=3.8, height=3.0)
     for panel, split in zip(axes, ("equal", "unequal"), strict=True):
@@ -153,6 +153,8 @@ def draw(rows: Rows) -> Any:
             ylabel="50 % radius ÷ √d",
             title=f"{split} classes",
         )
+        plain_ticks(panel, sorted(rows.of("radius", split=split).distinct("clusters")))
+        plain_ticks(panel, (0.2, 0.3, 0.4, 0.5, 0.7), along="y")
     axes[0].legend()
     return figure
 

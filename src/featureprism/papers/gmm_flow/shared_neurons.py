@@ -257,7 +257,7 @@ CLAIMS = (
 
 def draw(rows: Rows) -> "Figure":
     """Radius against the number of centres served; the share that shares against the start; and the collapse over dimensions."""
-    from featureprism.lab.style import COLOURS, guide, over_seeds, panels
+    from featureprism.lab.style import COLOURS, guide, over_seeds, panels, plain_ticks
 
     figure, (left, right) = panels(2, width=4.0, height=3.0)
     networks = _fitted(rows)
@@ -277,6 +277,7 @@ def draw(rows: Rows) -> "Figure":
     right.plot([], [], "x", color="0.3", label="races in other dimensions")
     right.set(xscale="log", ylim=(-0.03, 1.03), xlabel="size of the start, s D^(2/3)")
     right.set(ylabel="share with a shared neuron", title="(b) small starts do not share")
+    plain_ticks(right, (0.3, 0.5, 0.8, 1.2))
     right.legend()
     return figure
 

@@ -14,7 +14,7 @@ from featureprism.attacks import minimal_radius, structured_starts
 from featureprism.data import sample
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, between, rate, requires
 from featureprism.lab.context import Context
-from featureprism.lab.rows import Row, Values, log_slope
+from featureprism.lab.rows import Row, Values
 from featureprism.networks import PolynomialClassifier, PolynomialReLU, TwoLayerNet
 from featureprism.networks.balanced_weights import BalancedWeights
 from featureprism.papers.gmm_flow import theory
@@ -202,11 +202,11 @@ def _epsilon_note(rows: Rows) -> str:
 
 def _window_note(rows: Rows) -> str:
     parts = [
-        f"p = {p:g}: {log_slope(part.column('alpha'), part.column('distance')):.2f}"
-        f" (law {log_slope(part.column('alpha'), part.column('predicted_distance')):.2f})"
+        f"p = {p:g}: {rate(part, x='alpha', y='distance').exponent:.2f}"
+        f" (law {rate(part, x='alpha', y='predicted_distance').exponent:.2f})"
         for p, part in _window(rows).groups("p").items()
     ]
-    return "exponents over all seeds, " + ", ".join(parts)
+    return "mean exponents over seeds, " + ", ".join(parts)
 
 
 def _drift_note(rows: Rows) -> str:
