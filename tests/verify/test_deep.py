@@ -212,6 +212,34 @@ def test_every_quadratic_inequality_holds_on_the_region(generator):
         np.testing.assert_allclose(products[relaxed.kind == 0], 0, atol=1e-9)
 
 
+def test_neurons_of_the_same_or_opposite_weights_share_one_value():
+    rng = np.random.default_rng(0)
+    W, b = rng.normal(size=(2, 3)), rng.normal(size=5)
+    rows = np.stack([W[0], -W[0], W[1], W[0], -0.0 * W[0]])
+    model = Layers((rows, rng.normal(size=(2, 5))), (b, np.zeros(2)), "relu")
+    assert model.parallel[0].tolist() == [0, 0, 2, 0, 4]
+    assert model.parallel[1].tolist() == [1.0, -1.0, 1.0, 1.0, 1.0]
+    x = rng.normal(size=3)
+    region = Region.around(x, 0.7, 2, (-np.inf, np.inf))
+    known = neuron_bounds(model, enclosed(rows) @ x + b, region, {})
+    used = first_values(model, known, {1: 1.0})
+    assert used is not None
+    assert set(used) <= {0, 2, 4}
+    relaxed = relaxation(model, x, (0, 1), region, known, {1: 1.0}, np.array([1.0, 0, 0, 0]))
+    assert relaxed is not None
+    delta = rng.normal(size=3) * 0.3
+    z = rows @ (x + delta) + b
+    y = np.concatenate([[1.0], z[used], np.maximum(z, 0)[known[0].unstable]])
+    V = model.weights[1] @ np.maximum(z, 0)
+    assert relaxed.margin.mid @ y == pytest.approx(V[0] - V[1])
+    hinges = relaxed.kind == 0
+    np.testing.assert_allclose(
+        (relaxed.left.mid @ y)[hinges] * (relaxed.right.mid @ y)[hinges], 0, atol=1e-12
+    )
+    cut = relaxed.neuron == 1  # z_1 = -z_0 + b_0 + b_1, whatever y holds
+    assert np.isclose(relaxed.left.mid[cut] @ y, z[1]).any()
+
+
 def test_proofs_of_deep_networks_travel(tmp_path, capsys):
     asked, model, _, _ = deep_proof()
     layers = [torch.from_numpy(W) for W in model.weights], [torch.from_numpy(b) for b in model.biases]

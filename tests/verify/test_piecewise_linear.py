@@ -106,11 +106,33 @@ def test_given_or_exported_a_network_closes_like_its_rewritten_twin(name, tmp_pa
             warnings.simplefilter("ignore")  # the older exporter is called old
             torch.onnx.export(net, (x,), path, dynamo=False, input_names=["x"], dynamic_axes={"x": {0: "n"}})
         models.append(path)
-    limits = {"budget": fp.Budget(branches=300)}
-    expected = fp.robust_radius(twin, x, y, **limits)
+    budget = fp.Budget(branches=300)
+    expected = fp.robust_radius(twin, x, y, budget=budget)
     closed = expected.gap <= CLOSED
     assert bool(closed.any())
     for model in models:
-        found = fp.robust_radius(model, x, y, **limits)
+        found = fp.robust_radius(model, x, y, budget=budget)
         assert bool((found.gap[closed] <= CLOSED).all())
         np.testing.assert_allclose(found.certified[closed], expected.certified[closed], rtol=0.03, atol=1e-6)
+
+
+TWO_LAYERS = {
+    "leaky": lambda: nn.LeakyReLU(0.1),
+    "prelu": nn.PReLU,
+    "relu6": nn.ReLU6,
+    "hardtanh": nn.Hardtanh,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "norm"), [*((name, 2) for name in TWO_LAYERS), ("leaky", np.inf), ("prelu", np.inf)]
+)
+def test_two_hidden_layers_close(name, norm):
+    """The values that an activation adds or clips are exact functions of the neurons' own: proofs lose nothing to them."""
+    make = TWO_LAYERS[name]
+    net, x, y = trained(
+        lambda: nn.Sequential(nn.Linear(64, 20), make(), nn.Linear(20, 20), make(), nn.Linear(20, 10))
+    )
+    bracket = fp.robust_radius(net, x, y, norm=norm)
+    assert (bracket.gap <= CLOSED).all()

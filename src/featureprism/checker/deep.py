@@ -10,8 +10,9 @@ the first with R such that ‖R W_1 δ‖ ≤ ‖δ‖. For multipliers λ, τ, 
 In a box, or for ℓ∞, the ball is an ellipsoid: with s₀ and s ≥ 0, s₀(radius² - ‖δ‖²) + Σ s_i (δ_i - low_i)(high_i - δ_i) ≥ 0 is one.
 Bounds of all neurons are stored, and shown to hold first.
 All parameters are free: a bad choice proves nothing, never something false. Cuts z_j ≤ 0, z_j ≥ 0 divide the region as in cells.py:
-with c = ±z_j ≥ 0 the neuron has c (end - c) ≥ 0 in place of its products. Where the first layer has more neurons that matter than there
-are inputs, y holds the perturbation in place of z. A leaf with no multipliers at all is proven by lines, or by being empty.
+with c = ±z_j ≥ 0 the neuron has c (end - c) ≥ 0 in place of its products. Neurons with the same or opposite weights share one z. Where
+more values of the first layer matter than there are inputs, y holds the perturbation in place of z. A leaf with no
+multipliers at all is proven by lines, or by being empty.
 """
 
 from collections.abc import Iterator

@@ -46,6 +46,22 @@ class Layers:
         return [len(b) for b in self.biases[:-1]]
 
     @cached_property
+    def parallel(self) -> tuple[np.ndarray, np.ndarray]:
+        """(h,) For every neuron of the first layer the first one w_l with w_j = s w_l, and the sign s."""
+        W = self.weights[0] + 0.0  # -0 becomes 0
+        sign = np.ones(len(W))
+        first: dict[bytes, int] = {}
+        leader = np.arange(len(W))
+        for j, row in enumerate(W):
+            for s in (1.0, -1.0):
+                if (key := (s * row + 0.0).tobytes()) in first:
+                    leader[j], sign[j] = first[key], s
+                    break
+            else:
+                first[row.tobytes()] = j
+        return leader, sign
+
+    @cached_property
     def memory(self) -> dict[tuple, list["Neurons"] | None]:
         """The neurons that were shown last."""
         return {}

@@ -70,27 +70,33 @@ def relaxation(
 
 
 def first_values(model: Layers, known: list[Neurons], signs: dict[int, float]) -> np.ndarray | None:
-    """The neurons of the first layer whose values matter: those that may be on, and those that a cut speaks of.
+    """The neurons of the first layer whose values y holds: those that may be on, and those that a cut speaks of.
 
-    None where these are more than the inputs: then y holds the perturbation in their place.
+    Of neurons with the same weights, or with weights of the opposite sign, y holds the first alone: the values of the others follow
+    exactly. None where these are more than the inputs: then y holds the perturbation in their place.
     """
     matters = known[0].high > 0
     matters[[j for j in signs if j < len(matters)]] = True
-    return np.flatnonzero(matters) if matters.sum() <= model.weights[0].shape[1] else None
+    used = np.unique(model.parallel[0][matters])
+    return used if len(used) <= model.weights[0].shape[1] else None
 
 
 def _first_layer(model: Layers, x: np.ndarray, used: np.ndarray | None) -> Enclosed:
-    """The first layer's values as affine functions of themselves, or of the perturbation; zeros where they do not matter."""
-    W = model.weights[0]
+    """The first layer's values as affine functions of some of them, or of the perturbation; zeros where they do not matter."""
+    W, b = model.weights[0], model.biases[0]
     if used is None:
-        c = enclosed(W) @ x + model.biases[0]
+        c = enclosed(W) @ x + b
         return Enclosed(
             np.concatenate([c.mid[:, None], W], axis=1),
             np.concatenate([c.rad[:, None], np.zeros_like(W)], axis=1),
         )
-    z = np.zeros((len(W), 1 + len(used)))
-    z[used, 1 + np.arange(len(used))] = 1.0
-    return enclosed(z)
+    leader, sign = model.parallel
+    known = np.flatnonzero(np.isin(leader, used))
+    z = enclosed(np.zeros((len(W), 1 + len(used))))
+    z.mid[known, 1 + np.searchsorted(used, leader[known])] = sign[known]
+    offset = enclosed(b[known]) - sign[known] * b[leader[known]]  # 0 for the first ones themselves
+    z.mid[known, 0], z.rad[known, 0] = offset.mid, np.where(leader[known] == known, 0.0, offset.rad)
+    return z
 
 
 class _Forms:

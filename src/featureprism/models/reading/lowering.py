@@ -44,7 +44,7 @@ class Form:
 
 @dataclass
 class Target:
-    """What a block of neurons, a sum that several later nodes use, or the output takes in.
+    """What a block of neurons, a value that several later nodes use (`is_sum`), or the output takes in.
 
     `known` is the part on the units of the layer that was made last; `parts` is what remains, on other blocks.
     """
@@ -97,6 +97,7 @@ def _targets(order: Sequence[Node]) -> dict[int, Target]:
     """What every block takes in, by its number, and the output (-1)."""
     dim = next((n.size for n in order if isinstance(n, Input)), 0)
     uses = Counter(before for node in order for before in node.inputs)
+    activated = {before for node in order if isinstance(node, Activated) for before in node.inputs}
     value: dict[Node, Form] = {}
     targets: dict[int, Target] = {}
     depths = {0: 0}
@@ -114,7 +115,8 @@ def _targets(order: Sequence[Node]) -> dict[int, Target]:
             raise Unreadable(f"layers follow its {getattr(node, 'kind', type(node).__name__)}")
         is_block = isinstance(node, Activated)
         form = value[node.inputs[0]] if is_block else _applied(node, [value[i] for i in node.inputs])
-        is_sum = isinstance(node, Sum) and uses[node] > 1 and len(form.parts) > 1
+        is_shared_sum = isinstance(node, Sum) and len(form.parts) > 1
+        is_sum = uses[node] > 1 and not is_block and (is_shared_sum or node in activated)
         if is_block or is_sum:
             block = len(depths)
             depths[block] = is_block + max((depths[b] for b in form.parts), default=0)
@@ -174,7 +176,7 @@ def _stacked(
         if not rest:
             break
         sums = {b: t for b, t in sums.items() if any(b in other.parts for other in rest)}
-        carry, sums = _carried(rest, sums, units, signed)
+        carry, sums = _carried(rest, sums, units, signed, is_first=depth == 1)
         if len(carry.offset) and not isinstance(activation, ReLU):
             raise Unreadable(f"it joins branches around its {type(activation).__name__}")
         W = _stack([*(t.known for t in now.values()), carry.matrix])
@@ -199,10 +201,15 @@ def _insert(target: Target, sums: dict[int, Target]) -> None:
 
 
 def _carried(
-    rest: Sequence[Target], sums: dict[int, Target], units: np.ndarray, signed: bool
+    rest: Sequence[Target], sums: dict[int, Target], units: np.ndarray, signed: bool, *, is_first: bool
 ) -> tuple["_Carry", dict[int, Target]]:
-    """What is carried past a layer, and the sums that are: sums are written out where that takes fewer neurons."""
+    """What is carried past a layer, and the sums that are: sums are written out where that takes fewer neurons.
+
+    Not in the first layer: the value before an activation is carried along the neurons' own weights, which costs a proof nothing.
+    """
     whole = _Carry.of([t.known for t in (*rest, *sums.values())], units, signed)
+    if is_first and sums:
+        return whole, sums
     copies = [replace(t, parts=dict(t.parts)) for t in rest]
     for t in copies:
         _insert(t, sums)
