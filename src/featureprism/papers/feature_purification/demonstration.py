@@ -5,9 +5,9 @@ mixtures. Beside it stand the population dynamics of the same setting and a proo
 
 Two numbers describe the whole network as long as a neuron is closed where its feature is absent. With the mixture β/α = k/d a neuron
 receives βS of size √2 αk/d from the other features of a point, beside the threshold b. Once βS exceeds b all neurons open together,
-f depends on Σ_i w_i alone, and nothing but the penalty holds back differences between neurons. That they grow is our reading:
-at d = 100 batches sixteen times as large leave the same spread. The comparison is therefore made at b√k = 0.4 and k = d^0.3999; the demonstration, whose large mixtures
-open all neurons, stands beside its two numbers without a claim.
+f depends on Σ_i w_i alone, and nothing but the penalty holds back differences between neurons. That they grow is our reading: at
+d = 100 batches sixteen times as large leave the same spread. The comparison is therefore made at b√k = 0.4 and k = d^0.3999; the
+demonstration, whose large mixtures open all neurons, stands beside its two numbers without a claim.
 """
 
 import math
