@@ -162,7 +162,7 @@ def test_deeper_networks_get_the_attack_and_proofs():
         y = model(x).argmax(dim=1)
     bracket = asked(model, x, y)
     assert bool((bracket.certified > 0).all())
-    assert {"deep"} <= set(bracket.method) <= {"deep", "crown", "norm product"}
+    assert {"deep"} <= set(bracket.method) <= {"deep", "balls", "crown", "norm product"}
     flipped = torch.isfinite(bracket.attacked)
     with torch.no_grad():
         scores = model(x + bracket.witness)[flipped]
