@@ -166,7 +166,16 @@ def measured(claim: Row) -> str:
         return show(low) if low == high else f"{show(low)} to {show(high)}"
     if claim["aggregate"] == "share":
         return f"{sum(map(bool, claim['values']))} of {len(claim['values'])}"
-    return f"{show(claim['measured'])} ± {(high - low) / 2:.2g}"
+    return with_half_width(claim["measured"], (high - low) / 2)
+
+
+def with_half_width(value: float, half: float) -> str:
+    """A number and half of its interval, both to the second digit of the interval."""
+    if half == 0:
+        return show(value)
+    digits = 1 - math.floor(math.log10(half))
+    shown = f"{round(value, digits):.{digits}f}" if 0 <= digits <= 6 else show(value)
+    return f"{shown} ± {half:.2g}"
 
 
 def expected(claim: Row, *, with_reported: bool = True) -> str:
