@@ -152,8 +152,9 @@ def _value_html(claim: Row, scale: str) -> str:
     """Value and verdict at one scale."""
     inside = (claim.get("regime") or {}).get("inside")
     words = ("", "outside the premises")[inside is False]
+    older = "" if claim.get("is_current", True) else "measured before the item had its present form"
     small = "".join(
-        f" <span class='small'>{escape(text)}</span>" for text in (words, confidence(claim)) if text
+        f" <span class='small'>{escape(text)}</span>" for text in (words, confidence(claim), older) if text
     )
     return (
         f"<span class='value'>{f'<i>{scale}</i> ' if scale else ''}<b class='n'>{escape(measured(claim))}</b> "

@@ -40,12 +40,13 @@ class Line:
 
     @property
     def last(self) -> Row | None:
-        """The judged claim at the largest scale."""
-        return next((self.judged[s] for s in reversed(SCALES) if s in self.judged), None)
+        """The judged claim at the largest scale, of those that were published as the item is now; else at the largest of all."""
+        rows = [self.judged[s] for s in reversed(SCALES) if s in self.judged]
+        return next((row for row in rows if row.get("is_current", True)), rows[0] if rows else None)
 
     @property
     def verdict(self) -> str:
-        """The verdict at the largest scale."""
+        """The verdict of `last`."""
         return self.last["verdict"] if self.last else NOT_PUBLISHED
 
     @property
@@ -105,8 +106,9 @@ class ClaimTable:
         """Every claim of an experiment with what was published of it; one that is new has no result yet."""
         judged: dict[str, dict[str, Row]] = {}
         for scale in (s for s in SCALES if experiment.id in published.get(s, {})):
-            for row in published[scale][experiment.id]["claims"]:
-                judged.setdefault(row["id"], {})[scale] = row
+            item = published[scale][experiment.id]
+            for row in item["claims"]:
+                judged.setdefault(row["id"], {})[scale] = row | {"is_current": item.get("is_current", True)}
         lines = [
             Line(id, claim.as_row(), judged.get(id, {}))
             for claim, id in ((claim, experiment.claim_id(claim)) for claim in experiment.claims)
