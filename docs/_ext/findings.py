@@ -57,11 +57,6 @@ FINDINGS = (
         "at least 1 (4 for orthogonal means)",
     ),
     (
-        "CIFAR-10 embeddings (EfficientNet-Lite0, PCA): median radius of a pReLU head, proven, ÷ that of a ReLU network, attacked",
-        ["beyond/contest:gain"],
-        "> 1",
-    ),
-    (
         "robust accuracy that foolbox PGD claims for a pReLU network of which every point can be flipped",
         ["beyond/blind-attacks:prelu-pgd"],
         "0 is the truth",
