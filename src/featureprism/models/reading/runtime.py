@@ -1,7 +1,6 @@
 """ONNX files that cannot be read as networks, run by onnxruntime: points in, labels or scores out."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -40,7 +39,9 @@ class OnnxProgram:
         if not labels and not scores:
             raise ValueError(f"{path} gives {', '.join(outputs.values())}; wanted are labels or scores.")
         if not labels and len(scores) > 1:
-            raise ValueError(f"{path} has the outputs {', '.join(scores)}; keep the one that holds the scores.")
+            raise ValueError(
+                f"{path} has the outputs {', '.join(scores)}; keep the one that holds the scores."
+            )
         self.output = (labels or scores)[0]
 
     def __call__(self, x: Float[np.ndarray, "n d"]) -> np.ndarray:
