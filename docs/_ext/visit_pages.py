@@ -50,7 +50,8 @@ if (document.documentElement.scrollWidth > width + 1) {
   faults.push(`${document.documentElement.scrollWidth - width} pixels wider than the page: ${last?.outerHTML.slice(0, 80)}`);
 }
 for (const heading of document.querySelectorAll("h1, h2, h3")) {
-  if (heading.clientWidth && heading.scrollWidth > heading.clientWidth + 1) faults.push(`a heading that is cut off: ${heading.textContent.slice(0, 60)}`);
+  const isCut = heading.clientWidth && heading.scrollWidth > heading.clientWidth + 1;
+  if (isCut) faults.push(`a heading that is cut off: ${heading.textContent.slice(0, 60)}`);
 }
 for (const image of document.images) {
   if (image.loading === "lazy") image.loading = "eager";
