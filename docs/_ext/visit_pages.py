@@ -1,8 +1,8 @@
 """Open every page of a built site in Chromium, on a desk and on a phone, and list what a reader would trip over.
 
 `visit_pages.py SITE` visits all pages; `visit_pages.py SITE --sample` one of each kind. A page has no raw tags, dollar signs or
-backslashes in its visible text, nothing wider than the window, no heading that is cut off, no image that is missing, no formula that is not typeset, and no
-error in its console.
+backslashes in its visible text, nothing wider than the window, no heading that is cut off, no image that is missing, no formula
+that is not typeset, and no error in its console.
 """
 
 import shutil
