@@ -86,8 +86,8 @@ def test_bad_requests_are_refused(data, generator):
     net = voting_start(3, 80, 0.1, ReLU(), generator=generator)
     with pytest.raises(ValueError, match="representation"):
         first_layer_descent(net, data.x, data.y, step_size=0.1, steps=1, representation="kernel")
+    both = torch.stack([data.x, data.x])
     with pytest.raises(ValueError, match="one set of points"):
-        both = torch.stack([data.x, data.x])
         first_layer_descent(net, both, data.y, step_size=0.1, steps=1, representation="patterns")
     with pytest.raises(ValueError, match="positive"):
         first_layer_descent(net, data.x, data.y, step_size=-0.1, steps=1)
