@@ -154,7 +154,7 @@ ORTHOGONALITY = Experiment(
     claims=CLAIMS,
     draw=draw,
     about=(
-        "(A1)-(A7) met with equality for each C, up to d = 40 000 (134 000 at the standard scale): the sample and the start are drawn in"
+        "(A1)-(A7) met with equality for each C, up to d = 40 000 (standard: 134 000): the sample and the start are drawn in"
         " coordinates of the sample's span, exact in law. A neuron that is on a centre gains along it at every step; along the other"
         " direction it is thrown to and fro by one gain, so that its cosine with the other label's centres falls as 1/T, T = 1 + √C/2."
     ),
