@@ -252,6 +252,8 @@ class _Outcome:
             return "the seconds were used up"
         if limits.out_of_branches or limits.branches < 1:
             return "the branches were used up"
+        if limits.seemed_too_few:
+            return "a proof seems to need far more than the budget"
         if query.eps is None and not bool(torch.isfinite(attacked)):
             return "no adversarial example was found, and the relaxation proves no more"
         return "the relaxation proves no more"

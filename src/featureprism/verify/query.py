@@ -124,6 +124,7 @@ class Limits:
     deadline: float = inf
     out_of_seconds: bool = field(default=False, init=False)
     out_of_branches: bool = field(default=False, init=False)
+    seemed_too_few: bool = field(default=False, init=False)  # a proof was not begun or not ended for it
 
     @classmethod
     def of(cls, budget: Budget, seconds: float) -> "Limits":
@@ -154,3 +155,4 @@ class Limits:
         """Remember what a share was missing."""
         self.out_of_seconds |= share.out_of_seconds
         self.out_of_branches |= share.out_of_branches
+        self.seemed_too_few |= share.seemed_too_few

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 import numpy as np
 
@@ -29,10 +30,6 @@ MOST_ELLIPSOIDS, TO_BLAME = (
 )  # where all cuts together seem to add less than this share of what is missing
 HOPEFUL = 0.25  # of the last gain, the most that may be missing where one more ellipsoid is tried
 LARGEST = 1000  # of the matrix of a quadratic proof; beyond, lines alone
-BEGUN, GROWN = (
-    0.125,
-    0.5,
-)  # of the branches that are left: the most that a tree may seem to need before its first cut, and later
 MOST, LEAST_GAIN = (
     30,
     0.01,
@@ -253,6 +250,22 @@ class Question:
     scale: float
 
 
+@dataclass(frozen=True)
+class Patience:
+    """Of the branches that are left, the most that a tree may seem to need: before its first cut, and after `tried` branches."""
+
+    begun: float
+    grown: float
+    tried: int = 0
+
+
+HASTY = Patience(0.125, 0.5)  # where another radius can be tried
+PATIENT = Patience(
+    inf, 8.0, 32
+)  # at the radius that closes a bracket: what the first cuts added is known better than what they seem to
+ENDLESS = Patience(inf, inf)  # where one radius is asked about
+
+
 @dataclass(frozen=True, eq=False)
 class Tried:
     """A tree that the checker grants, or None; what share of the margin the region without cuts stays below 0; the last ellipsoid."""
@@ -273,9 +286,9 @@ class _Open:
 
 
 def quadratic_proof(
-    around: Around, question: Question, side: np.ndarray, limits: Limits, *, guessed: bool, at_any_cost: bool
+    around: Around, question: Question, side: np.ndarray, limits: Limits, patience: Patience, *, guessed: bool
 ) -> Tried:
-    """By one leaf, or by a tree: `at_any_cost` until the limits end it, else only where it seems to need a share of them."""
+    """By one leaf, or by a tree that grows until the limits end it or it seems to need too many branches."""
     began = time.thread_time()
     root: Tree = {}
     best = _settle(root, around, question, side, guessed=guessed)
@@ -284,7 +297,7 @@ def quadratic_proof(
     if best is None:
         return Tried(None, np.inf, side)
     short_by = max(-best.solved.likely / question.scale, 0.0)
-    grown = _grown(root, best, question, limits, time.thread_time() - began, at_any_cost=at_any_cost)
+    grown = _grown(root, best, question, limits, time.thread_time() - began, patience)
     region = around.region
     with with_room():
         is_proven = grown and proves(root, around.model, around.x, question.own, question.rival, region)
@@ -292,7 +305,7 @@ def quadratic_proof(
 
 
 def _grown(
-    root: Tree, best: Leaf, question: Question, limits: Limits, seconds_each: float, *, at_any_cost: bool
+    root: Tree, best: Leaf, question: Question, limits: Limits, seconds_each: float, patience: Patience
 ) -> bool:
     """Cut the worst leaf again and again until all are proven, or the limits end it, or too many branches seem to be needed."""
     numbers = count()
@@ -301,10 +314,14 @@ def _grown(
     while waiting:
         if not limits.allow(2):
             return False
-        if not at_any_cost:
-            needed = sum(_branches_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
+        share = patience.grown if used > patience.tried else patience.begun
+        if share < inf:
             left = limits.affordable(seconds_each)
-            if needed > (GROWN * (used + left) - used if used else BEGUN * left):
+            cuts_alone = patience is PATIENT
+            whole = -best.solved.likely
+            needed = sum(_branches_needed(one.leaf, whole, question.scale, cuts_alone) for one in waiting)
+            if needed > share * (used + left) - used:
+                limits.seemed_too_few = True
                 return False
         worst = heappop(waiting)
         if not len(worst.leaf.doubts[0]):  # nothing left to cut: the relaxation itself falls short
@@ -363,14 +380,14 @@ def _is_proven(around: Around, question: Question, leaf: Tree) -> bool:
             return False
 
 
-def _branches_needed(leaf: Leaf, whole: float, scale: float) -> float:
+def _branches_needed(leaf: Leaf, whole: float, scale: float, cuts_alone: bool) -> float:
     """About how many, where every level adds what the best cut seems to add, or the mean of those on the way here if that is more.
 
-    No number is enough where cuts are not what is missing. `whole`: what was missing before any cut.
+    No number is enough where cuts are not what is missing, unless they alone are tried. `whole`: what was missing before any cut.
     """
     gains, depth = leaf.doubts[1], len(leaf.around.signs)
     missing = max(-leaf.solved.likely, ENOUGH * scale)
-    helped = leaf.has_best_ellipsoid or gains.sum() >= TO_BLAME * missing
+    helped = cuts_alone or leaf.has_best_ellipsoid or gains.sum() >= TO_BLAME * missing
     if not (len(gains) and helped and np.isfinite(missing)):
         return np.inf
     gain = max(gains[0], (whole - missing) / depth if depth else 0.0, LEAST_GAIN * missing)

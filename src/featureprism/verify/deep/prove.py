@@ -12,7 +12,16 @@ from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.geometry import Sides
 from featureprism.verify.deep.balls import ball_multipliers
-from featureprism.verify.deep.branch_and_bound import Around, Question, quadratic_proof, side_of
+from featureprism.verify.deep.branch_and_bound import (
+    ENDLESS,
+    HASTY,
+    PATIENT,
+    Around,
+    Patience,
+    Question,
+    quadratic_proof,
+    side_of,
+)
 from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
@@ -151,9 +160,7 @@ class Proving:
         except (ValueError, np.linalg.LinAlgError):
             return np.full(self.asked.model.num_classes, -np.inf)
 
-    def at(
-        self, radius: float, target: int, *, at_any_cost: bool = False
-    ) -> tuple[Certificate | None, float]:
+    def at(self, radius: float, target: int, patience: Patience = HASTY) -> tuple[Certificate | None, float]:
         """A certificate by the linear or the semidefinite relaxation, or None and what share of the margin is missing."""
         try:
             around, bounds = self.region(radius)
@@ -162,9 +169,7 @@ class Proving:
             guessed = target not in self.sides
             side = side_of(around.region, self.gradients[target]) if guessed else self.sides[target]
             question = Question(self.asked.own, target, float(self.values[target]))
-            tried = quadratic_proof(
-                around, question, side, self.limits, guessed=guessed, at_any_cost=at_any_cost
-            )
+            tried = quadratic_proof(around, question, side, self.limits, patience, guessed=guessed)
         except (ValueError, np.linalg.LinAlgError):  # numbers that no computation survives prove nothing
             return None, np.inf
         self.sides[target] = tried.side
@@ -199,11 +204,11 @@ class Proving:
         others = set(range(len(bounds))) - {self.asked.own}
         return sorted(others, key=lambda r: (r != self.asked.first, bounds[r], r))
 
-    def all_targets_at(self, radius: float) -> dict[int, Certificate]:
-        """A certificate against every target at one radius; those that were found where one is missing."""
+    def all_targets_at(self, radius: float, patience: Patience) -> dict[int, Certificate]:
+        """A certificate against every target at one radius; none where one is missing."""
         proofs = {}
         for target in self.targets(radius):
-            proof, _ = self.at(radius, target, at_any_cost=True)
+            proof, _ = self.at(radius, target, patience)
             if proof is None:
                 return {}
             proofs[target] = proof
@@ -311,7 +316,7 @@ def linear_proofs(asked: Asked, radius: float, known: float, query: Query) -> di
 def proofs_at(asked: Asked, radius: float, limits: Limits) -> dict[int, Certificate]:
     """Certificates against all targets at this radius, or none."""
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
-        return Proving(asked, limits).all_targets_at(radius)
+        return Proving(asked, limits).all_targets_at(radius, ENDLESS)
 
 
 def farthest_proofs(
@@ -320,7 +325,8 @@ def farthest_proofs(
     """Certificates at the largest radii found between `known` and the shortest flip.
 
     The target that is likely the nearest is proven as far as it can be, but no farther than what closes the bracket; then the others,
-    each up to there. Without a flip radii up to twice what the linear relaxation proves are tried.
+    each up to there. Where that is not enough, what is left of the limits is spent at the radius that closes the bracket. Without a
+    flip radii up to twice what the linear relaxation proves are tried.
     """
     if limits.branches < 1:
         limits.out_of_branches = True
@@ -328,4 +334,8 @@ def farthest_proofs(
     with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
         search = Proving(asked, limits)
         top = attacked if np.isfinite(attacked) else search.first_failure(known)
-        return search.farthest_of_all(known, (1 - gap) * top * (1 + 1e-9))
+        closing = (1 - gap) * top * OVERSHOOT
+        proofs = search.farthest_of_all(known, closing)
+        if min((c.radius for c in proofs.values()), default=0.0) < (1 - gap) * top and limits.allow():
+            proofs = search.all_targets_at(closing, PATIENT) or proofs
+        return proofs
