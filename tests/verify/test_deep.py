@@ -19,7 +19,7 @@ from featureprism.cli import main
 from featureprism.models import read_model
 from featureprism.models.scores import LayeredScores
 from featureprism.networks import ReLU
-from featureprism.verify.deep.prove import Asked, farthest_proofs, linear_proofs, proofs_at
+from featureprism.verify.deep.methods import Asked, farthest_proofs, linear_proofs, proofs_at
 from featureprism.verify.query import Limits, Query
 
 DOMAIN = (-0.8, 0.9)

@@ -20,7 +20,7 @@ from featureprism.models.scores import LayeredScores
 from featureprism.networks import Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
 from featureprism.verify.deep import branch_and_bound as quadratic_leaves
-from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
+from featureprism.verify.deep.methods import Asked, farthest_proofs, proofs_at
 from featureprism.verify.deep.semidefinite import Solved
 from featureprism.verify.query import Limits
 

@@ -8,8 +8,7 @@ from featureprism.models.activations import relu_power
 from featureprism.models.model import as_model
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.seeds import generator_for
-from featureprism.verify.one_layer.active_neurons import Strong
-from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS
+from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS, Strong
 from featureprism.verify.one_layer.cells import Problem, Units
 
 

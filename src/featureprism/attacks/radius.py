@@ -9,11 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism._inputs import check_points
-from featureprism.attacks.boundary import convex_concave, shortened, slide
+from featureprism.attacks.boundary import convex_concave, shortened, slide, turned, valleys
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified, zero_share
 from featureprism.attacks.minimum_norm import minimum_norm
 from featureprism.attacks.starts import FAN, Start
-from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall, Sides, products
 from featureprism.models.protocols import HasClassStarts
 from featureprism.models.scores import TwoScores

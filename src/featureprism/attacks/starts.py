@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.models.protocols import HasClassStarts
-from featureprism.models.two_layer import TwoLayerNet
 
 FAN = {2: 360, 3: 1000}  # directions in two and three dimensions
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction

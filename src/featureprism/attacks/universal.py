@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from featureprism._inputs import check_points
 from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
 from featureprism.geometry import LpBall
-from featureprism.models.margins import PairMargins
+from featureprism.models.scores import PairMargins
 
 UNIVERSAL_STEPS = 60
 

@@ -20,7 +20,7 @@ from featureprism.lab.terminal import progress_bar
 from featureprism.models import Model, read_model
 from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS, statement_of
-from featureprism.verify.deep.prove import renewed_certificates
+from featureprism.verify.deep.methods import renewed_certificates
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.one_layer.certify import lipschitz_certificate, renewed
 from featureprism.verify.query import as_norm

@@ -20,7 +20,7 @@ from featureprism.commands.units import stated_units
 from featureprism.geometry import check_domain
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import read_model
-from featureprism.models.archives import load_points, save_points
+from featureprism.models.read import load_points, save_points
 from featureprism.networks import TwoLayerNet, load_net
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.probes.self_test import self_test

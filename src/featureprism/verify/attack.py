@@ -13,7 +13,7 @@ from featureprism.attacks.gradient import to_span
 from featureprism.attacks.minimum_norm import RESTARTS, minimum_norm
 from featureprism.attacks.starts import FAN, AlongEach, fan
 from featureprism.geometry import LpBall, row_norms
-from featureprism.models.margins import NeuronMargins
+from featureprism.models.scores import NeuronMargins
 from featureprism.seeds import generator_for
 from featureprism.verify.pairs import Pairs
 

@@ -26,9 +26,8 @@ from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds import GivenLipschitz, KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.deep.balls import Balls
 from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, SemidefiniteRelaxation
-from featureprism.verify.method import Method
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
-from featureprism.verify.pairs import Pairs
+from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import Budget, Limits, Query
 from featureprism.verify.weights import Weighted
 

@@ -22,7 +22,7 @@ from scipy import sparse
 from featureprism._inputs import LARGEST
 from featureprism.models.activations import Activation, PowerReLU, ReLU
 from featureprism.models.model import Model, of_layers
-from featureprism.models.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered
+from featureprism.models.reading.nodes import Activated, Affine, Input, Node, Sum, Unreadable, ordered
 
 MOST_ENTRIES = 20_000_000  # of all dense matrices together
 MOST_NEURONS = 5000  # of a layer

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from featureprism.models.reading import graph
-from featureprism.models.reading.graph import Unreadable, Value, Windows
+from featureprism.models.reading.graph import Value
+from featureprism.models.reading.nodes import Unreadable, Windows, limited
 
 
 class UnknownStep(Unreadable, AttributeError):  # noqa: N818
@@ -323,7 +324,7 @@ def _pad(image: Value, pad: Any, mode: str = "constant", value: float | None = N
         return graph.take([image], F.pad(index.double(), pad, mode=mode).long().numpy())
     added = np.zeros(len(image.shape), dtype=np.int64)
     added[: len(pad) // 2] = np.reshape(pad, (-1, 2)).sum(axis=1)
-    graph.limited((np.array(image.shape) + added[::-1]).tolist())
+    limited((np.array(image.shape) + added[::-1]).tolist())
     found = F.pad(index, pad, value=-1).numpy()
     return graph.scale(graph.take([image], found), 1.0, (value or 0.0) * (found < 0))
 

@@ -12,9 +12,8 @@ from jaxtyping import Float
 from featureprism._labels import class_positions
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.models.reading.estimators import affine_steps
+from featureprism.verify.called.bounds import nearest_neighbour_radius, tree_radius, trees_of
 from featureprism.verify.called.decision_attack import Region, shortest_flips
-from featureprism.verify.called.nearest import nearest_neighbour_radius
-from featureprism.verify.called.trees import tree_radius, trees_of
 from featureprism.verify.driver import CLOSED, MISCLASSIFIED
 from featureprism.verify.query import Query
 
@@ -224,7 +223,7 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
     if isinstance(model, SVC) and model.kernel == "rbf":
 
         def by_kernel(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
-            from featureprism.verify.called.kernels import kernel_flips, kernel_radii
+            from featureprism.verify.called.bounds import kernel_flips, kernel_radii
 
             radii = kernel_radii(model, x, label) / _stretch(x.shape[1], query)
             by_gradient = len(model.classes_) == 2 and query.weights is None

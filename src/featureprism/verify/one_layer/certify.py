@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from featureprism._threads import one_blas_thread
 from featureprism.checker.cells import Cell, cells_of
 from featureprism.checker.certificate import EVERYWHERE, Certificate, verified
 from featureprism.checker.ellipsoids import cells_in_ball, cells_in_box, middle_of
@@ -21,8 +21,6 @@ from featureprism.geometry import Sides
 from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer.branch_and_bound import Node
 from featureprism.verify.one_layer.linear_cells import BoxProblem
-
-THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
 
 
 def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
@@ -112,7 +110,7 @@ def crown_certificate(form: PowerForm, x: Tensor, y: float, reach: float, norm: 
 def lipschitz_certificate(form: PowerForm, x: Tensor, y: float, bound: float) -> Certificate:
     """The Lipschitz bound of a ReLU network in ℓ2, claiming what the checker verifies; `bound` is about that."""
     claim = Certificate(bound, "lipschitz")
-    with THREADS.limit(limits=1, user_api="blas"), with_room(), np.errstate(all="ignore"):
+    with one_blas_thread(), with_room(), np.errstate(all="ignore"):
         votes, scale = votes_below(form.network, y)
         claim = replace(claim, tree={"votes": votes, "scale": scale})
         found = verified(claim, form.network, x.detach().double().numpy(), y)
@@ -142,7 +140,7 @@ def _completed(
 ) -> Certificate:
     """A certificate with votes and bounds of its cells, claiming what the checker verifies, with room for rounding."""
     point, nothing = x.detach().double().numpy(), claim
-    with THREADS.limit(limits=1, user_api="blas"), with_room(), np.errstate(all="ignore"):
+    with one_blas_thread(), with_room(), np.errstate(all="ignore"):
         try:
             votes, scale = votes_below(form.network, y)
             problem = posed(form.network, point, y, claim.reach, votes, scale)
