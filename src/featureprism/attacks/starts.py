@@ -149,8 +149,8 @@ def neuron_groups(net: TwoLayerNet, limit: int = 24) -> tuple[Float[Tensor, "k d
     for j in strength.argsort(descending=True).tolist():
         if strength[j] == 0 or len(chosen) == limit:
             break
-        rivals = [i for i in chosen if signs[i] == signs[j]]
-        if not rivals or float((U[rivals] @ U[j]).max()) < SAME_GROUP:
+        alike = [i for i in chosen if signs[i] == signs[j]]
+        if not alike or float((U[alike] @ U[j]).max()) < SAME_GROUP:
             chosen.append(j)
     return U[chosen], signs[chosen]
 

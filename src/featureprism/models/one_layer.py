@@ -117,12 +117,12 @@ class TwoLayerNet(nn.Module):
         z, rescale = pre_activations(self.W, self.b, self.activation, x)
         value, slope = self.activation.value(z) * rescale, self.activation.derivative(z)
         votes = y.unsqueeze(1) * self.a
-        own, other = votes.clamp_min(0), (-votes).clamp_min(0)
+        positive, negative = votes.clamp_min(0), (-votes).clamp_min(0)
         return (
-            (own * value).sum(dim=1),
-            (own * slope) @ self.W,
-            (other * value).sum(dim=1),
-            (other * slope) @ self.W,
+            (positive * value).sum(dim=1),
+            (positive * slope) @ self.W,
+            (negative * value).sum(dim=1),
+            (negative * slope) @ self.W,
         )
 
 

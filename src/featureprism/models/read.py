@@ -26,30 +26,30 @@ POWERS = {"prelu": PolynomialReLU, "polynomial": PowerReLU}
 
 def read_archive(path: Path) -> Model:
     """The model of an .npz file (docs/proof_format.md, "Models")."""
-    found = read_arrays(path)
-    kind = str(found.get("activation"))
-    if not {"V", "W1", "c", "owner"} & found.keys() and kind not in ("linear", "quadratic"):
+    arrays = read_arrays(path)
+    kind = str(arrays.get("activation"))
+    if not {"V", "W1", "c", "owner"} & arrays.keys() and kind not in ("linear", "quadratic"):
         one_output = as_model(load_net(path))
         assert one_output is not None
-        return replace(one_output, classes=found.get("classes"))
-    if {"a", "V"} <= found.keys():
+        return replace(one_output, classes=arrays.get("classes"))
+    if {"a", "V"} <= arrays.keys():
         raise ValueError(f"{path} has both a and V: votes for one output, or for every class?")
-    if kind == "linear" and (extra := [name for name in ("W", "a", "b", "p") if name in found]):
+    if kind == "linear" and (extra := [name for name in ("W", "a", "b", "p") if name in arrays]):
         raise ValueError(f"{path}: a linear model has V (k, d) and c (k,) only, got {', '.join(extra)} too.")
-    if {"owner", "classes"} <= found.keys():
-        every = np.arange(found["classes"].size)
-        if not np.isin(found["owner"], every).all():
+    if {"owner", "classes"} <= arrays.keys():
+        every = np.arange(arrays["classes"].size)
+        if not np.isin(arrays["owner"], every).all():
             raise ValueError(f"{path}: owner must name a class of every neuron, counted from 0.")
-    if kind == "prelu" and "V" in found:
-        found = _as_powers(found)
-    weights, classes = model_of(found, str(path))
+    if kind == "prelu" and "V" in arrays:
+        arrays = _as_powers(arrays)
+    weights, classes = model_of(arrays, str(path))
     return of_weights(weights, classes=classes)
 
 
 def stated_origin(path: Path) -> dict[str, str]:
     """What a file says of where its model was read from."""
-    found = read_arrays(path)
-    return {name: str(found[name]) for name in ("source", "source_sha256", "reader") if name in found}
+    arrays = read_arrays(path)
+    return {name: str(arrays[name]) for name in ("source", "source_sha256", "reader") if name in arrays}
 
 
 def _as_powers(found: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -232,14 +232,14 @@ def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Model:
     ValueError
         If the model cannot be read, or the network that was read disagrees with it.
     """
-    found = _read(model, Probe.of(probe))
+    network = _read(model, Probe.of(probe))
     if classes is None:
-        return found
+        return network
     named = np.array(np.asarray(classes).tolist())
-    known = None if found.classes is None else found.classes.tolist()
+    known = None if network.classes is None else network.classes.tolist()
     if known is not None and known not in (named.tolist(), list(range(len(known)))):
         raise ValueError(f"The model's classes are {known[:20]}, not {named.tolist()[:20]}.")
-    return replace(found, classes=named)
+    return replace(network, classes=named)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,20 +284,20 @@ def _read(model: Any, probe: Probe) -> Model:
 
 def _file(path: Path, probe: Probe) -> Model:
     if path.suffix.lower() == ".npz":
-        found = read_archive(path)
-        probe.rows(found.dim)
+        model = read_archive(path)
+        probe.rows(model.dim)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return replace(found, origin=replace(_origin(path.name, digest), **stated_origin(path)))
+        return replace(model, origin=replace(_origin(path.name, digest), **stated_origin(path)))
     if path.suffix.lower() != ".onnx":
         raise ValueError(
             f"{path} is neither an .onnx nor an .npz file; load other models in Python and give them as they are."
         )
     from featureprism.models.reading.foreign import read_onnx_file  # brings scipy along
 
-    found, doubt = read_onnx_file(path, probe)
+    model, doubt = read_onnx_file(path, probe)
     origin = _origin(path.name, hashlib.sha256(path.read_bytes()).hexdigest())
     reader = f"{origin.reader}, {doubt}" if doubt else origin.reader
-    return replace(found, origin=replace(origin, reader=reader))
+    return replace(model, origin=replace(origin, reader=reader))
 
 
 def _module(module: nn.Module, probe: Probe) -> Model:
@@ -307,9 +307,9 @@ def _module(module: nn.Module, probe: Probe) -> Model:
     if any(isinstance(p, nn.parameter.UninitializedParameter) for p in module.parameters()):
         raise ValueError("The module has lazy layers without weights yet; call it once on points first.")
     origin = _origin(f"torch module {type(module).__name__}", _state_sha256(module))
-    if found := as_model(module):
-        probe.rows(found.dim)
-        return replace(found, origin=origin)
+    if model := as_model(module):
+        probe.rows(model.dim)
+        return replace(model, origin=origin)
     from featureprism.models.reading.foreign import read_foreign  # brings scipy along
 
     return replace(read_foreign(module, probe), origin=origin)

@@ -124,10 +124,10 @@ class ScoreNet(nn.Module):
             torch.cat([b, b.new_tensor([one])]),
         )
 
-    def margin(self, own: int, rival: int) -> TwoLayerNet:
-        """f_own - f_rival, of the neurons that tell the two apart; positive where `own` is ahead."""
+    def margin(self, label: int, target: int) -> TwoLayerNet:
+        """f_label - f_target, of the neurons that tell the two apart."""
         W, V, b = self.with_bias_neuron()
-        votes = V[:, own] - V[:, rival]
+        votes = V[:, label] - V[:, target]
         part = votes != 0
         if not bool(part.any()):  # the two always tie
             part[0] = True
@@ -204,10 +204,10 @@ class QuadraticScores(nn.Module):
         curved = torch.stack([((x @ A) * x).sum(dim=1) for A in self.A], dim=1)
         return self.c + x @ self.V.T - curved / 2
 
-    def margin(self, own: int, rival: int) -> "QuadraticMargin":
+    def margin(self, label: int, target: int) -> "QuadraticMargin":
         """f_own - f_rival as a function with one output."""
         A, V, c = (t.detach() for t in (self.A, self.V, self.c))
-        return QuadraticMargin(A[own] - A[rival], V[own] - V[rival], float(c[own] - c[rival]))
+        return QuadraticMargin(A[label] - A[target], V[label] - V[target], float(c[label] - c[target]))
 
     def after(self, W: Float[Tensor, "d e"], b: Float[Tensor, " d"]) -> "QuadraticScores":
         """The same scores of Wx + b, as a function of x."""

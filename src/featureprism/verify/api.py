@@ -351,14 +351,14 @@ def feature_radii(
     """
     dim, names = as_points(X).shape[1], feature_names(X)
     keys: list[Any] = list(range(dim)) if names is None else list(names)
-    found = {}
+    brackets = {}
     for feature in keys if features is None else features:
         if feature not in keys and feature not in range(dim):
             raise ValueError(
                 f"{feature!r} is no feature of X; names of its columns or positions below {dim} are wanted."
             )
         at = keys.index(feature) if feature in keys else int(feature)
-        found[keys[at]] = robust_radius(
+        brackets[keys[at]] = robust_radius(
             model,
             X,
             y,
@@ -369,4 +369,4 @@ def feature_radii(
             budget=budget,
             classes=classes,
         )
-    return found
+    return brackets

@@ -71,10 +71,10 @@ def bracket_points(
     x = x.double()
     if query.weights is not None:
         units = Weighted.of(model, x, query)
-        found = bracket_points(
+        bracket = bracket_points(
             units.model, units.x, label, units.query, budget, starts=starts, progress=progress
         )
-        return units.back(found, model, x)
+        return units.back(bracket, model, x)
     if query.bounds is not None:
         check_domain(x, query.bounds)
     right, second = _ahead(model, x, label)

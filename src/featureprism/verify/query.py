@@ -16,7 +16,7 @@ from featureprism.geometry import Sides
 OVERSHOOT = (
     1 + 1e-6
 )  # a proof aims this much beyond its goal, so that slack and rounding do not reopen the bracket
-BEYOND = 1.001  # times eps: how far proofs about one radius look
+REACH_MARGIN = 1.001  # times eps: how far proofs about one radius look
 NORMS = {2: 2.0, "2": 2.0, "l2": 2.0, inf: inf, "inf": inf, "linf": inf}
 
 
@@ -80,7 +80,7 @@ class Query:
 
     def reach(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """How far proofs look: up to the shortest flip, and hardly beyond eps."""
-        return attacked if self.eps is None else attacked.clamp_max(BEYOND * self.eps)
+        return attacked if self.eps is None else attacked.clamp_max(REACH_MARGIN * self.eps)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from featureprism.models.reading.graph import Value, bare
 from featureprism.models.reading.lowering import as_network
 from featureprism.models.reading.modules import copied, plausible_shapes, read_module
 from featureprism.models.reading.nodes import GraphScores, Node, Unreadable, with_tail
-from featureprism.models.reading.onnx_files import Found, read_onnx
+from featureprism.models.reading.onnx_files import OnnxScores, read_onnx
 
 TAILS = ("sigmoid", "softmax", "log_softmax")
 SHAPES = ("squeeze", "flatten", "view", "reshape")
@@ -62,26 +62,26 @@ def numbers_of(module: nn.Module) -> torch.dtype:
 
 
 def called(
-    module: nn.Module, x: Float[Tensor, "n d"], shape: tuple[int, ...], own: torch.dtype
+    module: nn.Module, x: Float[Tensor, "n d"], shape: tuple[int, ...], its_dtype: torch.dtype
 ) -> CalledScores:
-    """The module in float64 if it can compute so, otherwise in its own type of numbers."""
+    """The module in float64 if it can compute so, otherwise in its its_dtype type of numbers."""
     error = None
-    for dtype in (torch.float64, own):
+    for dtype in (torch.float64, its_dtype):
         scores = CalledScores(module.to(dtype), shape, dtype)
         try:
             with torch.no_grad():
                 out = scores.outputs(x[:2])
         except NotScores:
             raise
-        except Exception as found:  # whatever a forward pass says to points that it does not take
-            error = found
+        except Exception as raised:  # whatever a forward pass says to points that it does not take
+            error = raised
             continue
         scores.num_classes, scores.is_single = (2, True) if out.ndim == 1 else (out.shape[1], False)
         with contextlib.suppress(RuntimeError):  # compiled modules do not let it
             module.requires_grad_(False)
         return scores
-    told = (str(error) or type(error).__name__).splitlines()[0]
-    raise ValueError(f"The module does not take points of shape {shape}: {told}") from error
+    message = (str(error) or type(error).__name__).splitlines()[0]
+    raise ValueError(f"The module does not take points of shape {shape}: {message}") from error
 
 
 def refuse_probabilities(scores: CalledScores, x: Float[Tensor, "n d"]) -> None:
@@ -209,22 +209,22 @@ def check_module(net: nn.Module, tail: str, module: CalledScores, x: Float[Tenso
     _compare(net(x), tail, module.outputs(x), CLOSE.get(module.dtype, 0.1), "module")
 
 
-def _compare(scores: Tensor, tail: str, own: Tensor, close: float, what: str) -> None:
+def _compare(scores: Tensor, tail: str, given: Tensor, close: float, what: str) -> None:
     """Outputs (n,) or (n, k): every output, and every margin between two classes beside what that margin reaches."""
-    read = with_tail(scores[:, 1] - scores[:, 0] if own.ndim == 1 else scores, tail)
-    if read.shape != own.shape:
+    read = with_tail(scores[:, 1] - scores[:, 0] if given.ndim == 1 else scores, tail)
+    if read.shape != given.shape:
         raise ValueError(
-            f"The {what} was not read rightly: it gives outputs of shape {tuple(own.shape)}, the network that was read "
+            f"The {what} was not read rightly: it gives outputs of shape {tuple(given.shape)}, the network that was read "
             f"{tuple(read.shape)}; it is not measured."
         )
-    size = float(own.abs().max())
+    size = float(given.abs().max())
     tiny = torch.finfo(torch.float64).tiny
-    away = (read - own).abs()
+    away = (read - given).abs()
     wrong = not float(away.max()) <= close * max(size, tiny)
-    if own.ndim == 2 and not wrong:
-        best = own.argmax(dim=1, keepdim=True)
-        away = ((read - read.gather(1, best)) - (own - own.gather(1, best))).abs()
-        reached = (own - own.gather(1, best)).abs().amax(dim=0)
+    if given.ndim == 2 and not wrong:
+        best = given.argmax(dim=1, keepdim=True)
+        away = ((read - read.gather(1, best)) - (given - given.gather(1, best))).abs()
+        reached = (given - given.gather(1, best)).abs().amax(dim=0)
         wrong = not bool((away.amax(dim=0) <= close * (reached + ROUNDED * size).clamp_min(tiny)).all())
     if wrong:
         raise ValueError(
@@ -253,26 +253,26 @@ def check_estimator(found: Model, model: Any, x: Float[Tensor, "n d"], given: An
 
 
 @torch.no_grad()
-def check_onnx(found: Model, file: Found, x: Float[Tensor, "n d"]) -> str:
-    """The scores of an ONNX file, where onnx's own reference knows its operators; else why they were not compared."""
+def check_onnx(found: Model, file: OnnxScores, x: Float[Tensor, "n d"]) -> str:
+    """The scores of an ONNX file, where onnx's given reference knows its operators; else why they were not compared."""
     x = x[:REFERENCE]
     result = file.outputs(x.numpy())
     if result is None:
-        return "not compared with the file: onnx's own evaluator does not run it"
-    own = torch.as_tensor(np.ascontiguousarray(result))
-    x = x[torch.arange(len(own) if own.ndim else 1) % len(x)]  # some files fix the number of points
-    own = own.reshape(len(x), -1)
-    own = own.squeeze(1) if own.shape[1] == 1 else own
-    _compare(found.net(x), file.tail, own, CLOSE[torch.float32], "ONNX file")
+        return "not compared with the file: onnx's given evaluator does not run it"
+    given = torch.as_tensor(np.ascontiguousarray(result))
+    x = x[torch.arange(len(given) if given.ndim else 1) % len(x)]  # some files fix the number of points
+    given = given.reshape(len(x), -1)
+    given = given.squeeze(1) if given.shape[1] == 1 else given
+    _compare(found.net(x), file.tail, given, CLOSE[torch.float32], "ONNX file")
     return ""
 
 
 def read_fitted(model: Any, probe: Probe) -> Model:
     """A scikit-learn estimator."""
-    found, names = read_estimator(model)
-    found = replace(found, classes=names)
-    check_estimator(found, model, probe.rows(found.dim), probe.given)
-    return found
+    network, names = read_estimator(model)
+    network = replace(network, classes=names)
+    check_estimator(network, model, probe.rows(network.dim), probe.given)
+    return network
 
 
 def read_onnx_file(path: Path, probe: Probe) -> tuple[Model, str]:
@@ -287,19 +287,19 @@ def read_onnx_file(path: Path, probe: Probe) -> tuple[Model, str]:
 
 def read_foreign(module: nn.Module, probe: Probe) -> Model:
     """A torch module, followed step by step, and only called where that fails."""
-    module, own = copied(module), numbers_of(module)
+    module, its_dtype = copied(module), numbers_of(module)
     shapes = [] if probe.shape is None else [probe.shape]
-    if len(probe.shape or (1,)) == 1:  # another number of coordinates is told as such
+    if len(probe.shape or (1,)) == 1:  # another number of coordinates is reported as such
         shapes += plausible_shapes(module)
     try:
         value, shape = _followed(module.double(), shapes)
         scores, tail = bare(value)
-        found = _network(scores)
+        model = _network(scores)
     except Unreadable as error:
-        return _called(module, probe, str(error), own)
-    x = probe.rows(found.dim)
-    check_module(found.net, tail, called(module, x, shape, own), x)
-    return found
+        return _called(module, probe, str(error), its_dtype)
+    x = probe.rows(model.dim)
+    check_module(model.net, tail, called(module, x, shape, its_dtype), x)
+    return model
 
 
 def _network(scores: Node) -> Model:
@@ -321,13 +321,13 @@ def _followed(module: nn.Module, shapes: Iterable[tuple[int, ...]]) -> tuple[Val
     raise first or Unreadable("no layer says how many inputs it takes")
 
 
-def _called(module: nn.Module, probe: Probe, reason: str, own: torch.dtype) -> Model:
+def _called(module: nn.Module, probe: Probe, reason: str, its_dtype: torch.dtype) -> Model:
     """A module that can only be attacked, and why."""
     if probe.x is None or probe.shape is None:
         raise ValueError(
             f"The module cannot be read as layers: {reason}; give points (probe=X) to call it on."
         )
-    scores = called(module, probe.x, probe.shape, own)
+    scores = called(module, probe.x, probe.shape, its_dtype)
     with contextlib.suppress(Unreadable):  # what cannot be traced is called as it is
         drop_tail(scores, traced(module))
     refuse_probabilities(scores, probe.x)

@@ -109,8 +109,8 @@ def _common(*shapes: Sequence[int]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*(tuple(s) for s in shapes))
     except ValueError as error:
-        told = " and ".join(str(tuple(s)) for s in shapes)
-        raise Unreadable(f"values of the shapes {told} do not fit together") from error
+        names = " and ".join(str(tuple(s)) for s in shapes)
+        raise Unreadable(f"values of the shapes {names} do not fit together") from error
 
 
 def scale(value: Value, factor: Any = 1.0, shift: Any = 0.0) -> Value:
@@ -178,18 +178,18 @@ def product(one: Any, other: Any) -> Value:
             matrix = matrix.reshape(matrix.shape[-2:])
         if matrix.ndim not in (1, 2):
             raise Unreadable("a product is not of the values with a matrix")
-        found = dense(one, matrix.T if matrix.ndim == 2 else matrix[None])
-        return found if matrix.ndim == 2 else Value(found.node, found.shape[:-1])
+        result = dense(one, matrix.T if matrix.ndim == 2 else matrix[None])
+        return result if matrix.ndim == 2 else Value(result.node, result.shape[:-1])
     matrix = numbers(one)
     if matrix.ndim > 2:
         raise Unreadable("a product is not of the values with a matrix")
     rows = np.atleast_2d(matrix)
     if len(other.shape) == 1:
-        found = dense(other, rows)
-        return found if matrix.ndim == 2 else Value(found.node, ())
-    found = dense(moved(other, lambda i: i.swapaxes(-1, -2)), rows)
-    found = moved(found, lambda i: i.swapaxes(-1, -2))
-    return found if matrix.ndim == 2 else moved(found, lambda i: i[..., 0, :])
+        result = dense(other, rows)
+        return result if matrix.ndim == 2 else Value(result.node, ())
+    result = dense(moved(other, lambda i: i.swapaxes(-1, -2)), rows)
+    result = moved(result, lambda i: i.swapaxes(-1, -2))
+    return result if matrix.ndim == 2 else moved(result, lambda i: i[..., 0, :])
 
 
 def relu(value: Value) -> Value:
@@ -292,11 +292,11 @@ def reduced(value: Value, axes: Any, keep: bool, how: str) -> Value:
     kept = tuple(value.shape[a] for a in left)
     flat = moved(value, lambda i: i.transpose(*left, *over).reshape(*kept, count))
     if how == "max":
-        found = largest([moved(flat, lambda i, j=j: i[..., j]) for j in range(count)])
+        result = largest([moved(flat, lambda i, j=j: i[..., j]) for j in range(count)])
     else:
-        found = dense(flat, np.full((1, count), 1 / count if how == "mean" else 1.0))
+        result = dense(flat, np.full((1, count), 1 / count if how == "mean" else 1.0))
     return Value(
-        found.node, tuple(1 if a in over else n for a, n in enumerate(value.shape)) if keep else kept
+        result.node, tuple(1 if a in over else n for a, n in enumerate(value.shape)) if keep else kept
     )
 
 
@@ -325,11 +325,11 @@ def average_pool(value: Value, windows: Windows, *, count_pads: bool, divisor: f
     _, shape = _image(value, len(windows.sizes))
     limited((shape[0], *windows.sizes))
     kernel = np.ones((shape[0], 1, *windows.sizes))
-    found = convolution(value, kernel, None, windows, groups=shape[0])
+    sums = convolution(value, kernel, None, windows, groups=shape[0])
     if divisor is None and not count_pads and any(map(any, windows.pads)):
         inside = (windows.indices((1, *shape[1:])) >= 0).sum(axis=2)
-        return scale(found, 1 / np.maximum(inside, 1).reshape(found.shape[-len(shape) + 1 :]))
-    return scale(found, 1 / (divisor or math.prod(windows.sizes)))
+        return scale(sums, 1 / np.maximum(inside, 1).reshape(sums.shape[-len(shape) + 1 :]))
+    return scale(sums, 1 / (divisor or math.prod(windows.sizes)))
 
 
 def max_pool(value: Value, windows: Windows) -> Value:
@@ -371,8 +371,8 @@ def concatenate(parts: Sequence[Any], axis: int) -> Value:
             arrays.append(np.full(constant.shape, -1))
             offsets.append(constant)
     index = np.concatenate(arrays, axis=axis)
-    found, offset = take(values, index), np.concatenate(offsets, axis=axis)
-    return scale(found, 1.0, offset) if offset.any() else found
+    values_only, offset = take(values, index), np.concatenate(offsets, axis=axis)
+    return scale(values_only, 1.0, offset) if offset.any() else values_only
 
 
 def activated(value: Value, activation: Activation) -> Value:

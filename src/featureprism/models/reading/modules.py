@@ -28,9 +28,9 @@ def read_module(module: nn.Module, shape: tuple[int, ...]) -> Value:
     except Unreadable:
         raise
     except Exception as error:  # whatever a forward pass does with something that is no tensor
-        told = (str(error) or type(error).__name__).splitlines()[0]
+        message = (str(error) or type(error).__name__).splitlines()[0]
         raise Unreadable(
-            f"the forward pass of {type(module).__name__} cannot be followed ({told})"
+            f"the forward pass of {type(module).__name__} cannot be followed ({message})"
         ) from error
     if not isinstance(out, Symbol):
         raise Unreadable("it returns something else than one tensor of scores")
@@ -141,8 +141,8 @@ def _called(name: str, *args: Any, **kwargs: Any) -> Any:
     except Unreadable as error:
         raise Unreadable(str(error)) from error
     except Exception as error:  # a step on arguments that it does not take
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise Unreadable(f"its step {name} is used in a way that is not known ({told})") from error
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        raise Unreadable(f"its step {name} is used in a way that is not known ({message})") from error
     if isinstance(found, tuple | list):
         return tuple(Symbol(v) for v in found)
     if inplace:
@@ -414,5 +414,5 @@ def copied(module: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(getattr(module, "_orig_mod", module)).cpu().eval()
     except Exception as error:  # modules may hold anything
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"The {type(module).__name__} cannot be copied: {told}") from error
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"The {type(module).__name__} cannot be copied: {message}") from error

@@ -75,15 +75,15 @@ class Windows:
     def counts(self, lengths: Sequence[int]) -> tuple[int, ...]:
         """How many windows fit along each axis."""
         limited([length + sum(pad) for length, pad in zip(lengths, self.pads, strict=True)])
-        found = tuple(
+        counts = tuple(
             (length + sum(pad) - d * (k - 1) - 1) // s + 1
             for length, k, s, pad, d in zip(
                 lengths, self.sizes, self.strides, self.pads, self.dilations, strict=True
             )
         )
-        if min(found) < 1:
+        if min(counts) < 1:
             raise Unreadable(f"a window of {self.sizes} does not fit into {tuple(lengths)} values")
-        return found
+        return counts
 
     def rounded_up(self, lengths: Sequence[int]) -> "Windows":
         """Padded at the ends so that the last window begins inside, as pooling with ceil_mode does."""

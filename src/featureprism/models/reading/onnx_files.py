@@ -17,7 +17,7 @@ MOST_OPERATORS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class OnnxScores:
     """What a file decides by: the node of the scores, a function of them that follows, their classes, and the file up to there."""
 
     scores: Node
@@ -59,7 +59,7 @@ class Found:
             ) from error
 
 
-def read_onnx(path: Path, shape: tuple[int, ...] | None) -> Found:
+def read_onnx(path: Path, shape: tuple[int, ...] | None) -> OnnxScores:
     """The scores and classes of a file that torch, skl2onnx or this library wrote; `shape`: of a point, where one is known."""
     model = _load(path)
     constants = {i.name: i for i in model.graph.initializer}
@@ -72,10 +72,10 @@ def read_onnx(path: Path, shape: tuple[int, ...] | None) -> Found:
     for start in _starts(inputs[0], shape, model):
         try:
             return _read(model, inputs[0], start)
-        except Unreadable as told:
-            error = error or told
-    told = error or "no layer says how many inputs it takes; give points"
-    raise ValueError(f"{path} cannot be read as a network: {told}.") from error
+        except Unreadable as refused:
+            error = error or refused
+    reason = error or "no layer says how many inputs it takes; give points"
+    raise ValueError(f"{path} cannot be read as a network: {reason}.") from error
 
 
 def _load(path: Path) -> Any:
@@ -139,7 +139,7 @@ def _starts(value: Any, shape: tuple[int, ...] | None, model: Any) -> Iterator[t
         yield from ((1, d) for d in dict.fromkeys(lengths) if 0 < d <= MOST_VALUES)
 
 
-def _read(model: Any, given: Any, shape: tuple[int, ...]) -> Found:
+def _read(model: Any, given: Any, shape: tuple[int, ...]) -> OnnxScores:
     values = _run(model, given, shape)
     decision = _decision({o.name: values.get(o.name) for o in model.graph.output})
     scores = bare(decision.value)[0]
@@ -149,20 +149,20 @@ def _read(model: Any, given: Any, shape: tuple[int, ...]) -> Found:
     kinds = {n: bare(v)[1] for n, v in seen.items() if bare(v)[0] is scores or v.node is scores}
     kinds = {n: "" if seen[n].node is scores else kind for n, kind in kinds.items()}
     tensor = min(kinds, key=lambda n: kinds[n] != "", default="")
-    return Found(scores, kinds.get(tensor, ""), decision.classes, tensor, model, given)
+    return OnnxScores(scores, kinds.get(tensor, ""), decision.classes, tensor, model, given)
 
 
 def _needed(model: Any, names: Sequence[str]) -> list[Any]:
     """The nodes that some tensors need, in the order of the file."""
     maker = {name: node for node in model.graph.node for name in node.output if name}
-    found: set[int] = set()
+    needed: set[int] = set()
     waiting = [maker[n] for n in names if n in maker]
     while waiting:
         node = waiting.pop()
-        if id(node) not in found:
-            found.add(id(node))
+        if id(node) not in needed:
+            needed.add(id(node))
             waiting.extend(maker[n] for n in node.input if n in maker)
-    return [node for node in model.graph.node if id(node) in found]
+    return [node for node in model.graph.node if id(node) in needed]
 
 
 def _cut(model: Any, tensor: str, point: str) -> Any:
@@ -204,13 +204,13 @@ def _decision(outputs: dict[str, Any]) -> Label | Named:
         n: Named(v) if isinstance(v, Value) else v for n, v in outputs.items() if isinstance(v, Value | Named)
     }
     if not labels and not scores:
-        told = [v.told for v in outputs.values() if isinstance(v, Unknown)]
-        raise Unreadable(told[0] if told else "no output depends on the points")
-    found = labels or scores
-    first = next(iter(found.values()))
+        reasons = [v.reason for v in outputs.values() if isinstance(v, Unknown)]
+        raise Unreadable(reasons[0] if reasons else "no output depends on the points")
+    decisions = labels or scores
+    first = next(iter(decisions.values()))
     same = [v for v in (*labels.values(), *scores.values()) if bare(v.value)[0] is bare(first.value)[0]]
-    if any(v not in same for v in found.values()):
-        raise Unreadable(f"its outputs {', '.join(found)} are different scores; keep one")
+    if any(v not in same for v in decisions.values()):
+        raise Unreadable(f"its outputs {', '.join(decisions)} are different scores; keep one")
     known = [v.classes for v in same if v.classes is not None]
     return replace(first, classes=known[0] if known else None)
 

@@ -40,7 +40,7 @@ class Named:
 class Unknown:
     """What an operator gives that is not known: an error only where the decision needs it."""
 
-    told: str
+    reason: str
 
 
 Traced = Value | Label | Named | Unknown
@@ -72,22 +72,22 @@ def result(node: Any, inputs: list[Any], attributes: dict[str, Any], allowance: 
         allowance.spend(())
         if not any(isinstance(v, Traced) for v in inputs):
             step = CONSTANTS.get(kind) or MOVES.get(kind)
-            found = step and step(allowance, *inputs, **attributes)
+            results = step and step(allowance, *inputs, **attributes)
         elif kind in MOVES:
-            found = _moved(MOVES[kind], allowance, inputs, attributes)
+            results = _moved(MOVES[kind], allowance, inputs, attributes)
         else:
             step = OPERATORS.get(kind)
-            found = step and step(*inputs, **attributes)
+            results = step and step(*inputs, **attributes)
     except Unreadable as error:
-        found = Unknown(f"{error} ({kind})")
+        results = Unknown(f"{error} ({kind})")
     except Exception:  # an operator on arguments that it does not take
-        found = Unknown(f"the operator {kind} is used in a way that is not known")
-    if found is None:
-        found = Unknown(f"the operator {kind} is not known")
+        results = Unknown(f"the operator {kind} is used in a way that is not known")
+    if results is None:
+        results = Unknown(f"the operator {kind} is not known")
     return (
-        found
-        if isinstance(found, tuple)
-        else (found,) * (len(node.output) if isinstance(found, Unknown) else 1)
+        results
+        if isinstance(results, tuple)
+        else (results,) * (len(node.output) if isinstance(results, Unknown) else 1)
     )
 
 
@@ -100,10 +100,10 @@ def _moved(
         return value
     if not isinstance(value, Value) or any(isinstance(v, Traced) for v in inputs[1:]):
         raise Unreadable("it picks values by values")
-    found = move(allowance, value.index, *inputs[1:], **attributes)
-    if isinstance(found, tuple):
-        return tuple(graph.take([value], part) for part in found)
-    return graph.take([value], found)
+    index = move(allowance, value.index, *inputs[1:], **attributes)
+    if isinstance(index, tuple):
+        return tuple(graph.take([value], part) for part in index)
+    return graph.take([value], index)
 
 
 # What only moves values, of constants and of positions alike ----------------------------------------------------------------------

@@ -34,10 +34,10 @@ class Leaves:
         gap = below + above
         return np.where(gap > 0, gap * np.where(np.isinf(weights), 1e300, weights), 0.0)
 
-    def way_out(self, x: np.ndarray, own: int, norm: float, weights: np.ndarray) -> Float[np.ndarray, " d"]:
+    def way_out(self, x: np.ndarray, label: int, norm: float, weights: np.ndarray) -> Float[np.ndarray, " d"]:
         """The shortest change into a leaf of another class, a little beyond its side."""
         distance = np.linalg.norm(self.nearest(x, weights), ord=norm, axis=1)
-        distance[self.values.argmax(axis=1) == own] = np.inf
+        distance[self.values.argmax(axis=1) == label] = np.inf
         leaf = int(distance.argmin())
         lower, upper = self.lower[leaf], self.upper[leaf]
         sides = [
@@ -104,19 +104,19 @@ def tree_radius(
     parts: list[Leaves],
     start: np.ndarray,
     x: np.ndarray,
-    own: int,
+    label: int,
     norm: float,
     weights: np.ndarray,
 ) -> float:
-    """A radius within which the class `own` keeps the largest score; 0 where it has not."""
+    """A radius within which the class `label` keeps the largest score; 0 where it has not."""
     k = len(start)
     distances = [np.linalg.norm(part.nearest(x, weights), ord=norm, axis=1) for part in parts]
     radius = np.inf
-    for other in (c for c in range(k) if c != own):
-        steps, total = [], float(start[own] - start[other])
+    for other in (c for c in range(k) if c != label):
+        steps, total = [], float(start[label] - start[other])
         for part, distance in zip(parts, distances, strict=True):
             order = np.argsort(distance, kind="stable")
-            gain = (part.values[:, own] - part.values[:, other])[order]
+            gain = (part.values[:, label] - part.values[:, other])[order]
             least = np.minimum.accumulate(gain)
             here = int((distance[order] <= 0).sum())
             total += float(least[max(here, 1) - 1])
@@ -253,8 +253,8 @@ def kernel_radii(machine: Any, x: Float[np.ndarray, "n d"], label: np.ndarray) -
                 value = net(z).numpy()
             # of two classes scikit-learn turns the sign round: positive means the second one
             sign = -1.0 if k == 2 else 1.0
-            for own, s in ((i, sign), (j, -sign)):
-                rows = label == own
+            for true_class, s in ((i, sign), (j, -sign)):
+                rows = label == true_class
                 margin = torch.as_tensor(s * value[rows])
                 radius[rows] = np.minimum(radius[rows], net.certified(margin).numpy())
             duel += 1
@@ -273,8 +273,8 @@ def kernel_flips(
     strong = torch.cat([(s * alpha).topk(min(STRONGEST, len(alpha))).indices for s in (1.0, -1.0)])
     starts = [Towards(points[strong], torch.sign(alpha[strong]))]
     upper = 2 * float(torch.cdist(z, points).max())
-    found = minimal_radius(
+    flips = minimal_radius(
         net, z, signs, starts=starts, upper=upper, norm=norm, domain=domain, steps=10, rounds=3
     )
-    # a hair beyond the boundary, where scikit-learn's own arithmetic has changed its answer as well
-    return torch.where(torch.isfinite(found.radius).unsqueeze(1), (1 + 1e-9) * found.delta, 0.0).numpy()
+    # a little beyond the boundary, where scikit-learn's own arithmetic has changed its answer as well
+    return torch.where(torch.isfinite(flips.radius).unsqueeze(1), (1 + 1e-9) * flips.delta, 0.0).numpy()

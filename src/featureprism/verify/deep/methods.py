@@ -22,8 +22,8 @@ from featureprism.verify.deep.branch_and_bound import (
     HASTY,
     PATIENT,
     Around,
+    Pair,
     Patience,
-    Question,
     quadratic_proof,
     side_of,
 )
@@ -57,7 +57,7 @@ def norm_certificates(
 
 
 def renewed_certificates(
-    old: dict[int, Certificate], model: Layers, x: np.ndarray, own: int, least: float
+    old: dict[int, Certificate], model: Layers, x: np.ndarray, label: int, least: float
 ) -> dict[int, Certificate]:
     """Certificates of another network against its targets, tried on these weights; nothing is searched.
 
@@ -72,11 +72,11 @@ def renewed_certificates(
             for share in RENEWED:
                 radius = least + share * max(claim.radius - least, 0.0)
                 trial = _on_weights(claim, model, x, radius, norms, arounds)
-                found = verified(trial, model, x, own, target) if trial is not None else 0.0
+                radius_here = verified(trial, model, x, label, target) if trial is not None else 0.0
                 if claim.kind == "norm product":
-                    found *= 1 - SLACK
-                    trial = replace(claim, radius=found, tree={"numbers": norms})
-                if trial is not None and found >= max(trial.radius, least):
+                    radius_here *= 1 - SLACK
+                    trial = replace(claim, radius=radius_here, tree={"numbers": norms})
+                if trial is not None and radius_here >= max(trial.radius, least):
                     proofs[target] = trial
                     break
     return proofs
@@ -118,12 +118,12 @@ def _with_bounds(node: dict[str, Any], around: Around) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A point of a class, and what is asked about it; `first` is the rival that is likely the nearest."""
+class PointQuery:
+    """A point of a class, and what is asked about it; `first` is the target class that is likely the nearest."""
 
     model: Layers
     x: np.ndarray
-    own: int
+    label: int
     first: int
     norm: float
     domain: Sides | None
@@ -133,29 +133,29 @@ class Asked:
         return Around.of(self.model, self.x, radius, self.norm, self.domain or (-np.inf, np.inf))
 
     def margins(self) -> tuple[np.ndarray, np.ndarray]:
-        """(k,) f_own - f_r at the point, and (k, d) their gradients."""
+        """(k,) f_label - f_r at the point, and (k, d) their gradients."""
         h, slopes = self.x, np.eye(len(self.x))
         for W, b in zip(self.model.weights[:-1], self.model.biases[:-1], strict=True):
             z = W @ h + b
             h, slopes = np.maximum(z, 0), (z > 0)[:, None] * (W @ slopes)
         W, b = self.model.weights[-1], self.model.biases[-1]
-        return (W[self.own] - W) @ h + b[self.own] - b, (W[self.own] - W) @ slopes
+        return (W[self.label] - W) @ h + b[self.label] - b, (W[self.label] - W) @ slopes
 
 
 class Proving:
     """The search for proofs of one point: what was computed of regions, and the ellipsoid that fitted each target best."""
 
-    def __init__(self, asked: Asked, limits: Limits) -> None:
-        self.asked, self.limits = asked, limits
-        self.values, self.gradients = asked.margins()
+    def __init__(self, point: PointQuery, limits: Limits) -> None:
+        self.point, self.limits = point, limits
+        self.values, self.gradients = point.margins()
         self.regions: dict[float, tuple[Around, np.ndarray]] = {}
         self.sides: dict[int, np.ndarray] = {}
 
     def region(self, radius: float) -> tuple[Around, np.ndarray]:
         """The region of a radius, and the margins that the linear relaxation proves there."""
         if radius not in self.regions:
-            around = self.asked.around(radius)
-            self.regions = {radius: (around, around.crown(self.asked.own))}
+            around = self.point.around(radius)
+            self.regions = {radius: (around, around.crown(self.point.label))}
         return self.regions[radius]
 
     def linear_margins(self, radius: float) -> np.ndarray:
@@ -163,22 +163,22 @@ class Proving:
         try:
             return self.region(radius)[1]
         except (ValueError, np.linalg.LinAlgError):
-            return np.full(self.asked.model.num_classes, -np.inf)
+            return np.full(self.point.model.num_classes, -np.inf)
 
     def at(self, radius: float, target: int, patience: Patience = HASTY) -> tuple[Certificate | None, float]:
         """A certificate by the linear or the semidefinite relaxation, or None and what share of the margin is missing."""
         try:
             around, bounds = self.region(radius)
-            if bounds[target] > 0 and (proof := _by_crown(self.asked, around, target)) is not None:
+            if bounds[target] > 0 and (proof := _by_crown(self.point, around, target)) is not None:
                 return proof, 0.0
             guessed = target not in self.sides
             side = side_of(around.region, self.gradients[target]) if guessed else self.sides[target]
-            question = Question(self.asked.own, target, float(self.values[target]))
-            tried = quadratic_proof(around, question, side, self.limits, patience, guessed=guessed)
+            pair = Pair(self.point.label, target, float(self.values[target]))
+            tried = quadratic_proof(around, pair, side, self.limits, patience, guessed=guessed)
         except (ValueError, np.linalg.LinAlgError):  # numbers that no computation survives prove nothing
             return None, np.inf
         self.sides[target] = tried.side
-        proof = None if tried.tree is None else _certificate(self.asked, radius, "deep", tried.tree)
+        proof = None if tried.tree is None else _certificate(self.point, radius, "deep", tried.tree)
         return proof, tried.short_by
 
     def farthest(self, target: int, known: float, reach: float) -> Certificate | None:
@@ -206,8 +206,8 @@ class Proving:
     def targets(self, radius: float) -> list[int]:
         """The target that is likely the nearest, then those whose linear margins are smallest."""
         bounds = self.linear_margins(radius)
-        others = set(range(len(bounds))) - {self.asked.own}
-        return sorted(others, key=lambda r: (r != self.asked.first, bounds[r], r))
+        others = set(range(len(bounds))) - {self.point.label}
+        return sorted(others, key=lambda r: (r != self.point.first, bounds[r], r))
 
     def all_targets_at(self, radius: float, patience: Patience) -> dict[int, Certificate]:
         """A certificate against every target at one radius; none where one is missing."""
@@ -238,17 +238,20 @@ class Proving:
 
     def by_balls(self, targets: list[int], radius: float) -> dict[int, Certificate]:
         """Certificates against those targets for which one multiplier for each layer's ball is enough (ℓ2)."""
-        asked, proofs = self.asked, {}
-        if asked.norm != 2 or not targets:
+        point, proofs = self.point, {}
+        if point.norm != 2 or not targets:
             return proofs
-        weights = [torch.from_numpy(W).float() for W in asked.model.weights]
+        weights = [torch.from_numpy(W).float() for W in point.model.weights]
         with with_room():
-            norms = np.array([spectral_norm(W) for W in asked.model.weights[:-1]])
-            x, rows = torch.from_numpy(asked.x), torch.tensor(targets)
-            found = ball_multipliers(asked.model, weights, x, asked.own, rows, radius, norms)
-            for target, numbers in zip(targets, found, strict=True):
+            norms = np.array([spectral_norm(W) for W in point.model.weights[:-1]])
+            x, rows = torch.from_numpy(point.x), torch.tensor(targets)
+            blocks = ball_multipliers(point.model, weights, x, point.label, rows, radius, norms)
+            for target, numbers in zip(targets, blocks, strict=True):
                 claim = Certificate(radius, "balls", 2.0, tree={"numbers": numbers})
-                if numbers is not None and verified(claim, asked.model, asked.x, asked.own, target) >= radius:
+                if (
+                    numbers is not None
+                    and verified(claim, point.model, point.x, point.label, target) >= radius
+                ):
                     proofs[target] = replace(claim, radius=radius * (1 - SLACK))
         return proofs
 
@@ -271,7 +274,7 @@ class Proving:
         if not (self.linear_margins(radius) > 0).all():
             return {}
         around, _ = self.region(radius)
-        proofs = {r: _by_crown(self.asked, around, r) for r in self.targets(radius)}
+        proofs = {r: _by_crown(self.point, around, r) for r in self.targets(radius)}
         return (
             {r: proof for r, proof in proofs.items() if proof is not None}
             if None not in proofs.values()
@@ -293,39 +296,39 @@ def _zero(before: tuple[float, float], last: tuple[float, float]) -> float:
     return last[0] - OVERSHOT * last[1] / slope if slope > 0 else np.nan
 
 
-def _certificate(asked: Asked, reach: float, kind: str, tree: dict[str, Any]) -> Certificate:
-    return Certificate(reach * (1 - SLACK), kind, asked.norm, reach, tree, asked.domain or EVERYWHERE)
+def _certificate(point: PointQuery, reach: float, kind: str, tree: dict[str, Any]) -> Certificate:
+    return Certificate(reach * (1 - SLACK), kind, point.norm, reach, tree, point.domain or EVERYWHERE)
 
 
-def _by_crown(asked: Asked, around: Around, target: int) -> Certificate | None:
+def _by_crown(point: PointQuery, around: Around, target: int) -> Certificate | None:
     """A certificate by the linear relaxation alone, as the checker verifies it."""
-    certificate = _certificate(asked, around.region.radius, "crown", {"block": around.bounds})
+    certificate = _certificate(point, around.region.radius, "crown", {"block": around.bounds})
     with with_room():
-        radius = verified(certificate, asked.model, asked.x, asked.own, target)
+        radius = verified(certificate, point.model, point.x, point.label, target)
     return certificate if radius >= certificate.radius else None
 
 
-def linear_proofs(asked: Asked, radius: float, known: float, query: Query) -> dict[int, Certificate]:
+def linear_proofs(point: PointQuery, radius: float, known: float, query: Query) -> dict[int, Certificate]:
     """Certificates by the linear relaxation: at eps or at the largest radius found below it; else up to the shortest flip.
 
     Without a flip the radius is doubled until nothing is proven.
     """
     with np.errstate(all="ignore"), one_blas_thread():
-        search = Proving(asked, Limits(0))
+        search = Proving(point, Limits(0))
         if query.eps is not None:
             return search.linear_proofs(radius) or search.by_linear_relaxation(known, radius, RESOLUTION)
         top = radius if np.isfinite(radius) else search.first_failure(known)
         return search.by_linear_relaxation(known, top, query.gap)
 
 
-def proofs_at(asked: Asked, radius: float, limits: Limits) -> dict[int, Certificate]:
+def proofs_at(point: PointQuery, radius: float, limits: Limits) -> dict[int, Certificate]:
     """Certificates against all targets at this radius, or none."""
     with np.errstate(all="ignore"), one_blas_thread():
-        return Proving(asked, limits).all_targets_at(radius, ENDLESS)
+        return Proving(point, limits).all_targets_at(radius, ENDLESS)
 
 
 def farthest_proofs(
-    asked: Asked, attacked: float, gap: float, limits: Limits, known: float = 0.0
+    point: PointQuery, attacked: float, gap: float, limits: Limits, known: float = 0.0
 ) -> dict[int, Certificate]:
     """Certificates at the largest radii found between `known` and the shortest flip.
 
@@ -337,7 +340,7 @@ def farthest_proofs(
         limits.out_of_branches = True
         return {}
     with np.errstate(all="ignore"), one_blas_thread():
-        search = Proving(asked, limits)
+        search = Proving(point, limits)
         top = attacked if np.isfinite(attacked) else search.first_failure(known)
         closing = (1 - gap) * top * OVERSHOOT
         proofs = search.farthest_of_all(known, closing)
@@ -382,10 +385,12 @@ class _ReluLayers(Method):
             of_point = torch.nonzero(pairs.point == i)[:, 0]
             known = float(pairs.verified()[of_point].min())
             first = int(pairs.target[best[i]])
-            asked = Asked(model, pairs.x[i].numpy(), int(pairs.label[i]), first, query.norm, query.bounds)
+            point = PointQuery(
+                model, pairs.x[i].numpy(), int(pairs.label[i]), first, query.norm, query.bounds
+            )
             share = limits.share(len(open_points) - number)
             radius = float(attacked[i] if query.eps is None else goal[i])
-            proofs = self.of_point(asked, radius, known, query, share)
+            proofs = self.of_point(point, radius, known, query, share)
             limits.note(share)
             for j in of_point.tolist():
                 if (certificate := proofs.get(int(pairs.target[j]))) is not None:
@@ -393,7 +398,7 @@ class _ReluLayers(Method):
 
     @abstractmethod
     def of_point(
-        self, asked: Asked, radius: float, known: float, query: Query, limits: Limits
+        self, point: PointQuery, radius: float, known: float, query: Query, limits: Limits
     ) -> dict[int, Certificate]:
         """Certificates of one point against its targets; `radius`: eps, or the shortest flip."""
 
@@ -404,17 +409,17 @@ class LinearRelaxation(_ReluLayers):
     is_cheap = True
 
     def of_point(
-        self, asked: Asked, radius: float, known: float, query: Query, limits: Limits
+        self, point: PointQuery, radius: float, known: float, query: Query, limits: Limits
     ) -> dict[int, Certificate]:
-        return linear_proofs(asked, radius, known, query)
+        return linear_proofs(point, radius, known, query)
 
 
 class SemidefiniteRelaxation(_ReluLayers):
     """A semidefinite relaxation of all layers together, with branch and bound at the kinks of neurons."""
 
     def of_point(
-        self, asked: Asked, radius: float, known: float, query: Query, limits: Limits
+        self, point: PointQuery, radius: float, known: float, query: Query, limits: Limits
     ) -> dict[int, Certificate]:
         if query.eps is not None:
-            return proofs_at(asked, radius, limits)
-        return farthest_proofs(asked, radius, query.gap, limits, known)
+            return proofs_at(point, radius, limits)
+        return farthest_proofs(point, radius, query.gap, limits, known)

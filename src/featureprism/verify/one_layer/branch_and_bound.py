@@ -44,8 +44,8 @@ class Strong:
     def of(cls, problem: Problem, t: Float[Tensor, "m h"]) -> "Strong":
         """As few neurons as lose at most LOSS of the margin; `t`: pre-activations at the witness."""
         value = problem.size * relu_power(problem.t0, problem.p)
-        margin = torch.where(problem.own, value, -value).sum(dim=1, keepdim=True)
-        lost = problem.size * torch.where(problem.own, relu_power(t, problem.p), _chords(problem).at(t))
+        margin = torch.where(problem.for_label, value, -value).sum(dim=1, keepdim=True)
+        lost = problem.size * torch.where(problem.for_label, relu_power(t, problem.p), _chords(problem).at(t))
         lost = lost / margin.clamp_min(1e-300)
         order = lost.amax(dim=0).argsort()
         weak = int((lost[:, order].cumsum(dim=1).amax(dim=0) <= LOSS).sum())
@@ -55,7 +55,7 @@ class Strong:
         """The search's problem: the kept neurons, and last a constant one for all others."""
         whole, kept = self.whole, self.neuron
         q = _chords(whole)
-        size = torch.where(whole.own, torch.zeros_like(whole.size), whole.size).index_fill(1, kept, 0.0)
+        size = torch.where(whole.for_label, torch.zeros_like(whole.size), whole.size).index_fill(1, kept, 0.0)
         line = size * q.q1
         most = (size * q.at(whole.t0)).sum(dim=1) + ((line @ whole.gram) * line).sum(dim=1).clamp_min(
             0
@@ -67,7 +67,7 @@ class Strong:
             gram=gram,
             t0=self.taken(whole.t0),
             size=torch.cat([whole.size[:, kept], most.unsqueeze(1)], dim=1),
-            own=torch.cat([whole.own[:, kept], torch.zeros_like(whole.own[:, :1])], dim=1),
+            for_label=torch.cat([whole.for_label[:, kept], torch.zeros_like(whole.for_label[:, :1])], dim=1),
         )
 
     def taken(self, t: Float[Tensor, "m h"]) -> Float[Tensor, "m k1"]:
@@ -136,13 +136,13 @@ class Node:
 
     def nodes(self) -> list["Node"]:
         """This one and all below it, each before its own parts."""
-        found, waiting = [], [self]
+        nodes, waiting = [], [self]
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             if node.below is not None and node.above is not None:
                 waiting += [node.above, node.below]
-        return found
+        return nodes
 
     def leaves(self) -> list["Node"]:
         """The cells that together cover everything."""
@@ -157,11 +157,11 @@ class Node:
         """Take back the cuts that prove no more than the cell did without them: more cells never prove less. Returns the bound."""
         bounds: dict[int, float] = {}
         for node in reversed(self.nodes()):
-            bounds[id(node)] = own = float(node.proof.bound)
+            bounds[id(node)] = alone = float(node.proof.bound)
             if node.below is not None and node.above is not None:
                 best = min(bounds[id(node.below)], bounds[id(node.above)])
-                bounds[id(node)] = max(own, best)
-                if best <= own:
+                bounds[id(node)] = max(alone, best)
+                if best <= alone:
                     node.below = node.above = None
         return bounds[id(self)]
 
@@ -444,7 +444,7 @@ def _to_cut(problem: Problem, cells: Cells, proof: Proof) -> tuple[Int[Tensor, "
     worst = doubt.argmax(dim=1, keepdim=True)
     if problem.p <= 2:
         return worst, torch.ones_like(worst, dtype=torch.bool)
-    uncut = torch.isinf(cells.floor) & torch.isinf(cells.ceiling) & ~problem.own
+    uncut = torch.isinf(cells.floor) & torch.isinf(cells.ceiling) & ~problem.for_label
     ends, middle = (
         relu_power(t, problem.p) for t in (torch.stack([cells.low, cells.high]), (cells.low + cells.high) / 2)
     )

@@ -68,16 +68,16 @@ def ball_certificates(
     problem: BoxProblem,
     witness: tuple[Float[Tensor, "m d"], Float[Tensor, "m d"]],
     goal: Float[Tensor, " m"],
-    asked: Iterable[tuple[PowerForm, Tensor, float]],
+    pairs: Iterable[tuple[PowerForm, Tensor, float]],
     domain: Sides | None,
     limits: Limits,
 ) -> Iterator[Certificate]:
     """The best certificate found for one point (or pair) after the other, as long as the limits allow; radius 0 if none.
 
-    `witness`: short flips and the gradients of the margins there; `asked`: networks, points, labels.
+    `witness`: short flips and the gradients of the margins there; `pairs`: networks, points, labels.
     """
     claim = Certificate(0.0, "ellipsoid", domain=domain or EVERYWHERE)
-    for k, (form, x, y) in enumerate(asked):
+    for k, (form, x, y) in enumerate(pairs):
         if not limits.allow():
             return
         row = problem.rows(torch.tensor([k]))
@@ -105,7 +105,7 @@ def _tree(
 
 def _multiplier(problem: BoxProblem, delta: Tensor, gradient: Tensor) -> Float[Tensor, " 1"]:
     """The τ that makes -τ·gradient the witness, as well as it can, in coordinates that no face holds."""
-    down, up = _room(problem)
+    down, up = _faces(problem)
     free = (delta > -AT_FACE * down) & (delta < AT_FACE * up)
     tau = -(delta * gradient)[free].sum() / (gradient[free] ** 2).sum().clamp_min(1e-300)
     length = torch.linalg.vector_norm(gradient).clamp_min(1e-300)
@@ -113,8 +113,8 @@ def _multiplier(problem: BoxProblem, delta: Tensor, gradient: Tensor) -> Float[T
 
 
 def _grown(ellipsoid: Ellipsoid, t: Tensor, tau: Tensor, goal: float, limits: Limits) -> Node:
-    asked = ellipsoid.stretched.reach.new_tensor([(goal**2 + ellipsoid.extra) ** 0.5])
-    (tree,) = prove(ellipsoid.stretched, t, tau, asked, limits=limits, whole=ellipsoid.whole)
+    radius = ellipsoid.stretched.reach.new_tensor([(goal**2 + ellipsoid.extra) ** 0.5])
+    (tree,) = prove(ellipsoid.stretched, t, tau, radius, limits=limits, whole=ellipsoid.whole)
     return tree
 
 
@@ -123,7 +123,7 @@ def _radius(tree: Node, ellipsoid: Ellipsoid) -> float:
     return max(tree.bound**2 - ellipsoid.extra, 0.0) ** 0.5
 
 
-def _room(problem: BoxProblem) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
+def _faces(problem: BoxProblem) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]]:
     """How far δ may go down and up in every coordinate."""
     assert problem.down is not None
     assert problem.up is not None
@@ -132,7 +132,7 @@ def _room(problem: BoxProblem) -> tuple[Float[Tensor, " d"], Float[Tensor, " d"]
 
 def _around(problem: BoxProblem, force: Float[Tensor, " d"], whole: Cells) -> Ellipsoid:
     """The ellipsoid whose faces hold what a force pushes out of the box."""
-    down, up = _room(problem)
+    down, up = _faces(problem)
     held = (-force - up).clamp_min(0) + (force - down).clamp_min(0)
     weights = 1 + held / ((up + down) / 2).clamp_min(1e-9 * problem.reach)
     middle = (weights - 1) * (up - down) / (2 * weights)
@@ -140,7 +140,7 @@ def _around(problem: BoxProblem, force: Float[Tensor, " d"], whole: Cells) -> El
     rho = (problem.reach**2 + extra).sqrt()
     t0 = problem.t0 + problem.W @ middle
     gram = (problem.W / weights) @ problem.W.T
-    stretched = Problem(gram, t0, problem.size, problem.own, rho * (1 + 1e-9), problem.p)
+    stretched = Problem(gram, t0, problem.size, problem.for_label, rho * (1 + 1e-9), problem.p)
     return Ellipsoid(weights, stretched, whole, extra)
 
 
@@ -153,7 +153,7 @@ def _whole(problem: BoxProblem) -> Cells:
 
 def _farthest(W: Float[Tensor, "h d"], problem: BoxProblem) -> Float[Tensor, " h"]:
     """max ⟨w, δ⟩ in the ball and the box, attained at clip(w/θ): see the checker."""
-    (down, up), reach = _room(problem), problem.reach
+    (down, up), reach = _faces(problem), problem.reach
     least = W.new_zeros(len(W), 1)
     most = (torch.linalg.vector_norm(W, dim=1, keepdim=True) / reach).clamp_min(1e-300)
     for _ in range(HALVINGS):
@@ -168,15 +168,15 @@ def _farthest(W: Float[Tensor, "h d"], problem: BoxProblem) -> Float[Tensor, " h
 def box_certificates(
     problem: BoxProblem,
     force: Float[Tensor, "m d"],
-    asked: Iterable[tuple[PowerForm, Tensor, float]],
+    pairs: Iterable[tuple[PowerForm, Tensor, float]],
     claim: Certificate,
     limits: Limits,
 ) -> Iterator[Certificate]:
     """The best certificate found for one point (or pair) after the other, as long as the limits allow; radius 0 if none.
 
-    `problem`: its reach is what to prove; `force`: directions of the margins near their flips; `asked`: networks, points, labels.
+    `problem`: its reach is what to prove; `force`: directions of the margins near their flips; `pairs`: networks, points, labels.
     """
-    for k, about in enumerate(asked):
+    for k, about in enumerate(pairs):
         if not limits.allow():
             return
         yield _certificate(problem.rows(torch.tensor([k])), force[k], about, claim)
@@ -185,7 +185,7 @@ def box_certificates(
 def _certificate(
     problem: BoxProblem, force: Tensor, about: tuple[PowerForm, Tensor, float], claim: Certificate
 ) -> Certificate:
-    """The best certificate found for a problem of one row."""
+    """The best certificate certificate for a problem of one row."""
     claim, reach = replace(claim, kind="ellipsoid", radius=0.0), float(problem.reach)
     _, half = _middle_and_half(problem)
     weights = force.abs() / half
@@ -199,9 +199,9 @@ def _certificate(
         if best is None or share > best[0]:
             best = share, weights, stretched, cells, proof
         if share >= 1 or (k + 1 >= SAME_RADIUS and best[0] >= NEARLY):
-            found = _written(problem, best, about, claim)
-            if found.radius > 0:
-                return found
+            certificate = _written(problem, best, about, claim)
+            if certificate.radius > 0:
+                return certificate
         if k + 1 < SAME_RADIUS:
             weights = _reweighted(problem, stretched, cells, proof, weights)
             continue
@@ -243,7 +243,7 @@ def _stretched(problem: BoxProblem, weights: Tensor) -> tuple[Problem, Cells]:
     rho = (weights * half**2).sum().sqrt().unsqueeze(0)
     gram = (problem.W / weights) @ problem.W.T
     t0 = problem.t0 + problem.W @ middle
-    return Problem(gram, t0, problem.size, problem.own, rho * (1 + 1e-7), problem.p), whole_box(problem)
+    return Problem(gram, t0, problem.size, problem.for_label, rho * (1 + 1e-7), problem.p), whole_box(problem)
 
 
 def _reweighted(
@@ -251,7 +251,7 @@ def _reweighted(
 ) -> Float[Tensor, " d"]:
     """Weights moved by how far the relaxed minimum goes in every coordinate: its mean, and a spread that fills the ellipsoid."""
     q = envelope(stretched, cells, proof)
-    weight = proof.tau.unsqueeze(1) * torch.where(stretched.own, stretched.size, -stretched.size)
+    weight = proof.tau.unsqueeze(1) * torch.where(stretched.for_label, stretched.size, -stretched.size)
     e = -(weight * q.q2)[0]
     eta = (weight * q.q1)[0] - e * proof.t[0]
     mean = (eta @ problem.W) / weights
@@ -340,11 +340,11 @@ class Ellipsoids(Method):
         _, force = margin_gradient(pairs.margins(rows), x + delta, torch.ones(len(rows)).double())
         is_l2 = query.norm == 2
         problem = box_problem(form, x, _votes(pairs, rows), reach if is_l2 else goal, query.bounds)
-        asked = ((pair, point, pair.sign) for _, pair, point in _of_pairs(pairs, rows))
+        each = ((pair, point, pair.sign) for _, pair, point in _of_pairs(pairs, rows))
         if is_l2:
-            certificates = ball_certificates(problem, (delta, force), goal, asked, query.bounds, limits)
+            certificates = ball_certificates(problem, (delta, force), goal, each, query.bounds, limits)
         else:
-            certificates = box_certificates(problem, force, asked, lines_claim(query.bounds), limits)
+            certificates = box_certificates(problem, force, each, lines_claim(query.bounds), limits)
         for j, certificate in zip(rows.tolist(), certificates, strict=False):
             pairs.keep(j, certificate)
 
