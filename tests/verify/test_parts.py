@@ -34,7 +34,7 @@ from featureprism.verify.weights import STILL, finite_weights
 
 def test_a_search_for_the_farthest_radius_ends_where_its_bracket_is_closed(monkeypatch):
     """Proofs exist up to 0.7, and the margin falls in a line."""
-    monkeypatch.setattr(prove, "TRIALS", 100)
+    monkeypatch.setattr(deep, "TRIALS", 100)
     ends = [0.1, 1.0]
 
     def at(radius, _target):
