@@ -10,6 +10,7 @@ import torch
 
 from featureprism.models import read_model
 from featureprism.models.reading import onnx_files
+from featureprism.verify import robust_radius
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -377,6 +378,15 @@ def test_a_hostile_file_is_refused_quickly_in_one_sentence(name, tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 500e6
     finally:
         tracemalloc.stop()
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", [n for n, (_, told) in HOSTILE.items() if told == "too large"])
+def test_what_is_too_large_is_not_run_either(name, tmp_path):
+    HOSTILE[name][0](tmp_path / "m.onnx")
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"too large.* function that runs it can be given"):
+        robust_radius(tmp_path / "m.onnx", np.zeros((2, 4)), [0, 1])
     assert time.process_time() - began < 5
 
 
