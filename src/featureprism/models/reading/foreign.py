@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from featureprism.models.model import Model
+from featureprism.models.model import Model, NotANetwork
 from featureprism.models.read import Probe
 from featureprism.models.reading.agreement import check_estimator, check_module, check_onnx
 from featureprism.models.reading.called import called, drop_tail, numbers_of, refuse_probabilities, traced
@@ -34,7 +34,7 @@ def read_onnx_file(path: Path, probe: Probe) -> tuple[Model, str]:
     try:
         found = replace(_network(file.scores), classes=file.classes)
     except Unreadable as error:
-        raise ValueError(f"{path} cannot be read as a network: {error}.") from error
+        raise NotANetwork(f"{path} cannot be read as a network: {error}.") from error
     return found, check_onnx(found, file, probe.rows(found.dim))
 
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from featureprism.models.model import NotANetwork
 from featureprism.models.reading import graph
-from featureprism.models.reading.graph import Node, Tail, Unreadable, Value, Windows, bare
+from featureprism.models.reading.graph import Node, Tail, TooLarge, Unreadable, Value, Windows, bare
 
 LARGEST_FILE = 2**30  # bytes
 MOST_OPERATORS = 20_000
 MOST_CONSTANTS = 2**23  # numbers that are computed beside those that the file holds
-MOST_SECONDS = 20.0
+MOST_SECONDS = 5.0  # of processor time
 FLOATS = (1, 10, 11, 16)  # TensorProto: float32, float16, float64, bfloat16
+RUN_YOURSELF = "a Python function that runs it can be given in its place."
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 
 
@@ -39,7 +41,7 @@ class Named:
 class Unknown:
     """What an operator gives that is not known: an error only where the decision needs it."""
 
-    told: str
+    error: Unreadable
 
 
 Traced = Value | Label | Named | Unknown
@@ -93,15 +95,15 @@ class Budget:
     """What may still be computed of a file."""
 
     numbers: int = MOST_CONSTANTS
-    deadline: float = field(default_factory=lambda: time.monotonic() + MOST_SECONDS)
+    deadline: float = field(default_factory=lambda: time.thread_time() + MOST_SECONDS)
 
     def spend(self, shape: Sequence[int]) -> None:
         """Ask before an array of a shape is made."""
         self.numbers -= graph.limited(shape) if 0 not in tuple(shape) else 0
         if self.numbers < 0:
-            raise Unreadable("its constants are too large")
-        if time.monotonic() > self.deadline:
-            raise Unreadable(f"it takes longer than {MOST_SECONDS:.0f} seconds")
+            raise TooLarge("its constants are too large")
+        if time.thread_time() > self.deadline:
+            raise TooLarge(f"it takes longer than {MOST_SECONDS:.0f} seconds")
 
 
 def read_onnx(path: Path, shape: tuple[int, ...] | None) -> Found:
@@ -117,10 +119,12 @@ def read_onnx(path: Path, shape: tuple[int, ...] | None) -> Found:
     for start in _starts(inputs[0], shape, model):
         try:
             return _read(model, inputs[0], start)
+        except TooLarge as told:
+            raise ValueError(f"{path} cannot be read as a network: {told}; {RUN_YOURSELF}") from told
         except Unreadable as told:
             error = error or told
     told = error or "no layer says how many inputs it takes; give points"
-    raise ValueError(f"{path} cannot be read as a network: {told}.") from error
+    raise NotANetwork(f"{path} cannot be read as a network: {told}.") from error
 
 
 def _load(path: Path) -> Any:
@@ -158,7 +162,9 @@ def _refuse_programs(model: Any, path: Path) -> None:
     functions = {(f.domain, f.name) for f in model.functions}
     for node in model.graph.node:
         if any(a.HasField("g") or len(a.graphs) for a in node.attribute):
-            raise ValueError(f"{path} cannot be read as a network: it has control flow ({node.op_type}).")
+            raise ValueError(
+                f"{path} cannot be read as a network: it has control flow ({node.op_type}); {RUN_YOURSELF}"
+            )
         if (node.domain, node.op_type) in functions:
             raise ValueError(
                 f"{path} cannot be read as a network: it has functions ({node.op_type}); inline them first."
@@ -249,8 +255,8 @@ def _decision(outputs: dict[str, Any]) -> Label | Named:
         n: Named(v) if isinstance(v, Value) else v for n, v in outputs.items() if isinstance(v, Value | Named)
     }
     if not labels and not scores:
-        told = [v.told for v in outputs.values() if isinstance(v, Unknown)]
-        raise Unreadable(told[0] if told else "no output depends on the points")
+        unknown = [v.error for v in outputs.values() if isinstance(v, Unknown)]
+        raise unknown[0] if unknown else Unreadable("no output depends on the points")
     found = labels or scores
     first = next(iter(found.values()))
     same = [v for v in (*labels.values(), *scores.values()) if bare(v.value)[0] is bare(first.value)[0]]
@@ -303,18 +309,19 @@ def _result(node: Any, inputs: list[Any], attributes: dict[str, Any], budget: Bu
         budget.spend(())
         if not any(isinstance(v, Traced) for v in inputs):
             step = CONSTANTS.get(kind) or MOVES.get(kind)
-            found = step and step(budget, *inputs, **attributes)
+            with np.errstate(all="ignore"):  # what is not finite is refused with the finished network
+                found = step and step(budget, *inputs, **attributes)
         elif kind in MOVES:
             found = _moved(MOVES[kind], budget, inputs, attributes)
         else:
             step = OPERATORS.get(kind)
             found = step and step(*inputs, **attributes)
     except Unreadable as error:
-        found = Unknown(f"{error} ({kind})")
+        found = Unknown(type(error)(f"{error} ({kind})"))
     except Exception:  # an operator on arguments that it does not take
-        found = Unknown(f"the operator {kind} is used in a way that is not known")
+        found = Unknown(Unreadable(f"the operator {kind} is used in a way that is not known"))
     if found is None:
-        found = Unknown(f"the operator {kind} is not known")
+        found = Unknown(Unreadable(f"the operator {kind} is not known"))
     return (
         found
         if isinstance(found, tuple)
@@ -436,8 +443,7 @@ MOVES: dict[str, Callable[..., Any]] = {
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def step(budget: Budget, *arrays: Any) -> np.ndarray:
         budget.spend(np.broadcast_shapes(*(np.shape(a) for a in arrays)))
-        with np.errstate(all="ignore"):  # what is not finite is refused with the finished network
-            return np.asarray(function(*arrays))
+        return np.asarray(function(*arrays))
 
     return step
 
@@ -482,7 +488,7 @@ def _range(budget: Budget, first: Any, last: Any, step: Any) -> np.ndarray:
 def _folded_product(budget: Budget, a: Any, b: Any) -> np.ndarray:
     budget.spend((*a.shape[:-1], *b.shape[:-2], b.shape[-1]))
     if a.size * b.shape[-1] > 100 * MOST_CONSTANTS:
-        raise Unreadable("its constants are too large")
+        raise TooLarge("its constants are too large")
     return a @ b
 
 
