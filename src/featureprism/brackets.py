@@ -154,7 +154,9 @@ class RadiusBracket:
             return "no points"
         low, high = self.half_radius
         right = self.attacked > 0
-        closed = (self.gap[right] <= CLOSED).mean() if right.any() else 0.0
+        if not right.any():
+            return f"{len(self)} points: all are misclassified without any perturbation; clean accuracy 0"
+        closed = (self.gap[right] <= CLOSED).mean()
         flipped = right & np.isfinite(self.attacked)
         order = np.where(flipped, self.attacked, math.inf).argsort(kind="stable")[
             : min(WORST, int(flipped.sum()))

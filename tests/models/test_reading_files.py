@@ -8,7 +8,7 @@ from torch import nn
 
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.models import read_model
-from featureprism.models.reading import onnx_files, onnx_operators
+from featureprism.models.reading import onnx_operators
 from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks import PowerReLU, TwoLayerNet, load_net
 

@@ -20,15 +20,16 @@ from featureprism.commands.units import stated_units
 from featureprism.geometry import check_domain
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import read_model
+from featureprism.models.model import NotANetwork
 from featureprism.models.read import load_points, save_points
 from featureprism.networks import TwoLayerNet, load_net
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
-from featureprism.verify import Budget, Query
+from featureprism.verify import Budget, Query, robust_radius
 from featureprism.verify.api import SECONDS
-from featureprism.verify.batches import bracket_in_batches
+from featureprism.verify.batches import bracket_in_batches, write_bracket
 from featureprism.verify.query import as_norm
 from featureprism.verify.referee import judge_curve, read_curve
 
@@ -91,8 +92,12 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
     points, labels = read_points(args.data)
     names, spread, weights = stated_units(args, points)
+    about = {"points": points, "features": names, "spread": spread, "unit": args.unit or ""}
     query = Query(as_norm(args.norm), eps, bounds, gap=args.gap, weights=weights)
-    model = read_model(args.model)
+    try:
+        model = read_model(args.model)
+    except NotANetwork:
+        return _called(args, points, labels, query, about)
     model = model if weights is None else model.with_scores()
     if points.shape[1] != (dim := model.dim):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
@@ -106,7 +111,24 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
     with progress_bar("brackets") as bar:
         bracket = bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
-    return replace(bracket, points=points, features=names, spread=spread, unit=args.unit or "")
+    return replace(bracket, **about)
+
+
+def _called(
+    args: argparse.Namespace,
+    points: np.ndarray,
+    labels: np.ndarray,
+    query: Query,
+    about: dict[str, Any],
+) -> RadiusBracket:
+    """The brackets of a file that can only be run, by onnxruntime."""
+    bracket = robust_radius(
+        args.model, points, labels, norm=query.norm, eps=query.eps, bounds=query.bounds, weights=query.weights
+    )
+    bracket = replace(bracket, **about)
+    prepare_folder(args.out)
+    write_bracket(args.out, bracket)
+    return bracket
 
 
 def referee(args: argparse.Namespace) -> int:

@@ -192,11 +192,15 @@ def _only_called(model: Any, classes: Any, X: Any, y: Any, query: Query, why: st
     from featureprism.verify.called.bracket import bracket_called, called_model
 
     x = as_points(X).numpy()
+    if isinstance(model, str | Path):
+        from featureprism.models.reading.runtime import OnnxProgram
+
+        model = OnnxProgram(Path(model).expanduser())
     if query.bounds is not None:
         check_domain(as_points(X), query.bounds)
     reason = why.split(";")[0].rstrip(".")
     reason = f"{reason[0].lower()}{reason[1:]}, so it is attacked by its answers alone"
-    return bracket_called(called_model(model, classes, x, X, reason), x, y, query)
+    return bracket_called(called_model(model, classes, x, X, y, reason), x, y, query)
 
 
 def _sides(bounds: Any) -> tuple[Any, Any] | None:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, fx, nn
 
 from featureprism._inputs import as_points, point_shape
-from featureprism.models.model import Model
+from featureprism.models.model import Model, NotANetwork
 from featureprism.models.read import Probe
 from featureprism.models.reading.estimators import read_estimator
 from featureprism.models.reading.graph import Value, bare
@@ -281,7 +281,7 @@ def read_onnx_file(path: Path, probe: Probe) -> tuple[Model, str]:
     try:
         found = replace(_network(file.scores), classes=file.classes)
     except Unreadable as error:
-        raise ValueError(f"{path} cannot be read as a network: {error}.") from error
+        raise NotANetwork(f"{path} cannot be read as a network: {error}.") from error
     return found, check_onnx(found, file, probe.rows(found.dim))
 
 

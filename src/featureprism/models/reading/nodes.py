@@ -31,6 +31,10 @@ class Unreadable(ValueError):  # noqa: N818
     """What cannot be written with the nodes of a graph."""
 
 
+class TooLarge(Unreadable):
+    """What would fill the memory or never end: it is not run either."""
+
+
 def begin_graph() -> None:
     """Count the values of another graph."""
     _values_made.set(0)
@@ -40,10 +44,10 @@ def limited(shape: Sequence[int]) -> int:
     """The size of a shape; what is too large is refused before anything is allocated."""
     size = math.prod(int(length) for length in shape)
     if not 0 < size <= MOST_VALUES:
-        raise Unreadable(f"an array of shape {tuple(int(s) for s in shape)[:8]} is empty or too large")
+        raise TooLarge(f"an array of shape {tuple(int(s) for s in shape)[:8]} is empty or too large")
     _values_made.set(_values_made.get() + size)
     if _values_made.get() > MOST_TOGETHER:
-        raise Unreadable("its values together are too large")
+        raise TooLarge("its values together are too large")
     return size
 
 

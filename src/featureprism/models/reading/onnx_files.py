@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from featureprism.models.model import NotANetwork
 from featureprism.models.reading import graph
 from featureprism.models.reading.graph import Value, bare
-from featureprism.models.reading.nodes import MOST_VALUES, Node, Unreadable
+from featureprism.models.reading.nodes import MOST_VALUES, Node, TooLarge, Unreadable
 from featureprism.models.reading.onnx_operators import FLOATS, Allowance, Label, Named, Unknown, result
 
 LARGEST_FILE = 2**30  # bytes
 MOST_OPERATORS = 20_000
+RUN_YOURSELF = "a Python function that runs it can be given in its place."
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +74,12 @@ def read_onnx(path: Path, shape: tuple[int, ...] | None) -> OnnxScores:
     for start in _starts(inputs[0], shape, model):
         try:
             return _read(model, inputs[0], start)
+        except TooLarge as refused:
+            raise ValueError(f"{path} cannot be read as a network: {refused}; {RUN_YOURSELF}") from refused
         except Unreadable as refused:
             error = error or refused
     reason = error or "no layer says how many inputs it takes; give points"
-    raise ValueError(f"{path} cannot be read as a network: {reason}.") from error
+    raise NotANetwork(f"{path} cannot be read as a network: {reason}.") from error
 
 
 def _load(path: Path) -> Any:
@@ -113,7 +117,9 @@ def _refuse_programs(model: Any, path: Path) -> None:
     functions = {(f.domain, f.name) for f in model.functions}
     for node in model.graph.node:
         if any(a.HasField("g") or len(a.graphs) for a in node.attribute):
-            raise ValueError(f"{path} cannot be read as a network: it has control flow ({node.op_type}).")
+            raise ValueError(
+                f"{path} cannot be read as a network: it has control flow ({node.op_type}); {RUN_YOURSELF}"
+            )
         if (node.domain, node.op_type) in functions:
             raise ValueError(
                 f"{path} cannot be read as a network: it has functions ({node.op_type}); inline them first."
@@ -204,8 +210,8 @@ def _decision(outputs: dict[str, Any]) -> Label | Named:
         n: Named(v) if isinstance(v, Value) else v for n, v in outputs.items() if isinstance(v, Value | Named)
     }
     if not labels and not scores:
-        reasons = [v.reason for v in outputs.values() if isinstance(v, Unknown)]
-        raise Unreadable(reasons[0] if reasons else "no output depends on the points")
+        unknown = [v.error for v in outputs.values() if isinstance(v, Unknown)]
+        raise unknown[0] if unknown else Unreadable("no output depends on the points")
     decisions = labels or scores
     first = next(iter(decisions.values()))
     same = [v for v in (*labels.values(), *scores.values()) if bare(v.value)[0] is bare(first.value)[0]]

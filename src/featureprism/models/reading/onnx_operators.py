@@ -12,10 +12,10 @@ import numpy as np
 
 from featureprism.models.reading import graph
 from featureprism.models.reading.graph import Value
-from featureprism.models.reading.nodes import Tail, Unreadable, Windows, limited
+from featureprism.models.reading.nodes import Tail, TooLarge, Unreadable, Windows, limited
 
 MOST_CONSTANTS = 2**23  # numbers that are computed beside those that the file holds
-MOST_SECONDS = 20.0
+MOST_SECONDS = 5.0  # of processor time
 FLOATS = (1, 10, 11, 16)  # TensorProto: float32, float16, float64, bfloat16
 DOMAINS = ("", "ai.onnx", "ai.onnx.ml")
 
@@ -40,7 +40,7 @@ class Named:
 class Unknown:
     """What an operator gives that is not known: an error only where the decision needs it."""
 
-    reason: str
+    error: Unreadable
 
 
 Traced = Value | Label | Named | Unknown
@@ -51,15 +51,15 @@ class Allowance:
     """What may still be computed of a file."""
 
     numbers: int = MOST_CONSTANTS
-    deadline: float = field(default_factory=lambda: time.monotonic() + MOST_SECONDS)
+    deadline: float = field(default_factory=lambda: time.thread_time() + MOST_SECONDS)
 
     def spend(self, shape: Sequence[int]) -> None:
         """Ask before an array of a shape is made."""
         self.numbers -= limited(shape) if 0 not in tuple(shape) else 0
         if self.numbers < 0:
-            raise Unreadable("its constants are too large")
-        if time.monotonic() > self.deadline:
-            raise Unreadable(f"it takes longer than {MOST_SECONDS:.0f} seconds")
+            raise TooLarge("its constants are too large")
+        if time.thread_time() > self.deadline:
+            raise TooLarge(f"it takes longer than {MOST_SECONDS:.0f} seconds")
 
 
 def result(node: Any, inputs: list[Any], attributes: dict[str, Any], allowance: Allowance) -> tuple[Any, ...]:
@@ -72,18 +72,19 @@ def result(node: Any, inputs: list[Any], attributes: dict[str, Any], allowance: 
         allowance.spend(())
         if not any(isinstance(v, Traced) for v in inputs):
             step = CONSTANTS.get(kind) or MOVES.get(kind)
-            results = step and step(allowance, *inputs, **attributes)
+            with np.errstate(all="ignore"):  # what is not finite is refused with the finished network
+                results = step and step(allowance, *inputs, **attributes)
         elif kind in MOVES:
             results = _moved(MOVES[kind], allowance, inputs, attributes)
         else:
             step = OPERATORS.get(kind)
             results = step and step(*inputs, **attributes)
     except Unreadable as error:
-        results = Unknown(f"{error} ({kind})")
+        results = Unknown(type(error)(f"{error} ({kind})"))
     except Exception:  # an operator on arguments that it does not take
-        results = Unknown(f"the operator {kind} is used in a way that is not known")
+        results = Unknown(Unreadable(f"the operator {kind} is used in a way that is not known"))
     if results is None:
-        results = Unknown(f"the operator {kind} is not known")
+        results = Unknown(Unreadable(f"the operator {kind} is not known"))
     return (
         results
         if isinstance(results, tuple)
@@ -207,8 +208,7 @@ MOVES: dict[str, Callable[..., Any]] = {
 def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
     def step(allowance: Allowance, *arrays: Any) -> np.ndarray:
         allowance.spend(np.broadcast_shapes(*(np.shape(a) for a in arrays)))
-        with np.errstate(all="ignore"):  # what is not finite is refused with the finished network
-            return np.asarray(function(*arrays))
+        return np.asarray(function(*arrays))
 
     return step
 
@@ -253,7 +253,7 @@ def _range(allowance: Allowance, first: Any, last: Any, step: Any) -> np.ndarray
 def _folded_product(allowance: Allowance, a: Any, b: Any) -> np.ndarray:
     allowance.spend((*a.shape[:-1], *b.shape[:-2], b.shape[-1]))
     if a.size * b.shape[-1] > 100 * MOST_CONSTANTS:
-        raise Unreadable("its constants are too large")
+        raise TooLarge("its constants are too large")
     return a @ b
 
 

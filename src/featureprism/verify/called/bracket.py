@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from featureprism._labels import class_positions
+from featureprism._labels import as_labels, class_positions
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.models.reading.estimators import affine_steps
 from featureprism.verify.called.bounds import nearest_neighbour_radius, tree_radius, trees_of
@@ -44,21 +44,30 @@ class Called:
     starts: Float[np.ndarray, "m d"] | None = None
 
 
-def called_model(model: Any, classes: Any, x: Float[np.ndarray, "n d"], given: Any, reason: str) -> Called:
+def called_model(
+    model: Any, classes: Any, x: Float[np.ndarray, "n d"], given: Any, y: Any, reason: str
+) -> Called:
     """An estimator with `predict`, or a function that gives labels (n,) or scores (n, k)."""
     names = None if classes is None else np.asarray(classes)
     if hasattr(model, "predict"):
         names = np.asarray(getattr(model, "classes_", names)) if names is None else names
         answers = _predictions(model, names, given)
         if names is None:
-            names = np.unique(answers.labels(x))
+            names = _every_label(answers.labels(x), y)
         return Called(answers, names, len(names), reason, *_bound_of(model))
     answers = _Function(model)
     first = answers.raw(x[: min(len(x), 64)])
     if first.ndim == 2:
         return Called(answers, names, first.shape[1], reason)
-    names = np.unique(answers.raw(x)) if names is None else names
+    names = _every_label(answers.raw(x), y) if names is None else names
     return Called(_Labels(answers.raw, names), names, len(names), reason)
+
+
+def _every_label(answers: np.ndarray, y: Any) -> np.ndarray:
+    """The labels that a model gives, and those that it should have given, unless it gives none of them."""
+    given, wanted = set(answers.tolist()), set(as_labels(y))
+    every = sorted(given | wanted if given & wanted else given, key=lambda v: (isinstance(v, str), v))
+    return np.array(every, dtype=object if len({isinstance(v, str) for v in every}) > 1 else None)
 
 
 class _Labels:
