@@ -540,7 +540,9 @@ def _zoo(add: Add) -> None:
         "zoo --rebuild alexnet-clean --folder zoo",
     )
     zoo.add_argument(
-        "--rebuild", metavar="NAME", help="train this one; a second call goes on from the last epoch"
+        "--rebuild",
+        metavar="NAME",
+        help="train this one, or all that fit a pattern (wrn-10-1-set-*); a second call goes on from the last epoch",
     )
     zoo.add_argument(
         "--folder",
