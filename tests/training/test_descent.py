@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import (
     LinearClassifier,
     PolynomialReLU,

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from featureprism._inputs import check_points
 from featureprism.attacks.gradient import Attack, AttackOutcome, in_double, margin_gradient, to_span, verified
 from featureprism.geometry import LpBall
-from featureprism.models.margins import PairMargins
+from featureprism.models.scores import PairMargins
 
 UNIVERSAL_STEPS = 60
 
@@ -73,19 +73,19 @@ def universal_direction(
 
 @torch.no_grad()
 def universal_shift(
-    scores: nn.Module, x: Float[Tensor, "n d"], own: Int[Tensor, " n"], eps: float
+    scores: nn.Module, x: Float[Tensor, "n d"], label: Int[Tensor, " n"], eps: float
 ) -> Float[Tensor, " d"]:
-    """A unit direction u, found over a sample, such that x + eps u leaves its class `own` for as many points as possible, any class.
+    """A unit direction u, found over a sample, such that x + eps u leaves its class `label` for as many points as possible, any class.
 
-    Normalised descent of Σ_i softplus(m_i/s), m_i = f_own - max of the others and s its median size, from one start for each class
-    (the mean of the gradients of f_c - f_own); the direction that fools most on the way wins.
+    Normalised descent of Σ_i softplus(m_i/s), m_i = f_label - max of the others and s its median size, from one start for each class
+    (the mean of the gradients of f_c - f_label); the direction that fools most on the way wins.
     """
     if not eps > 0:
         raise ValueError(f"The radius eps must be positive, got {eps}.")
     x = x.double()
     k = int(scores(x[:1]).shape[1])
     towards = torch.arange(k).repeat_interleave(len(x))
-    every, owner = x.repeat(k, 1), own.repeat(k)
+    every, owner = x.repeat(k, 1), label.repeat(k)
     _, gradient = margin_gradient(PairMargins(scores, owner, towards), every, torch.ones(len(every)).double())
     u = torch.nn.functional.normalize(-gradient.reshape(k, len(x), -1).mean(dim=1))
     best, most = u[0], -1.0

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from featureprism._inputs import check_points
 from featureprism._progress import Progress, no_progress
 from featureprism.models.activations import Activation
-from featureprism.models.two_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
+from featureprism.models.one_layer import Gradient, TwoLayerNet, outputs, parameter_gradient
 from featureprism.training.losses import Loss
 from featureprism.training.trajectory import Ended, Trajectory
 

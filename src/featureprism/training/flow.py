@@ -16,7 +16,7 @@ from torch import Tensor
 from featureprism._inputs import as_tensors, check_points
 from featureprism._progress import Progress, no_progress
 from featureprism.models.activations import Activation, Tanh
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.training.descent import Recorder
 from featureprism.training.integrators import (
     Field,

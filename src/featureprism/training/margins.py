@@ -17,7 +17,7 @@ from torch.nn.functional import logsigmoid, softplus
 from featureprism._inputs import check_points
 from featureprism._progress import Progress, no_progress
 from featureprism._threads import one_thread
-from featureprism.models.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.models.one_layer import TwoLayerNet, parameter_gradient
 from featureprism.training.descent import Recorder
 from featureprism.training.packing import Packing, packed
 from featureprism.training.span import span_coordinates
