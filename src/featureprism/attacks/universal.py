@@ -1,7 +1,5 @@
 """Attacks that travel: one direction for all points, and perturbations of one network tried on another."""
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -177,32 +175,6 @@ def transfer(
     """Perturbations made for one network, tried on another: which points they flip there."""
     check_points(x, y)
     return verified(in_double(net), x.double(), y.double(), ball, delta.double(), float("nan"))
-
-
-def accuracy_curve(
-    attack: Attack,
-    net: nn.Module,
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
-    radii: Sequence[float],
-    p: float = 2,
-) -> list[float]:
-    """Robust accuracy under an attack at each of the rising radii.
-
-    Every perturbation of a small ball lies in the larger ones, so an accuracy that rises with the radius shows an attack that
-    fails: that is an error, not a number.
-    """
-    check_points(x, y)
-    if list(radii) != sorted(radii):
-        raise ValueError(f"Radii must rise, got {list(radii)[:5]}.")
-    accuracy = [float((~attack(net, x, y, LpBall(p, r)).flipped).double().mean()) for r in radii]
-    for i in range(1, len(accuracy)):
-        if accuracy[i] > accuracy[i - 1]:
-            raise RuntimeError(
-                f"The attack flips fewer points at radius {radii[i]:g} than at {radii[i - 1]:g}: it gets lost in the larger ball. "
-                "Use more starts or minimal_radius."
-            )
-    return accuracy
 
 
 def along(direction: Float[Tensor, " d"]) -> Attack:
