@@ -11,7 +11,13 @@ import torch
 
 import featureprism
 
-LONG = {"audit", "reproduce", "sphere_distance", "sweep", "train_symmetric"}  # minutes, files or many lines: guide and gallery have them
+LONG = {
+    "audit",
+    "reproduce",
+    "sphere_distance",
+    "sweep",
+    "train_symmetric",
+}  # minutes, files or many lines: guide and gallery have them
 FINDER = doctest.DocTestFinder(recurse=False)
 MODULES = sorted(set(dir(featureprism)) - {"__version__", *featureprism.__all__})
 
