@@ -14,9 +14,9 @@ from featureprism._labels import as_labels, class_positions
 from featureprism._next_steps import BY_BRANCHES, BY_SECONDS
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.models.reading.estimators import affine_steps
+from featureprism.verify.called.bounds import nearest_neighbour_radius
 from featureprism.verify.called.decision_attack import Region, shortest_flips
 from featureprism.verify.called.ensembles import trees_of
-from featureprism.verify.called.nearest import nearest_neighbour_radius
 from featureprism.verify.called.trees import Nearest, Trees
 from featureprism.verify.driver import CLOSED, MISCLASSIFIED
 from featureprism.verify.query import BEYOND, Budget, Limits, Query
@@ -195,11 +195,11 @@ def bracket_called(
         certified = np.minimum(certified, attacked)
     if query.eps is not None:
         attacked = np.where(attacked <= query.eps, attacked, np.where(right, inf, 0.0))
-    rival = np.where(predicted == label, label, predicted)
+    target = np.where(predicted == label, label, predicted)
     moved = np.isfinite(attacked) & right
     if moved.any():
-        rival[moved] = called.answers(x[moved] + delta[moved])
-    rival = np.minimum(rival, called.num_classes - 1)
+        target[moved] = called.answers(x[moved] + delta[moved])
+    target = np.minimum(target, called.num_classes - 1)
     closed = (
         certified >= (1 - query.gap) * attacked if query.eps is None else (certified >= query.eps) | moved
     )
@@ -215,7 +215,7 @@ def bracket_called(
         seconds=(time.perf_counter() - began) / max(1, len(x)),
         label=label,
         predicted=np.minimum(predicted, called.num_classes - 1),
-        rival=rival,
+        target=target,
         classes=called.classes,
         stopped_because=tuple(stopped),
     )
@@ -251,7 +251,7 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
     if isinstance(model, SVC) and model.kernel == "rbf":
 
         def by_kernel(asked: Asked) -> Bounded:
-            from featureprism.verify.called.kernels import kernel_flips, kernel_radii
+            from featureprism.verify.called.bounds import kernel_flips, kernel_radii
 
             x, label, query = asked.x, asked.label, asked.query
             radii = kernel_radii(model, x, label) / _stretch(asked)
@@ -337,8 +337,8 @@ def _neighbours(model: Any, train: np.ndarray, asked: Asked) -> Bounded:
             radii[i], delta[i] = radius * (1 - 1e-9), 0.0 if step is None else step
             continue
         distance = np.linalg.norm(train - point, axis=1)
-        own, other = np.sort(distance[own_class == o]), np.sort(distance[own_class != o])
-        if len(own) >= need:
-            far = other[k - need] if len(other) > k - need else inf
-            radii[i] = max(0.0, (far - own[need - 1]) / 2 * (1 - 1e-9)) / stretch
+        near, others = np.sort(distance[own_class == o]), np.sort(distance[own_class != o])
+        if len(near) >= need:
+            far = others[k - need] if len(others) > k - need else inf
+            radii[i] = max(0.0, (far - near[need - 1]) / 2 * (1 - 1e-9)) / stretch
     return Bounded(radii, "exact" if exact else "distances to neighbours", delta if exact else None)

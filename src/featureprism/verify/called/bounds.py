@@ -1,4 +1,4 @@
-"""Support vector machines with the Gaussian kernel: attacked, and certified by norms in the space of the kernel."""
+"""Radii of nearest neighbours and kernel machines: what is known of each kind."""
 
 from typing import Any
 
@@ -9,6 +9,77 @@ from torch import Tensor, nn
 
 from featureprism._threads import one_thread
 from featureprism.attacks import Towards, minimal_radius
+
+FEASIBLE = 1e-9  # relative to the squared distances: a violation below this is rounding
+INSIDE = 1e-7  # share of the way to the stranger that a witness goes beyond the edge of its cell
+NEAR = 100  # points of the class, the nearest, whose bisectors bound the radius before anything is solved
+CUTS = 60  # half-spaces added one by one before a programme is given up and its bound from below is kept
+
+
+def nearest_neighbour_radius(
+    train: Float[np.ndarray, "n d"], labels: np.ndarray, x: Float[np.ndarray, " d"], y: object
+) -> tuple[float, Float[np.ndarray, " d"] | None]:
+    """A lower bound of the radius of one point, and the shortest perturbation found that flips it, None where there is none.
+
+    Their lengths agree to INSIDE unless CUTS runs out; both are 0 where misclassified.
+    """
+    same_class, strangers = train[labels == y], train[labels != y]
+    to_same, to_strangers = (points - x for points in (same_class, strangers))
+    same_square, strange_square = ((to_same**2).sum(axis=1), (to_strangers**2).sum(axis=1))
+    if strange_square.min() <= same_square.min():
+        return 0.0, np.zeros_like(x)
+    near = np.argsort(same_square)[:NEAR]
+    gaps = np.maximum(same_square[near, None] + strange_square - 2 * to_same[near] @ to_strangers.T, 1e-300)
+    bounds = ((strange_square - same_square[near, None]) / (2 * np.sqrt(gaps))).max(axis=0)
+    low, high, shortest = np.inf, np.inf, None
+    for j in np.argsort(bounds):
+        if bounds[j] >= high:
+            break
+        delta, proven = _to_cell(to_same, same_square, to_strangers[j], strange_square[j], high)
+        low = min(low, proven)
+        if delta is not None:
+            # the stranger lies inside its cell, which is convex: a little towards it from the edge is inside too
+            delta = delta + INSIDE * (to_strangers[j] - delta)
+            if np.linalg.norm(delta) < high:
+                high, shortest = float(np.linalg.norm(delta)), delta
+    return min(low, high), shortest
+
+
+def _to_cell(
+    same_class: Float[np.ndarray, "n d"],
+    same_square: Float[np.ndarray, " n"],
+    stranger: Float[np.ndarray, " d"],
+    strange_square: float,
+    best: float,
+) -> tuple[Float[np.ndarray, " d"] | None, float]:
+    """The argument (None where not found) and a lower bound of min ‖δ‖ s.t. Aδ ≥ c, with one row for each point of the class.
+
+    A_i = 2(x_j - x_i), c_i = ‖x_j - x‖² - ‖x_i - x‖²; the worst cut joins in turn.
+    """
+    from scipy.optimize import nnls  # takes half a second
+
+    A, c = 2 * (stranger - same_class), strange_square - same_square
+    chosen = [int((c / np.linalg.norm(A, axis=1).clip(1e-300)).argmax())]
+    low = 0.0
+    for _ in range(CUTS):
+        # the projection of 0 on {Aδ ≥ c}, by non-negative least squares (Lawson & Hanson, least-distance programming)
+        system = np.vstack([A[chosen].T, c[chosen]])
+        target = np.append(np.zeros(same_class.shape[1]), 1.0)
+        multipliers, _ = nnls(system, target)
+        residual = system @ multipliers - target
+        if residual[-1] > -1e-12:
+            return None, np.inf  # the half-spaces have no common point
+        delta = -residual[:-1] / residual[-1]
+        low = max(low, float(np.linalg.norm(delta)))
+        if low >= best:
+            return None, low
+        violation = c - A @ delta
+        worst = int(violation.argmax())
+        if violation[worst] <= FEASIBLE * strange_square:
+            return delta, low
+        chosen.append(worst)
+    return None, low
+
 
 STRONGEST = 8  # support vectors of each class that the attack starts towards
 
@@ -58,8 +129,8 @@ def kernel_radii(machine: Any, x: Float[np.ndarray, "n d"], label: np.ndarray) -
                 value = net(z).numpy()
             # of two classes scikit-learn turns the sign round: positive means the second one
             sign = -1.0 if k == 2 else 1.0
-            for own, s in ((i, sign), (j, -sign)):
-                rows = label == own
+            for true_class, s in ((i, sign), (j, -sign)):
+                rows = label == true_class
                 margin = torch.as_tensor(s * value[rows])
                 radius[rows] = np.minimum(radius[rows], net.certified(margin).numpy())
             duel += 1
@@ -78,8 +149,8 @@ def kernel_flips(
     strong = torch.cat([(s * alpha).topk(min(STRONGEST, len(alpha))).indices for s in (1.0, -1.0)])
     starts = [Towards(points[strong], torch.sign(alpha[strong]))]
     upper = 2 * float(torch.cdist(z, points).max())
-    found = minimal_radius(
+    flips = minimal_radius(
         net, z, signs, starts=starts, upper=upper, norm=norm, domain=domain, steps=10, rounds=3
     )
-    # a hair beyond the boundary, where scikit-learn's own arithmetic has changed its answer as well
-    return torch.where(torch.isfinite(found.radius).unsqueeze(1), (1 + 1e-9) * found.delta, 0.0).numpy()
+    # a little beyond the boundary, where scikit-learn's own arithmetic has changed its answer as well
+    return torch.where(torch.isfinite(flips.radius).unsqueeze(1), (1 + 1e-9) * flips.delta, 0.0).numpy()
