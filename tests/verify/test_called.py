@@ -181,14 +181,19 @@ def test_a_forest_agrees_with_all_cells_of_the_plane(name, bounds, norm):
     model, weights = FORESTS[name].fit(x, y), np.array([1.0, 3.0])
     label = model.predict(x[:5])
     bracket = fp.robust_radius(model, x[:5], label, norm=norm, bounds=bounds, weights=weights)
-    side = [np.unique(np.clip(np.concatenate([np.linspace(-2, 2, 401), x[:, j]]), *(bounds or (-2, 2)))) for j in (0, 1)]
+    side = [
+        np.unique(np.clip(np.concatenate([np.linspace(-2, 2, 401), x[:, j]]), *(bounds or (-2, 2))))
+        for j in (0, 1)
+    ]
     grid = np.stack(np.meshgrid(*side), axis=-1).reshape(-1, 2)
     answers = model.predict(grid)
     flipped = np.isfinite(bracket.attacked)
     assert (model.predict(x[:5] + bracket.witness) != label)[flipped].all()
     for point, own, low, high in zip(x[:5], label, bracket.certified, bracket.attacked, strict=True):
         flipped = grid[answers != own]
-        nearest = np.linalg.norm((flipped - point) * weights, ord=norm, axis=1).min() if len(flipped) else np.inf
+        nearest = (
+            np.linalg.norm((flipped - point) * weights, ord=norm, axis=1).min() if len(flipped) else np.inf
+        )
         assert low <= nearest
         assert low >= 0.99 * high - 1e-5 or high == np.inf  # coordinates are rounded to float32
 

@@ -19,7 +19,7 @@ from featureprism.verify.called.decision_attack import Region, shortest_flips
 from featureprism.verify.called.ensembles import trees_of
 from featureprism.verify.called.trees import Nearest, Trees
 from featureprism.verify.driver import CLOSED, MISCLASSIFIED
-from featureprism.verify.query import BEYOND, Budget, Limits, Query
+from featureprism.verify.query import REACH_MARGIN, Budget, Limits, Query
 
 OPEN = "no method proves more about this kind of model"
 MOST_NEIGHBOURS = 20_000  # training points up to which 1-nearest neighbour is solved exactly
@@ -183,7 +183,9 @@ def bracket_called(
     certified, kind = np.zeros(len(x)), f"{NOT_CERTIFIED}: {called.reason}"
     no_proof = "no method of proof applies to this model"
     if called.bound is not None and len(rows):
-        bounded = called.bound(Asked(x[rows], label[rows], query, attacked[rows], delta[rows], called.answers, limits))
+        bounded = called.bound(
+            Asked(x[rows], label[rows], query, attacked[rows], delta[rows], called.answers, limits)
+        )
         certified[rows], kind, no_proof = bounded.radii, bounded.kind, bounded.stopped
         if bounded.delta is not None:
             size = region.length(bounded.delta * scale)
@@ -243,11 +245,7 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
         plain = (
             model.effective_metric_ == "euclidean" and model.weights == "uniform" and train.dtype.kind == "f"
         )
-        return (
-            (partial(_neighbours, model, train), train)
-            if plain
-            else (None, None)
-        )
+        return (partial(_neighbours, model, train), train) if plain else (None, None)
     if isinstance(model, SVC) and model.kernel == "rbf":
 
         def by_kernel(asked: Asked) -> Bounded:
@@ -295,7 +293,11 @@ def _by_leaves(trees: Trees, asked: Asked) -> Bounded:
     radii, delta, limits = np.zeros(len(asked.x)), np.zeros_like(asked.x), asked.limits
     if not _agree(trees, asked):
         return Bounded(radii, f"{NOT_CERTIFIED}: the trees that were read disagree with the model")
-    goal = asked.attacked if asked.query.eps is None else np.minimum(asked.attacked, BEYOND * asked.query.eps)
+    goal = (
+        asked.attacked
+        if asked.query.eps is None
+        else np.minimum(asked.attacked, REACH_MARGIN * asked.query.eps)
+    )
     for i, (x, label) in enumerate(zip(asked.x, asked.label.tolist(), strict=True)):
         share = limits.share(len(asked.x) - i)
         flips = lambda z, own=label: asked.answers(z) != own  # noqa: E731

@@ -184,7 +184,9 @@ def _xgboost(model: Any) -> Found | None:
                 lambda n, rows=rows, adds=adds: adds(rows[n][1]),
             )
         )
-    base = np.array([float(v) for v in str(learner["learner_model_param"]["base_score"]).strip("[]").split(",")])
+    base = np.array(
+        [float(v) for v in str(learner["learner_model_param"]["base_score"]).strip("[]").split(",")]
+    )
     raw = np.log(base / (1 - base)) if k == 2 else base
     return parts, _start(raw, k)
 

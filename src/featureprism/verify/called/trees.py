@@ -123,7 +123,10 @@ class Nearest:
         proven = self._proven(label, self.limits.share(2))
         above = self.reach
         while (
-            proven < above * (1 - CLOSE) and above < inf and self.limits.allow() and self.limits.deadline < inf
+            proven < above * (1 - CLOSE)
+            and above < inf
+            and self.limits.allow()
+            and self.limits.deadline < inf
         ):
             middle, limits = (proven + above) / 2, self.limits.share(2)
             found = self._proven(label, limits, middle)
@@ -162,7 +165,9 @@ class Nearest:
             trials = np.repeat(z[None], len(moved), axis=0)
             at = np.where(self.x[moved] <= lower[moved], lower[moved], upper[moved])
             away = 4 * SINGLE * np.maximum(np.abs(at), 1e-30)
-            trials[np.arange(len(moved)), moved] = np.where(self.x[moved] <= lower[moved], at - away, at + away)
+            trials[np.arange(len(moved)), moved] = np.where(
+                self.x[moved] <= lower[moved], at - away, at + away
+            )
             flips = trees.scores(trials).argmax(axis=1) != label
             if not flips.any():
                 return
