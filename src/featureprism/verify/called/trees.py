@@ -46,7 +46,7 @@ class Trees:
     def holds(self, x: Float[np.ndarray, " d"]) -> Bool[np.ndarray, " l"]:
         """Which leaves hold a point."""
         along = x[self.feature]
-        return ((self.lower < along) & (along <= self.upper)).all(axis=1)
+        return np.asarray(((self.lower < along) & (along <= self.upper)).all(axis=1))
 
 
 @dataclass(frozen=True, eq=False)
