@@ -192,7 +192,10 @@ def test_a_file_that_is_not_as_the_format_has_it_is_refused(name):
 
 
 def test_there_are_not_too_many_nodes(monkeypatch):
-    for module, name, check in ((property_proofs, "MOST_NODES", fast), (exact_properties, "MAX_NODES", exact)):
+    for module, name, check in (
+        (property_proofs, "MOST_NODES", fast),
+        (exact_properties, "MAX_NODES", exact),
+    ):
         monkeypatch.setattr(module, name, 6)
         assert check(written({})) == 4
         monkeypatch.setattr(module, name, 5)
