@@ -209,8 +209,8 @@ def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
         (Budget, "A budget needs a limit"),
         (lambda: Query(gap=1.0), "gap must lie between 0 and 1, got 1.0"),
         (lambda: Query(eps=0.0), "eps must be positive and finite, got 0.0"),
-        (lambda: Query(norm=1), "norm must be 2 or math.inf"),
-        (lambda: as_norm("l3"), "norm must be 2 or math.inf"),
+        (lambda: Query(norm=3), "norm must be 1, 2 or math.inf"),
+        (lambda: as_norm("l3"), "norm must be 1, 2 or math.inf"),
     ],
 )
 def test_queries_and_budgets_that_cannot_be_meant_are_refused(ask, message):

@@ -1,6 +1,7 @@
 """What a method of proof is: where it applies, and what it proves of pairs."""
 
 from abc import ABC, abstractmethod
+from math import inf
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -15,6 +16,7 @@ class Method(ABC):
 
     is_closed_form = False  # it leaves nothing to attack or to prove
     is_cheap = False  # it is tried before the attack takes its time
+    norms: tuple[float, ...] = (2, inf)  # that it knows
 
     @abstractmethod
     def applies(self, model: Model, query: Query) -> bool:
