@@ -41,7 +41,7 @@ SCALE ?= quick
 results: .venv/run.stamp         ## docs/results/SCALE.json: items that changed since they were published, on seeds that nobody has looked at; SLOW=--slow: images too
 	$(BIN)/featureprism reproduce all $(SLOW) --scale $(SCALE) --fresh docs/results --until-decided --out results/$(SCALE)
 	$(BIN)/featureprism report results/$(SCALE) --publish docs/results
-	$(BIN)/python -m featureprism.lab.costs results/$(SCALE)
+	$(BIN)/python -m featureprism.lab.costs docs/results
 
 docs: .venv/docs.stamp           ## the site, offline, in docs/_build/html; a warning is an error
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -86,8 +86,11 @@ def test_reading_what_there_is_imports_little_beside_torch():
     assert len([name for name in added if not name.startswith("featureprism")]) < 50
 
 
-def test_list_names_every_experiment(capsys):
+def test_list_names_every_paper_and_every_experiment(capsys):
     assert cli.main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"{paper}  (" in out for paper in all_papers())
+    assert cli.main(["list", "all"]) == 0
     out = capsys.readouterr().out
     every = [e.id for paper in all_papers().values() for e in paper.experiments]
     assert all(name in out for name in every)
@@ -107,7 +110,7 @@ def test_claims_are_listed_without_running_anything(capsys):
         assert row["source"]
     assert cli.main(["claims", "gmm-flow/figure-2"]) == 0
     told = capsys.readouterr().out
-    assert "figure-2.prelu: A pReLU network trained from a small start" in told
+    assert "A pReLU network trained from a small start" in told
     assert "(Figure 2)" in told
     assert "figure-4" not in told
 
@@ -170,7 +173,7 @@ def test_the_report_is_one_page_that_needs_no_network(tmp_path, capsys):
     outside_scripts = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
     assert not re.search(r"""(src|href)=["'](?!data:|#)""", outside_scripts)
     table = (tmp_path / "results.md").read_text()
-    assert "| `item.x` t &lt;b> | > 0 | 4 ± 2.5, holds |" in table
+    assert "| `item.x` t &lt;b> | > 0 | 4.0 ± 2.5, holds |" in table
     assert "scale quick, seeds 0, 1, 2" in table
 
 
@@ -263,7 +266,7 @@ def test_radius_brackets_a_network_from_a_file(own_files, capsys):
     with (out / "brackets.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [r["index"] for r in rows] == ["0", "1", "2", "3", "4"]
-    wanted = "index label predicted rival certified attacked method stopped_because"
+    wanted = "index label predicted target certified attacked method stopped_because"
     assert list(rows[0]) == wanted.split()
     assert all(0 < float(r["certified"]) <= float(r["attacked"]) for r in rows)
     with np.load(out / "witnesses.npz") as witnesses, np.load(own_files / "data.npz") as data:
@@ -446,7 +449,7 @@ def test_a_paper_prints_its_headline_claims_and_counts_the_others(with_toys, tmp
     arguments = ["reproduce", "toy", "--out", str(tmp_path), "--workers", "1"]
     assert cli.main(arguments) == 0
     text = capsys.readouterr().out
-    assert "✓ item.x  4 ± 2.5  > 0" in text
+    assert "✓ item.x  4.0 ± 2.5  > 0" in text
     assert "item.y" not in text
     assert "1 more: 1 not measured (--all shows them)" in text
     assert cli.main([*arguments, "--all"]) == 0

@@ -21,7 +21,7 @@ def test_a_claim_and_its_verdict_show_what_was_decided():
     shown = judge(CLAIM, rows)._repr_html_()
     assert "a &lt; b" in shown
     assert "a &lt; b" in CLAIM._repr_html_()
-    assert "0.051 ± 0.0025" in shown
+    assert "0.0510 ± 0.0025" in shown
     assert "<b class='verdict holds'>holds</b>" in shown
 
 

@@ -175,7 +175,7 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
         f"*{_text(item.source)}*\n\n",
         f"{_text(item.about)}\n\n" if item.about else "",
     ]
-    for scale in [s for s in reversed(SCALES) if s in figures][:1]:
+    if scale := scale_to_draw(runs, figures):
         parts.append(
             f".. figure:: /{figures[scale]}\n   :alt: {_text(item.title)}\n\n   Measured at the scale {scale}.\n\n"
         )
@@ -188,6 +188,13 @@ def item_page(item: Experiment, published: Published, figures: Mapping[str, str]
     if errata:
         parts.append(f"Errata of the paper: :doc:`/{errata.lstrip('/')}`.\n")
     return "".join(parts)
+
+
+def scale_to_draw(runs: Mapping[str, Row], figures: Mapping[str, str]) -> str | None:
+    """The largest scale with a figure, of those that were published as the item is now; else the largest of all."""
+    drawn = [scale for scale in reversed(SCALES) if scale in figures]
+    current = [scale for scale in drawn if runs.get(scale, {}).get("is_current")]
+    return next(iter(current or drawn), None)
 
 
 def scales_of(published: Published) -> tuple[str, ...]:
@@ -272,8 +279,12 @@ def write_atlas(
             item.item: {scale: figures[item.id, scale] for scale in SCALES if (item.id, scale) in figures}
             for item in paper.experiments
         }
-        largest = {item: list(scales.values())[-1] for item, scales in drawn.items() if scales}
-        pages[paper.name] = paper_page(paper, published, largest, page)
+        shown = {}
+        for item in paper.experiments:
+            runs = {s: published[s][item.id] for s in SCALES if item.id in published.get(s, {})}
+            if scale := scale_to_draw(runs, drawn[item.item]):
+                shown[item.item] = drawn[item.item][scale]
+        pages[paper.name] = paper_page(paper, published, shown, page)
         for item in paper.experiments:
             pages[item.id] = item_page(item, published, drawn[item.item], page)
     for name, text in pages.items():

@@ -57,12 +57,6 @@ FINDINGS = (
         "at least 1 (4 for orthogonal means)",
     ),
     (
-        "CIFAR-10 embeddings (EfficientNet-Lite0, PCA): gain in median radius of a head within 1 point of accuracy / with sub-classes"
-        " found, within 3 points",
-        ["beyond/robust-heads:free-gain", "beyond/robust-heads:discovered-gain"],
-        "> 1",
-    ),
-    (
         "robust accuracy that foolbox PGD claims for a pReLU network of which every point can be flipped",
         ["beyond/blind-attacks:prelu-pgd"],
         "0 is the truth",

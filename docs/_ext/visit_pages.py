@@ -1,8 +1,8 @@
 """Open every page of a built site in Chromium, on a desk and on a phone, and list what a reader would trip over.
 
 `visit_pages.py SITE` visits all pages; `visit_pages.py SITE --sample` one of each kind. A page has no raw tags, dollar signs or
-backslashes in its visible text, nothing wider than the window, no image that is missing, no formula that is not typeset, and no
-error in its console.
+backslashes in its visible text, nothing wider than the window, no heading that is cut off, no image that is missing, no formula
+that is not typeset, and no error in its console.
 """
 
 import shutil
@@ -48,6 +48,10 @@ if (document.documentElement.scrollWidth > width + 1) {
   const wide = [...document.body.querySelectorAll("*")].filter((e) => e.getBoundingClientRect().right > width + 1);
   const last = wide[wide.length - 1];
   faults.push(`${document.documentElement.scrollWidth - width} pixels wider than the page: ${last?.outerHTML.slice(0, 80)}`);
+}
+for (const heading of document.querySelectorAll("h1, h2, h3")) {
+  const isCut = heading.clientWidth && heading.scrollWidth > heading.clientWidth + 1;
+  if (isCut) faults.push(`a heading that is cut off: ${heading.textContent.slice(0, 60)}`);
 }
 for (const image of document.images) {
   if (image.loading === "lazy") image.loading = "eager";

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from featureprism.attacks.boundary import _nearest, flips_near, shorter_of
-from featureprism.attacks.minimum_norm import _random, _Search
+from featureprism.attacks.minimum_norm import Flips, TargetMargins, _descend, _fmn, _random, _Search
 from featureprism.attacks.radius import RIVALS, _drawn_in
 from featureprism.geometry import Box, LpBall
 from featureprism.networks import ReLU, TwoLayerNet
@@ -91,3 +91,27 @@ def test_random_starts_lie_in_the_unit_ball_on_all_sides(norm):
         torch.testing.assert_close(place.norm(dim=1), torch.ones(3).double())
     else:
         assert float(place.abs().max()) > 0.95
+
+
+def plane_search(reach):
+    """Scores (1 - z₁, 0): the boundary of the first class is at z₁ = 1."""
+    zero = torch.zeros(1, 3).double()
+
+    def scores(z):
+        return torch.stack([1 - z[:, 0], 0 * z[:, 0]], dim=1)
+
+    one, other = torch.tensor([0]), torch.tensor([1])
+    margins = TargetMargins.of(scores, one, other, 2, 8)
+    return _Search(margins, zero, torch.tensor([0]), 2.0, None, torch.tensor([reach]).double())
+
+
+def test_fast_minimum_norm_ends_at_a_plane_within_its_reach():
+    flips = Flips(torch.tensor([math.inf]).double(), torch.zeros(1, 3).double(), torch.tensor([0]))
+    _fmn(plane_search(5.0), rows([0.0, 2.0, 0.0]), torch.tensor([0]), flips)
+    assert 1 <= float(flips.length[0]) < 1.01
+
+
+def test_a_descent_without_weights_is_along_the_margin():
+    least, _, other = _descend(plane_search(5.0), rows([0.0, 0.0, 0.0]), torch.tensor([2.0]).double(), 20)
+    assert float(least[0]) == pytest.approx(-1.0, abs=1e-3)  # at z₁ = 2
+    assert int(other[0]) == 1

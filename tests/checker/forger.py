@@ -39,7 +39,7 @@ from featureprism.models.activations import of_layers_named
 from featureprism.models.model import as_model
 from featureprism.models.scores import ScoreNet
 from featureprism.networks import PowerReLU, ReLU
-from featureprism.verify.deep.prove import norm_certificates
+from featureprism.verify.deep.methods import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
 from featureprism.verify.query import Limits, Query
 from featureprism.verify.slopes import _Search

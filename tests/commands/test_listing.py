@@ -18,7 +18,7 @@ def test_a_paper_is_listed_with_costs(capsys):
     (figure,) = (row for row in rows if row["id"] == "gmm-flow/figure-2")
     assert figure["seconds"]["quick"] > 0
     assert cli.main(["list", "gmm-flow"]) == 0
-    assert "quick  standard     paper" in capsys.readouterr().out
+    assert "quick  standard  paper" in capsys.readouterr().out
     assert cli.main(["list", "gmm-flwo"]) == 2
 
 
@@ -42,6 +42,17 @@ def test_a_paper_shows_its_items(capsys):
     assert all(e.item in text for e in all_papers()["gmm-flow"].experiments)
     assert cli.main(["show", "gmm-flow/figure-55"]) == 2
     assert "Did you mean 'gmm-flow/figure-5'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", [["list"], ["list", "all"], ["show", "gmm-flow"], ["claims"]])
+def test_no_line_is_wider_than_the_terminal(command, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert cli.main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [
+        line for line in lines if len(line) > columns and "/" not in line
+    ] == []  # a path cannot be broken
 
 
 def test_a_pipe_that_is_closed_ends_quietly():

@@ -14,6 +14,7 @@ FAULTS = {
     "backslash": ("<p>The norm \\lVert x.</p>", "a backslash"),
     "dollars": ("<p>A radius of $1/2$.</p>", "a raw formula"),
     "wide": ("<p style='width:2000px'>Far too wide.</p>", "wider than the page"),
+    "heading": ("<h1 style='width:300px;overflow:hidden'>anameofonehundredlettersinoneword</h1>", "cut off"),
     "image": ("<img src='nowhere.png' alt=''>", "an image that is missing"),
     "formula": ("<span class='math'>x^2</span>", "a formula that is not typeset"),
     "script": ("<script>throw new Error('no')</script>", "Error"),

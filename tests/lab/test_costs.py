@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -73,15 +74,20 @@ def test_what_never_ran_has_no_cost(tmp_path):
 
 
 def test_recorded_costs_are_seconds_a_seed_and_the_peak_of_a_unit(tmp_path, known):
-    reproduce([TOY], "quick", [0, 1], tmp_path / "out", Serial())
-    assert costs.record_costs(tmp_path / "out") == 1
-    seconds, memory = json.loads(known.read_text())["quick"]["toy/item"]
-    with Store(tmp_path / "out") as store:
-        units = units_of(TOY, "quick", [0, 1], Context())
-        took, held = store.cost_of(units)
-    assert seconds == pytest.approx(took / 2, abs=0.01)
-    assert memory == pytest.approx(held, abs=1)
-    assert memory > HOARD
+    item = {"id": "toy/item", "seeds": [2000, 2001], "seconds": 7.0, "memory_mb": 300.4}
+    for scale in ("quick", "standard", "paper"):
+        (tmp_path / f"{scale}.json").write_text(json.dumps([item] if scale == "quick" else []))
+    assert costs.record_costs(tmp_path) == 1
+    assert json.loads(known.read_text()) == {"quick": {"toy/item": [3.5, 300]}}
+
+
+def test_every_published_item_has_a_cost():
+    folder = Path(__file__).parents[2] / "docs" / "results"
+    for scale in ("quick", "standard", "paper"):
+        published = {item["id"] for item in json.loads((folder / f"{scale}.json").read_text())}
+        assert published <= set(costs.published_costs(scale)), (
+            "run python -m featureprism.lab.costs docs/results"
+        )
 
 
 def test_the_command_prints_the_sum(capsys):

@@ -6,7 +6,17 @@ import pytest
 
 from featureprism.lab import Claim, Experiment, Rows, at_least, at_most, requires
 from featureprism.lab.printers import to_html, to_markdown, to_terminal, without_tags
-from featureprism.lab.table import MARKS, VERDICTS, ClaimTable, counts, expected, measured, tally, verdict
+from featureprism.lab.table import (
+    MARKS,
+    VERDICTS,
+    ClaimTable,
+    counts,
+    expected,
+    measured,
+    tally,
+    verdict,
+    with_half_width,
+)
 
 SENTENCE = "A network trained from a small start is as robust as any classifier can be, whatever its width."
 
@@ -86,17 +96,41 @@ def test_the_terminal_has_a_line_for_each_claim_within_80_columns(table):
     assert max(map(len, lines)) <= 80
     assert lines[:4] == [
         "toy/item: A title",
-        "✓ item.headline  0.501 ± 0.0025  ≥ 0.3",
+        "✓ item.headline  0.5010 ± 0.0025  ≥ 0.3",
         "  A network trained from a small start is as robust as any classifier can be,",
         "  whatever its width.",
     ]
-    assert "○ item.best      0.501 ± 0.0025  ≥ 0.7" in lines
+    assert "○ item.best      0.5010 ± 0.0025  ≥ 0.7" in lines
 
 
 def test_the_terminal_counts_what_is_no_headline(table):
     lines = [text for text, _ in to_terminal(table, all_claims=False)]
-    assert [line for line in lines if line[0] in MARKS.values()] == ["✓ item.headline  0.501 ± 0.0025  ≥ 0.3"]
+    assert [line for line in lines if line[0] in MARKS.values()] == [
+        "✓ item.headline  0.5010 ± 0.0025  ≥ 0.3"
+    ]
     assert lines[-1].startswith("  5 more: 2 fail, 1 undecided, 1 out of reach, 1 not measured (--all")
+
+
+def test_from_120_columns_on_the_sentence_stands_beside_its_numbers(table):
+    lines = [text for text, _ in to_terminal(table, width=120)]
+    assert max(map(len, lines)) <= 120
+    start = "✓ item.headline  0.5010 ± 0.0025  ≥ 0.3"
+    (line,) = (text for text in lines if text.startswith(start))
+    assert line.removeprefix(start).lstrip() == SENTENCE[: len(line.removeprefix(start).lstrip())]
+    assert len([text for text in lines if text[0] in MARKS.values()]) == len(table)
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "shown"),
+    [
+        (0.99956, 0.066, "1.000 ± 0.066"),
+        (12345.6, 700, "12346 ± 7e+02"),
+        (0.5, 0, "0.5"),
+        (3e-9, 2e-9, "3e-09 ± 2e-09"),
+    ],
+)
+def test_a_number_has_no_more_digits_than_its_interval(value, half, shown):
+    assert with_half_width(value, half) == shown
 
 
 def test_a_long_name_does_not_break_the_line():

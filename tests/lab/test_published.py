@@ -189,7 +189,7 @@ def test_the_atlas_shows_claims_premises_figure_and_code(atlas, published, tmp_p
     assert "data-verdict='holds' data-origin='the paper' data-regime='inside'" in paper
     assert "<td>Theorem 1</td><td>The first</td>" in paper
     assert ":doc:`/errata_mine`" in paper
-    assert "0.51 ± 0.025" in item
+    assert "0.510 ± 0.025" in item
     assert "(reported: 2)" in item
     assert "a &lt; b &amp; c" in item
     assert "3 of 3 runs" in item

@@ -6,7 +6,8 @@ from importlib import import_module, invalidate_caches
 
 import pytest
 
-from featureprism.lab import modules, sources
+from featureprism.lab import Claim, modules, sources
+from featureprism.lab.rows import Rows
 from featureprism.lab.sources import dependencies, paper_hash, source_hash, value_hash
 
 CODE = """
@@ -78,6 +79,7 @@ def test_what_gives_the_value_counts(old, new, changed, hashed):
 
 def test_equal_functions_have_equal_hashes():
     assert value_hash(partial(max, 1)) == value_hash(partial(max, 1))
+    assert value_hash(Claim) == value_hash(Claim) != value_hash(Rows)  # classes have no code of their own
 
 
 PAPER = {

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from featureprism.models import read_model
-from featureprism.models.reading import onnx_files
+from featureprism.models.reading import onnx_files, runtime
+from featureprism.verify import robust_radius
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
@@ -380,11 +381,52 @@ def test_a_hostile_file_is_refused_quickly_in_one_sentence(name, tmp_path):
     assert time.process_time() - began < 5
 
 
+@pytest.mark.parametrize("name", [n for n, (_, told) in HOSTILE.items() if told == "too large"])
+def test_what_is_too_large_is_not_run_either(name, tmp_path):
+    HOSTILE[name][0](tmp_path / "m.onnx")
+    began = time.process_time()
+    with pytest.raises(ValueError, match=r"too large.* function that runs it can be given"):
+        robust_radius(tmp_path / "m.onnx", np.zeros((2, 4)), [0, 1])
+    assert time.process_time() - began < 5
+
+
+PROGRAMS = {
+    "values that double": (
+        [("Concat", [f"c{i}"] * 2, [f"c{i + 1}"], {"axis": 0}) for i in range(34)],
+        "need more than 256 MB",
+    ),
+    "values that are large at once": (
+        [("Constant", [], ["s"], {"value_ints": [2**31, 1, 4]}), ("Expand", ["c0", "s"], ["c34"], {})],
+        "need more than 256 MB",
+    ),
+    "operators without end": (
+        [("Constant", [], ["s"], {"value_ints": [2**18, 1, 4]}), ("Expand", ["c0", "s"], ["a0"], {})]
+        + [("Cos", [f"a{i}"], [f"a{i + 1}"], {}) for i in range(10_000)]
+        + [("Identity", ["a10000"], ["c34"], {})],
+        "takes longer than",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_that_is_no_network_is_limited_too(name, tmp_path, monkeypatch):
+    """Behind an operator that the reader does not know it cannot see how large values are; onnxruntime is told."""
+    nodes, told = PROGRAMS[name]
+    monkeypatch.setattr(runtime, "MOST_SECONDS", 0.5)
+    last = ("MatMul", ["c34", "w"], ["y"], {})
+    save(tmp_path / "m.onnx", [("Cos", ["x"], ["c0"], {}), *nodes, last], {"w": arr(4, 3)}, ("n", 4))
+    began = time.process_time()
+    with pytest.raises(ValueError, match=told) as caught:
+        runtime.OnnxProgram(tmp_path / "m.onnx")(np.ones((2, 4)))
+    assert "\n" not in str(caught.value)
+    assert time.process_time() - began < 5
+
+
 def test_constants_together_are_limited(tmp_path, monkeypatch):
     nodes = [("Neg", [f"c{i}"], [f"c{i + 1}"], {}) for i in range(30)]
     save(tmp_path / "m.onnx", [*nodes, ("Add", ["x", "c30"], ["y"], {})], {"c0": arr(4)}, ("n", 4))
     read_model(tmp_path / "m.onnx")
-    monkeypatch.setattr(onnx_files, "Budget", partial(onnx_files.Budget, numbers=100))
+    monkeypatch.setattr(onnx_files, "Allowance", partial(onnx_files.Allowance, numbers=100))
     with pytest.raises(ValueError, match="too large"):
         read_model(tmp_path / "m.onnx")
 

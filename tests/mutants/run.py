@@ -56,14 +56,14 @@ class Group:
 VERDICTS = "bounds claim intervals looks premise rate rows table verdict"
 LAB = "costs engine executors export holders sources spec_file store sweeps unit work"
 GROUPS = (
-    Group("checker", 48, ("checker/[!e]*.py", "checker/e[ln]*.py"), ("checker", "verify/test_properties.py")),
+    Group("checker", 72, ("checker/[!e]*.py", "checker/e[ln]*.py"), ("checker", "verify/test_properties.py")),
     Group(
         "exact",
-        12,
+        18,
         ("checker/exact*.py", "checker/exact/*.py"),
         ("checker/test_exact.py", "checker/test_both.py", "verify/test_properties.py"),
     ),
-    Group("verdicts", 30, tuple(f"lab/{name}.py" for name in VERDICTS.split()), ("lab",)),
+    Group("verdicts", 40, tuple(f"lab/{name}.py" for name in VERDICTS.split()), ("lab",)),
     Group("lab", 25, tuple(f"lab/{name}.py" for name in LAB.split()), ("lab",)),
     Group("verify", 40, ("verify/*.py", "verify/*/*.py"), ("verify",), has_tuning=True),
     Group("attacks", 20, ("attacks/*.py",), ("attacks",), has_tuning=True),

@@ -1,10 +1,20 @@
 """Rows of the errata pages that no claim measures: what is printed, and what is right, by exact numbers and by drawing."""
 
 import math
+import re
+from functools import cache
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import chi, norm
+
+from featureprism.lab import all_papers
+
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
 
 
 @pytest.fixture
@@ -79,7 +89,31 @@ def test_the_edge_of_lemmas_a_10_and_a_11():
     assert d / ((1 - 2 * c) * (d - spread + 1)) == pytest.approx(1.3125)
 
 
+def test_lowering_the_inputs_of_negative_neurons_raises_the_output(rng):
+    """Lemma D.8 (i): Σ v_j [z_j]₊ over neurons with v_j < 0 is at least as large, not equal, where the z_j have fallen."""
+    v, z, fall = -rng.random(50), rng.standard_normal(50), rng.random(50)
+    assert v @ np.maximum(z - fall, 0) > v @ np.maximum(z, 0)
+
+
+def test_products_within_a_cluster(rng):
+    """(P5): ⟨x_i, x_j⟩ of two points is near d; only ⟨x_i, x_i⟩ has the ‖ξ‖² that 3d makes room for."""
+    d = 4000
+    mu = math.sqrt(d) * unit(rng.standard_normal(d))
+    x = mu + rng.standard_normal((6, d))
+    gram = x @ x.T / d
+    assert np.abs(gram[~np.eye(6, dtype=bool)] - 1).max() < 0.1
+    assert np.abs(np.diag(gram) - 2).max() < 0.2
+
+
 # feature-averaging
+
+
+def test_norms_concentrate_with_the_probability_that_13_gives_to_the_opposite():
+    """(13): √d ± 2 ln d holds the norm of the noise except with probability 2d^(-ln d)."""
+    for d in (10, 100, 3072):
+        width = 2 * math.log(d)
+        outside = chi.sf(math.sqrt(d) + width, d) + chi.cdf(math.sqrt(d) - width, d)
+        assert outside <= 2 * d ** -math.log(d)
 
 
 def test_the_attack_in_the_proof_of_theorem_d_4(rng):
@@ -122,3 +156,52 @@ def test_flipped_points_of_a_cluster_lie_at_its_centre(rng):
     d, width = 1000, 1 / 16  # σ√d
     products = 1 + width / math.sqrt(d) * rng.standard_normal((500, d)) @ np.eye(d)[0]
     assert products.min() > 0.9
+
+
+# the pages
+
+
+@cache
+def names_of_tests() -> frozenset[str]:
+    files = list(TESTS.rglob("test_*.py"))
+    inside = {name for file in files for name in re.findall(r"def (test_\w+)", file.read_text("utf-8"))}
+    return frozenset(inside | {file.stem for file in files})
+
+
+def rows_of(page: str) -> list[list[str]]:
+    """The cells of every row of every table, the heads left out."""
+    lines = [line for line in (DOCS / page).read_text("utf-8").splitlines() if line.startswith("|")]
+    table = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    rules = [i for i, cells in enumerate(table) if set("".join(cells)) <= set("-")]
+    return [cells for i, cells in enumerate(table) if i not in rules and i + 1 not in rules]
+
+
+def is_known(name: str, paper: str) -> bool:
+    """A claim or item of the paper, a premise of its modules, a test, or a public name of its modules or of the library."""
+    experiments = all_papers()[paper].experiments
+    package = f"featureprism.papers.{paper.replace('-', '_')}"
+    if name in names_of_tests() or any(name == e.item for e in experiments):
+        return True
+    if any(name == e.claim_id(claim) for e in experiments for claim in e.claims):
+        return True
+    module, _, attribute = name.rpartition(".")
+    for root in (package, "featureprism"):
+        try:
+            return bool(attrgetter(attribute)(import_module(f"{root}.{module}")))
+        except (ImportError, AttributeError):
+            continue
+    folder = Path(str(import_module(package).__file__)).parent
+    return any(f'"{name}"' in file.read_text("utf-8") for file in folder.glob("*.py"))
+
+
+@pytest.mark.parametrize("paper", ["gmm-flow", "double-edged", "feature-averaging", "feature-amplification"])
+def test_every_row_of_an_errata_page_says_where_to_check_it(paper):
+    rows = rows_of(f"errata_{paper.replace('-', '_')}.md")
+    assert len(rows) > 10
+    for cells in rows:
+        item, names = "", re.findall(r"`([^`]+)`", cells[-1])
+        assert names, cells[0]
+        for name in names:
+            full = item + name if name.startswith(".") else name
+            item = full.partition(".")[0]
+            assert is_known(full, paper) or full.startswith("lemma-4.3-"), (cells[0], full)

@@ -41,7 +41,6 @@ MODULES = (
 TINY = {id: settings for module in MODULES for id, settings in module.TINY.items()}
 TOO_TINY = {
     "beyond/contest",
-    "beyond/robust-heads",
     "gmm-flow/figure-7",
 }  # needs real data; a network that does not learn in so few steps
 SLOW = frozenset().union(

@@ -68,7 +68,7 @@ def test_installed_it_is_listed_claimed_reproduced_reported_and_swept(installed,
     out, spec = tmp_path / "runs", tmp_path / "spec.toml"
     spec.write_text('item = "xor-grokking/one-step"\n[fixed]\ntest_points = 50\n[grid]\ndim = [50, 100]\n')
     listed, claims, run, report, swept = commands(
-        ["list"],
+        ["list", "all"],
         ["claims", "xor-grokking", "--json"],
         ["reproduce", "xor-grokking", "--seeds", 1, "--workers", 2, "--out", out, "--json"],
         ["report", out],

@@ -1,10 +1,10 @@
-"""One algorithm, two representations: both against the plain loop, and against autograd."""
+"""One algorithm, three representations: each against the plain loop, and against autograd."""
 
 import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import PolynomialReLU, ReLU, gaussian_start, grouped_start, voting_start
 from featureprism.networks.grouped import GroupedNet
 from featureprism.seeds import generator_for
@@ -18,7 +18,7 @@ def data():
     return sample(clusters, 40, generator=generator_for("train", 0))
 
 
-@pytest.mark.parametrize("representation", ["direct", "gram", "auto"])
+@pytest.mark.parametrize("representation", ["direct", "gram", "auto", "patterns"])
 def test_two_class_training_is_the_plain_loop(representation, data, generator):
     net = voting_start(3, 80, 0.1, ReLU(), generator=generator)
     options = {"step_size": 0.05, "steps": 60}
@@ -34,7 +34,7 @@ def test_two_class_training_is_the_plain_loop(representation, data, generator):
     torch.testing.assert_close(run.snapshots[0].W, net.W)
 
 
-@pytest.mark.parametrize("representation", ["direct", "gram"])
+@pytest.mark.parametrize("representation", ["direct", "gram", "patterns"])
 def test_k_class_training_is_autograd(representation, data, generator):
     net = grouped_start(4, 2, 80, 0.1, generator=generator)
     W = net.W.detach().clone().requires_grad_()
@@ -62,6 +62,17 @@ def test_a_stack_with_its_own_data_and_step_sizes_is_one_after_another(represent
         torch.testing.assert_close(both[i].b, alone.b)
 
 
+def test_patterns_are_the_direct_run_of_a_stack(data, generator):
+    nets = stack([voting_start(3, 80, std, ReLU(), generator=generator) for std in (0.1, 0.01)])
+    rates = torch.tensor([0.05, 0.02]).double()
+    direct, patterns = (
+        first_layer_descent(nets, data.x, data.y, step_size=rates, steps=25, representation=name)
+        for name in ("direct", "patterns")
+    )
+    torch.testing.assert_close(patterns.last.W, direct.last.W, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(patterns.last.b, direct.last.b, rtol=1e-10, atol=1e-12)
+
+
 def test_stacks_of_grouped_networks(data, generator):
     nets = [grouped_start(4, 1, 80, 0.1, generator=generator) for _ in range(2)]
     both = first_layer_descent(
@@ -75,6 +86,9 @@ def test_bad_requests_are_refused(data, generator):
     net = voting_start(3, 80, 0.1, ReLU(), generator=generator)
     with pytest.raises(ValueError, match="representation"):
         first_layer_descent(net, data.x, data.y, step_size=0.1, steps=1, representation="kernel")
+    both = torch.stack([data.x, data.x])
+    with pytest.raises(ValueError, match="one set of points"):
+        first_layer_descent(net, both, data.y, step_size=0.1, steps=1, representation="patterns")
     with pytest.raises(ValueError, match="positive"):
         first_layer_descent(net, data.x, data.y, step_size=-0.1, steps=1)
     power = gaussian_start(4, 80, 0.1, PolynomialReLU(3.0), generator=generator)

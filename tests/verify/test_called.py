@@ -1,5 +1,7 @@
 """Models that are no networks: bounds against brute force, attacks against closed forms, and every classifier gets an answer."""
 
+import sys
+
 import numpy as np
 import pandas
 import pytest
@@ -30,6 +32,7 @@ from sklearn.tree import DecisionTreeClassifier
 from torch import nn
 
 import featureprism as fp
+from featureprism import cli
 
 X, Y = load_wine(return_X_y=True, as_frame=True)
 X = (X - X.mean()) / X.std()
@@ -197,3 +200,62 @@ def test_modules_with_several_outputs_say_what_to_do(form, words):
 def test_functions_that_are_no_classifiers_are_refused(function, words):
     with pytest.raises(ValueError, match=words):
         fp.robust_radius(function, X.to_numpy()[:3], [0, 0, 0])
+
+
+def recurrent(path):
+    """A module whose ONNX file has an operator that is not known, for any number of points, or for one."""
+
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.steps, self.out = nn.LSTM(1, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.out(self.steps(x.unsqueeze(2))[0][:, -1])
+
+    torch.manual_seed(0)
+    module = Recurrent()
+    torch.onnx.export(module, (torch.zeros(1, 13),), str(path), dynamo=False, input_names=["x"])
+    return module
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_onnx_file_with_an_unknown_operator_is_run_and_attacked(tmp_path):
+    pytest.importorskip("onnxruntime")
+    part = X.iloc[::60]
+    module = recurrent(tmp_path / "m.onnx")
+    labels = module(torch.tensor(part.to_numpy(), dtype=torch.float32)).argmax(dim=1)
+    bracket = fp.robust_radius(tmp_path / "m.onnx", part, labels)
+    assert "LSTM" in str(bracket)
+    assert (bracket.attacked > 0).all()
+    at = torch.tensor(part.to_numpy() + bracket.witness, dtype=torch.float32)
+    flipped = np.isfinite(bracket.attacked)
+    assert flipped.any()
+    assert (module(at).argmax(dim=1) != labels).numpy()[flipped].all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_command_attacks_it_too(tmp_path, capsys):
+    pytest.importorskip("onnxruntime")
+    module, x = recurrent(tmp_path / "m.onnx"), X.to_numpy()[::60]
+    np.savez(tmp_path / "data.npz", x=x, y=module(torch.tensor(x).float()).argmax(dim=1))
+    files = [str(tmp_path / name) for name in ("m.onnx", "data.npz")]
+    assert cli.main(["radius", *files, "--out", str(tmp_path / "radii"), "--report"]) == 0
+    assert "the operator LSTM is not known" in capsys.readouterr().out
+    assert (tmp_path / "radii" / "report.html").is_file()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_without_onnxruntime_it_says_what_to_install(tmp_path, monkeypatch):
+    recurrent(tmp_path / "m.onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ValueError, match="pip install onnxruntime"):
+        fp.robust_radius(tmp_path / "m.onnx", X.iloc[::60], Y[::60])
+
+
+def test_a_label_that_a_function_should_have_given_is_known():
+    part = X.to_numpy()[::60]
+    bracket = fp.robust_radius(lambda z: np.where(z[:, 0] > 0, "a", "b"), part, ["a", "b", "c"])
+    assert bracket.attacked[2] == 0
+    with pytest.raises(ValueError, match="Unknown labels"):
+        fp.robust_radius(lambda z: np.where(z[:, 0] > 0, "a", "b"), part, ["d", "d", "c"])

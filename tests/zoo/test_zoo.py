@@ -10,13 +10,13 @@ import torch
 
 from featureprism.cli import main
 from featureprism.data.images import ImageSet
-from featureprism.lab import Context
+from featureprism.lab import Context, Rows
 from featureprism.networks.deep import conv_layers
 from featureprism.probes.image_attacks import ImageAttack, noise_adversary, perturb
 from featureprism.zoo import MEMBERS, load, read_card
 from featureprism.zoo.evaluation import judged, standing
-from featureprism.zoo.files import KEPT, family_mark, save
-from featureprism.zoo.members import ALEXNET, LABELLED, MORE_CLEAN, NOISE, WIDE
+from featureprism.zoo.files import KEPT, family_mark, save, share_weights
+from featureprism.zoo.members import ALEXNET, LABELLED, MORE_CLEAN, NOISE, SET, SETS, member_of
 from featureprism.zoo.rebuild import kept_parent
 from featureprism.zoo.training import data_hash, fresh, grow
 
@@ -32,7 +32,7 @@ def pictures(generator):
 
 
 def test_a_family_has_one_start_and_both_controls():
-    for family in (ALEXNET, WIDE):
+    for family in (ALEXNET, *SETS):
         clean, *rest = family
         assert clean.parent is None
         assert {member.parent for member in rest} == {clean.name}
@@ -40,6 +40,21 @@ def test_a_family_has_one_start_and_both_controls():
         assert len({replace(member.recipe, bfloat16=False) for member in rest}) == 1
         starts = [conv_layers(fresh(member))[0].weight for member in family[:2]]
         assert torch.equal(*starts)
+
+
+def test_every_set_has_its_own_start_and_seeds_that_repeat_a_set_share_weights():
+    starts = [conv_layers(fresh(clean))[0].weight for clean, *_ in SETS]
+    assert all(not torch.equal(starts[0], other) for other in starts[1:])
+    names = {member_of(SET, "clean", seed).name for seed in range(2000, 2000 + len(SETS))}
+    assert names == {clean.name for clean, *_ in SETS}
+    run = Rows.gather(
+        {"seed": seed, "zoo": f"{SET} 0", "source": "cifar10.npz 1"} for seed in range(2000, 2000 + len(SETS))
+    )
+    assert not share_weights(run)
+    assert share_weights(Rows.gather([*run, {**run[0], "seed": 2000 + len(SETS)}]))
+    one_family = Rows.gather({**row, "zoo": "alexnet 0"} for row in run)
+    assert share_weights(one_family)
+    assert not share_weights(Rows.gather({**row, "source": "digits"} for row in one_family))
 
 
 def test_two_labels_and_ten_differ_in_nothing_else():
@@ -92,7 +107,7 @@ def test_the_robust_alexnet_stands_above_the_clean_one_and_both_controls():
 
 
 def test_weights_come_back_in_half_precision(tmp_path):
-    member = MEMBERS["wrn-10-1-clean"]
+    member = MEMBERS["wrn-10-1-set-1-clean"]
     net = fresh(member)
     save(member, net, {"accuracies": {}}, tmp_path)
     back = load(member.name, tmp_path)
@@ -103,8 +118,8 @@ def test_weights_come_back_in_half_precision(tmp_path):
 
 
 def test_damaged_files_are_refused_in_one_sentence(tmp_path):
-    member = MEMBERS["wrn-10-1-clean"]
-    with pytest.raises(ValueError, match="--rebuild wrn-10-1-clean"):
+    member = MEMBERS["wrn-10-1-set-1-clean"]
+    with pytest.raises(ValueError, match="--rebuild wrn-10-1-set-1-clean"):
         load(member.name, tmp_path)
     with pytest.raises(ValueError, match="alexnet-clean"):
         load("alexnet")
@@ -116,24 +131,24 @@ def test_damaged_files_are_refused_in_one_sentence(tmp_path):
     np.savez(path, W=np.zeros(3))
     with pytest.raises(ValueError, match="SHA-256 differs"):
         load(member.name, tmp_path)
-    other = save(replace(member, name="wrn-10-1-noise"), fresh(MEMBERS["alexnet-clean"]), {}, tmp_path)
+    other = save(replace(member, name="wrn-10-1-set-1-noise"), fresh(MEMBERS["alexnet-clean"]), {}, tmp_path)
     with pytest.raises(ValueError, match="does not hold the weights"):
-        load("wrn-10-1-noise", tmp_path)
+        load("wrn-10-1-set-1-noise", tmp_path)
     other.with_suffix(".json").write_text("{")
     with pytest.raises(ValueError, match="copy it again"):
-        read_card("wrn-10-1-noise", tmp_path)
+        read_card("wrn-10-1-set-1-noise", tmp_path)
 
 
 def test_a_mark_changes_with_the_weights_and_is_empty_without_them(tmp_path):
-    member = MEMBERS["wrn-10-1-clean"]
-    assert family_mark("wrn-10-1", ("clean",), tmp_path) == ""
+    member = MEMBERS["wrn-10-1-set-1-clean"]
+    assert family_mark("wrn-10-1-set-1", ("clean",), tmp_path) == ""
     net = fresh(member)
     save(member, net, {}, tmp_path)
-    first = family_mark("wrn-10-1", ("clean",), tmp_path)
+    first = family_mark("wrn-10-1-set-1", ("clean",), tmp_path)
     conv_layers(net)[0].weight.data.mul_(2)
     save(member, net, {}, tmp_path)
-    assert first.startswith("wrn-10-1 ")
-    assert family_mark("wrn-10-1", ("clean",), tmp_path) != first
+    assert first.startswith("wrn-10-1-set-1 ")
+    assert family_mark("wrn-10-1-set-1", ("clean",), tmp_path) != first
 
 
 def test_a_child_goes_on_from_its_parent_and_from_its_checkpoint(pictures, tmp_path):
@@ -151,7 +166,7 @@ def test_a_child_goes_on_from_its_parent_and_from_its_checkpoint(pictures, tmp_p
 
 def test_a_child_starts_from_the_parent_that_is_kept(pictures, tmp_path):
     """In the folder at hand, else in the package; it is trained first where neither has it."""
-    child = MEMBERS["wrn-10-1-noise"]
+    child = MEMBERS["wrn-10-1-set-1-noise"]
     parent = MEMBERS[child.parent]
     path = save(parent, fresh(replace(parent, seed=7)), {}, tmp_path)
     begun = kept_parent(child, tmp_path)

@@ -308,7 +308,7 @@ def _looked_at(
     task, name = problem.data.task, row["head"]
     x, y = (part_[stage.first :] for part_ in drawn(task, stage.last, seed))
     is_network = row["is_saved"] or name == YOURS
-    more = {"budget": Budget(branches=problem.plan.max_branches)} if is_network else {}
+    more = {"budget": Budget(branches=1)} if is_network else {}
     bracket = head.robust_radius(x, y, progress=part(progress, 0.0, 0.9), **more)
     right = np.asarray(head.predict(task.x_test) == task.y_test, dtype=np.float64)
     sides = {"certified": packed(bracket.certified), "attacked": packed(bracket.attacked)}

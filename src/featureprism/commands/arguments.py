@@ -36,9 +36,15 @@ def parser() -> argparse.ArgumentParser:
 def _experiments(add: Add) -> None:
     """The arguments of the commands."""
     listing = add(
-        "list", "Show the experiments that can be reproduced, and what a seed of them costs.", "list gmm-flow"
+        "list", "Show the papers, or the items of a paper and what a seed of them costs.", "list gmm-flow"
     )
-    _add_name(listing, "what to list")
+    listing.add_argument(
+        "name",
+        nargs="?",
+        default="",
+        metavar="PAPER[/ITEM]",
+        help="whose items to list; all: of every paper (default: the papers alone)",
+    )
     listing.add_argument("--json", action="store_true", help="print JSON")
     showing = add(
         "show",
@@ -533,7 +539,9 @@ def _zoo(add: Add) -> None:
         "zoo --rebuild alexnet-clean --folder zoo",
     )
     zoo.add_argument(
-        "--rebuild", metavar="NAME", help="train this one; a second call goes on from the last epoch"
+        "--rebuild",
+        metavar="NAME",
+        help="train this one, or all that fit a pattern (wrn-10-1-set-*); a second call goes on from the last epoch",
     )
     zoo.add_argument(
         "--folder",

@@ -34,6 +34,7 @@ from featureprism.lab.terminal import duration, progress_bar
 from featureprism.lab.verdict import Outcome
 
 BAD_USAGE, CLAIM_FAILED = 2, 3
+WIDEST = 160  # columns of a table of claims
 
 
 def run_reproduce(args: argparse.Namespace) -> int:
@@ -117,7 +118,9 @@ def draw_missing(folder: Path) -> None:
 
 def print_claims(console: Console, result: Result, *, all_claims: bool) -> None:
     """The table of claims of one experiment."""
-    for text, style in to_terminal(ClaimTable.of_result(result), all_claims=all_claims):
+    for text, style in to_terminal(
+        ClaimTable.of_result(result), all_claims=all_claims, width=min(console.width, WIDEST)
+    ):
         console.print(Text(text, style=style), soft_wrap=True)
     console.print()
 

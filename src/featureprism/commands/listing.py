@@ -2,8 +2,9 @@
 
 import argparse
 import inspect
+import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from featureprism._files import as_json
@@ -14,35 +15,71 @@ from featureprism.lab.letters import used_letters, words_of
 from featureprism.lab.registry import all_papers, experiments_called, item_called, paper_called
 from featureprism.lab.rows import Row
 
-WIDTH = 80
+NARROWEST, WIDEST = 40, 120  # columns
+WIDE = 100  # columns from which a title stands beside its numbers
 SHOWN = 8  # settings of a scale
 
 
 def list_experiments(args: argparse.Namespace) -> int:
-    """Print what can be reproduced, and what a seed of it costs."""
-    experiments = experiments_called(args.name)
+    """Print the papers, or the items of one and what a seed of each costs."""
     costs = {scale: published_costs(scale) for scale in SCALES}
-    rows = [
-        {
-            "id": e.id,
-            "title": e.title,
-            "source": e.source,
-            "scales": list(e.scales),
-            "slow": e.slow,
-            "claims": len(e.claims),
-            "seconds": {scale: costs[scale][e.id][0] for scale in SCALES if e.id in costs[scale]},
-        }
-        for e in experiments
-    ]
     if args.json:
-        print(as_json(rows, indent=1))
-        return 0
-    width = max(len(row["id"]) for row in rows)
-    print(f"{'':<{width}}  {'  '.join(f'{scale:>8}' for scale in SCALES)}  seconds of one core for a seed")
-    for row in rows:
-        cells = "  ".join(f"{_seconds(row['seconds'].get(scale)):>8}" for scale in SCALES)
-        print(f"{row['id']:<{width}}  {cells}  {row['title']}")
+        print(as_json([_row(e, costs) for e in experiments_called(args.name or "all")], indent=1))
+    elif args.name:
+        print("\n".join(_items([_row(e, costs) for e in experiments_called(args.name)])))
+    else:
+        print("\n".join(_papers()))
     return 0
+
+
+def _row(e: Experiment, costs: Mapping[str, Mapping[str, Sequence[float]]]) -> Row:
+    return {
+        "id": e.id,
+        "title": e.title,
+        "source": e.source,
+        "scales": list(e.scales),
+        "slow": e.slow,
+        "claims": len(e.claims),
+        "seconds": {scale: costs[scale][e.id][0] for scale in SCALES if e.id in costs[scale]},
+    }
+
+
+def _papers() -> list[str]:
+    """Each paper: its name, how much there is of it, and the question that its story asks."""
+    lines = []
+    for paper in all_papers().values():
+        claims = sum(len(e.claims) for e in paper.experiments)
+        lines.append(f"{paper.name}  ({len(paper.experiments)} items, {claims} claims)")
+        lines += _wrapped(_question(paper), "  ")
+    return [
+        *lines,
+        "",
+        "featureprism list PAPER       its items and their cost (list all: every item)",
+        "featureprism show PAPER       what it claims, and where to read on",
+        "featureprism reproduce PAPER  measures it",
+    ]
+
+
+def _question(paper: Paper) -> str:
+    """The title of the story; a paper without a story has its citation."""
+    story = _story(paper)
+    return story.read_text("utf-8").partition("\n")[0].lstrip("# ") if story else paper.citation
+
+
+def _items(rows: Sequence[Row]) -> list[str]:
+    """What a seed of each item costs at each scale, and its title: beside it in a wide terminal, else below."""
+    first = max(len(row["id"]) for row in rows)
+    before = first + len("  ".join(SCALES)) + 4
+    lines = [f"{'seconds of one core for a seed:':<{first}}  {'  '.join(SCALES)}"]
+    for row in rows:
+        cells = "  ".join(f"{_seconds(row['seconds'].get(s)):>{len(s)}}" for s in SCALES)
+        numbers = f"{row['id']:<{first}}  {cells}"
+        if _width() < WIDE:
+            lines += [numbers, *_wrapped(row["title"], "  ")]
+        else:
+            title = textwrap.wrap(row["title"], _width() - before)
+            lines += [f"{numbers}  {title[0]}", *(" " * before + part for part in title[1:])]
+    return lines
 
 
 def _seconds(value: float | None) -> str:
@@ -72,7 +109,9 @@ def _paper(paper: Paper) -> list[str]:
             lines += _wrapped(f"{e.claim_id(claim)}: {claim.says}", "  ")
         lines.append("")
     width = max((len(e.item) for e in paper.experiments), default=0)
-    lines += [f"{e.item:<{width}}  {len(e.claims):>2} claims  {e.title}" for e in paper.experiments]
+    for e in paper.experiments:
+        text = f"{e.item:<{width}}  {len(e.claims):>2} claims  {e.title}"
+        lines += textwrap.wrap(text, _width(), subsequent_indent=" " * (width + 13))
     return [*lines, "", f"featureprism show {paper.name}/ITEM prints one of them."]
 
 
@@ -105,7 +144,8 @@ def _letters(experiment: Experiment) -> list[str]:
     """What the letters in the claims of an item mean."""
     texts = [text for claim in experiment.claims for text in words_of(claim.as_row())]
     used = used_letters(texts, paper_called(experiment.paper).letters)
-    lines = [line for name, meaning in used.items() for line in _wrapped(f"{name}: {meaning}", "  ")]
+    meanings = {name: meaning.replace("`", "") for name, meaning in used.items()}
+    lines = [line for name, meaning in meanings.items() for line in _wrapped(f"{name}: {meaning}", "  ")]
     return ["", "Letters:", *lines] if lines else []
 
 
@@ -134,8 +174,13 @@ def _settings(settings: Sequence[object]) -> list[str]:
     return lines
 
 
+def _width() -> int:
+    """Columns of the terminal, or of COLUMNS; 80 where there is neither."""
+    return max(NARROWEST, min(shutil.get_terminal_size().columns, WIDEST))
+
+
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(" ".join(text.split()), WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return textwrap.wrap(" ".join(text.split()), _width(), initial_indent=indent, subsequent_indent=indent)
 
 
 def list_claims(args: argparse.Namespace) -> int:
@@ -151,8 +196,8 @@ def list_claims(args: argparse.Namespace) -> int:
     for item in dict.fromkeys(row["item"] for row in rows):
         print(f"\n{item}")
         for row in (r for r in rows if r["item"] == item):
-            bound = Bound.of(row["relation"], row["bound"])
             origin = row["source"] if row["origin"] == "paper" else f"featureprism; {row['source']}"
-            print(f"  {row['id']}: {row['says']} [{bound}] ({origin})")
+            print(f"  {row['id']}  {Bound.of(row['relation'], row['bound'])}")
+            print("\n".join(_wrapped(f"{row['says']} ({origin})", "    ")))
         print("\n".join(_letters(item_called(item))))
     return 0

@@ -17,18 +17,20 @@ from featureprism.brackets import RadiusBracket
 from featureprism.commands.bracket_page import write_page
 from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
+from featureprism.commands.words import say
 from featureprism.geometry import check_domain
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import read_model
-from featureprism.models.archives import load_points, save_points
+from featureprism.models.model import NotANetwork
+from featureprism.models.read import load_points, save_points
 from featureprism.networks import TwoLayerNet, load_net
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.probes.self_test import self_test
 from featureprism.seeds import generator_for
 from featureprism.training import max_margin_network
-from featureprism.verify import Budget, Query
+from featureprism.verify import Budget, Query, robust_radius
 from featureprism.verify.api import SECONDS
-from featureprism.verify.batches import bracket_in_batches
+from featureprism.verify.batches import bracket_in_batches, write_bracket
 from featureprism.verify.query import as_norm
 from featureprism.verify.referee import judge_curve, read_curve
 
@@ -42,25 +44,25 @@ def radius(args: argparse.Namespace) -> int:
         save_curve(bracket, args.out)
         right = bracket.attacked > 0
         gaps = bracket.gap[right]
-        print(bracket)
+        say(bracket)
         if right.any() and bracket.certified.any():
             closed, median = int((gaps <= args.gap).sum()), float(np.median(gaps))
-            print(
+            say(
                 f"{closed} of {int(right.sum())} brackets of correctly classified points closed to {args.gap:g}; "
                 f"median gap {median:.3g}"
             )
     else:
         holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.eps, bracket.attacked <= args.eps))
         left = len(bracket) - holds - flipped
-        print(
+        say(
             f"{holds} of {len(bracket)} points hold at {args.eps:g} (proven), {flipped} do not, {left} are open"
         )
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
-    print(f"attack self-test {passed}{_blindness(bracket)}")
+    say(f"attack self-test {passed}{_blindness(bracket)}")
     drawn = " and curve.png" if args.eps is None else ""
-    print(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
+    say(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
     if args.report:
-        print(
+        say(
             f"the page to hand over is {write_page(bracket, args.out, args.model, args.data, _question(args))}"
         )
     return 0
@@ -91,8 +93,12 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     bounds = None if args.bounds is None else (args.bounds[0], args.bounds[1])
     points, labels = read_points(args.data)
     names, spread, weights = stated_units(args, points)
+    about = {"points": points, "features": names, "spread": spread, "unit": args.unit or ""}
     query = Query(as_norm(args.norm), eps, bounds, gap=args.gap, weights=weights)
-    model = read_model(args.model)
+    try:
+        model = read_model(args.model)
+    except NotANetwork:
+        return _called(args, points, labels, query, about)
     model = model if weights is None else model.with_scores()
     if points.shape[1] != (dim := model.dim):
         raise ValueError(f"{args.data} has points of dimension {points.shape[1]}, the network takes {dim}.")
@@ -106,7 +112,24 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
     budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
     with progress_bar("brackets") as bar:
         bracket = bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
-    return replace(bracket, points=points, features=names, spread=spread, unit=args.unit or "")
+    return replace(bracket, **about)
+
+
+def _called(
+    args: argparse.Namespace,
+    points: np.ndarray,
+    labels: np.ndarray,
+    query: Query,
+    about: dict[str, Any],
+) -> RadiusBracket:
+    """The brackets of a file that can only be run, by onnxruntime."""
+    bracket = robust_radius(
+        args.model, points, labels, norm=query.norm, eps=query.eps, bounds=query.bounds, weights=query.weights
+    )
+    bracket = replace(bracket, **about)
+    prepare_folder(args.out)
+    write_bracket(args.out, bracket)
+    return bracket
 
 
 def referee(args: argparse.Namespace) -> int:
@@ -120,7 +143,7 @@ def referee(args: argparse.Namespace) -> int:
     Console().print(rulings_table(rulings))
     wrong = sum(not ruling.possible for ruling in rulings)
     print(f"{wrong} of {len(rulings)} claims are impossible on these {len(bracket)} points")
-    print(f"the witnesses and the proofs are in {args.out}")
+    say(f"the witnesses and the proofs are in {args.out}")
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from rich.console import Console
@@ -52,18 +53,22 @@ def _interval(accuracies: Row) -> str:
 
 
 def train_again(args: argparse.Namespace) -> int:
-    """Say how long it will take, then train; a second call goes on where the first was stopped."""
-    if args.rebuild not in MEMBERS:
+    """Train the members whose names fit the pattern, one after the other; a second call goes on where the first was stopped."""
+    members = [member for name, member in MEMBERS.items() if fnmatchcase(name, args.rebuild)]
+    if not members:
         raise ValueError(f"The zoo knows no {args.rebuild!r}; it has {', '.join(MEMBERS)}.")
     folder: Path = args.folder or Path("zoo")
     context = context_from(args, networks=folder / "checkpoints")
-    member, data = MEMBERS[args.rebuild], cifar(context)
-    estimate = duration(seconds_of(member, data, folder, context.device))
-    print(
-        f"{member.name}: about {estimate} of training here (from steps that were timed), if nothing is done yet."
-    )
-    with progress_bar(f"train {member.name}") as bar:
-        watched = replace(context, progress=bar.within, log=bar.log)
-        path = rebuild(member, folder, watched, data)
-    print(path)
+    data = cifar(context)
+    if len(members) > 1:
+        members = [member for member in members if read_card(member.name, folder) is None]
+    for member in members:
+        estimate = duration(seconds_of(member, data, folder, context.device))
+        print(
+            f"{member.name}: about {estimate} of training here (from steps that were timed), if nothing is done yet."
+        )
+        with progress_bar(f"train {member.name}") as bar:
+            watched = replace(context, progress=bar.within, log=bar.log)
+            path = rebuild(member, folder, watched, data)
+        print(path)
     return 0

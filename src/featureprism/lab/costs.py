@@ -1,7 +1,8 @@
 """How long a run will take: what finished units of the same settings took.
 
 Units that are finished in the folder of the run come first, setting by setting. For the others costs.json has seconds of processor time
-a seed, and peak memory, of every published item and scale; `python -m featureprism.lab.costs DIR` takes them from a folder of results.
+a seed, and peak memory, of every published item and scale; `python -m featureprism.lab.costs docs/results` takes them from what is
+published.
 """
 
 import json
@@ -10,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from featureprism._files import as_json, write_whole
 from featureprism.lab.context import Context
-from featureprism.lab.experiment import Experiment
+from featureprism.lab.experiment import SCALES, Experiment
 from featureprism.lab.store import FILE, Store
 from featureprism.lab.unit import Unit, units_of
 from featureprism.lab.work import DONE
@@ -87,23 +87,25 @@ def _finished(out: Path) -> dict[str, tuple[float, float]]:
 
 def published_costs(scale: str) -> dict[str, tuple[float, float]]:
     """Seconds of processor time a seed and megabytes of every item that was published at a scale."""
-    return {id: (seconds, memory) for id, (seconds, memory) in _known().get(scale, {}).items()}
-
-
-def _known() -> dict[str, dict[str, Any]]:
-    return json.loads(KNOWN.read_text(encoding="utf-8")) if KNOWN.exists() else {}
+    known = json.loads(KNOWN.read_text(encoding="utf-8"))
+    return {id: (seconds, memory) for id, (seconds, memory) in known.get(scale, {}).items()}
 
 
 def record_costs(folder: Path) -> int:
-    """Take the costs of all items in a folder of results into costs.json; returns how many."""
-    known = _known()
-    paths = sorted(folder.glob("*/*/run.json"))
-    for path in paths:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        cost = [round(about["seconds"] / len(about["seeds"]), 2), round(about["memory_mb"])]
-        known.setdefault(about["scale"], {})[about["id"]] = cost
-    write_whole(KNOWN, as_json(known, indent=1) + "\n")
-    return len(paths)
+    """Write costs.json anew from a folder of published results; returns how many items of all scales it has."""
+    costs: dict[str, dict[str, list[float]]] = {}
+    for scale in SCALES:
+        for item in json.loads((folder / f"{scale}.json").read_text(encoding="utf-8")):
+            cost = [round(item["seconds"] / len(item["seeds"]), 2), round(item["memory_mb"])]
+            costs.setdefault(scale, {})[item["id"]] = cost
+    lines = [
+        f" {as_json(scale)}: {{\n"
+        + ",\n".join(f"  {as_json(id)}: {cost}" for id, cost in items.items())
+        + "\n }"
+        for scale, items in costs.items()
+    ]
+    write_whole(KNOWN, "{\n" + ",\n".join(lines) + "\n}\n")
+    return sum(map(len, costs.values()))
 
 
 if __name__ == "__main__":

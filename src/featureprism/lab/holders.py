@@ -19,8 +19,11 @@ class Holder:
     def __init__(self, folder: Path) -> None:
         self.name = secrets.token_hex(8)
         self._path = folder / FOLDER / self.name
-        self._path.parent.mkdir(exist_ok=True)
-        self._file = self._path.open("w")
+        while True:
+            self._path.parent.mkdir(exist_ok=True)
+            with suppress(FileNotFoundError):  # the last of the others has just taken the folder away
+                self._file = self._path.open("w")
+                break
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def close(self) -> None:

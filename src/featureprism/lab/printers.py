@@ -23,32 +23,43 @@ from featureprism.lab.table import (
 )
 
 WIDTH = 80  # columns of a terminal
+TABLE, SENTENCE = 120, 40  # columns from which there is a table, and the least for a sentence in it
 STYLES = {"holds": "green", "fails": "red", "not published": "dim"}  # the others are yellow
 Styled = tuple[str, str]  # text and style
 
 
 def to_terminal(table: ClaimTable, *, all_claims: bool = True, width: int = WIDTH) -> list[Styled]:
-    """A line for each claim (mark, id, measured, expected) with its sentence below, no line longer than `width`.
+    """A line for each claim (mark, id, measured, expected) with its sentence below; from 120 columns on with its sentence beside it.
 
-    With `all_claims=False` only the headline claims; the others are counted.
+    No line is longer than `width`. With `all_claims=False` only the headline claims; the others are counted.
     """
     shown = table if all_claims else table.headlines()
     lines: list[Styled] = [(part, "bold") for part in textwrap.wrap(table.title, width)]
     first = max((len(line.id) for line in shown), default=0)
     second = max((len(measured(line.last)) for line in shown if line.last), default=0)
+    third = max((len(expected(line.claim)) for line in shown), default=0)
+    beside = first + second + third + 8  # where sentences begin
+    is_table = width >= TABLE and width - beside >= SENTENCE
     for line in shown:
         style = STYLES.get(line.verdict, "yellow")
-        lines.append((_numbers(line, first, second, width), style))
-        lines += [(part, "") for part in _wrapped(line.claim["says"], width)]
-        lines += [(part, "dim") for text in _explanations(line) for part in _wrapped(text, width)]
+        numbers = _numbers(line, first, second, width)
+        notes = [
+            (part, "dim")
+            for text in _explanations(line)
+            for part in _wrapped(text, width, beside * is_table or 2)
+        ]
+        if is_table:
+            says = textwrap.wrap(line.claim["says"], width - beside)
+            lines.append((f"{numbers:<{beside}}{says[0]}", style))
+            lines += [(" " * beside + part, style) for part in says[1:]]
+        else:
+            lines.append((numbers, style))
+            lines += [(part, "") for part in _wrapped(line.claim["says"], width)]
+        lines += notes
     others = [line for line in table if line not in shown.lines]
     if others:
-        lines.append(
-            (
-                f"  {len(others)} {'more' if shown.lines else 'claims'}: {in_words(counts(others))} (--all shows them)",
-                "dim",
-            )
-        )
+        count = f"{len(others)} {'more' if shown.lines else 'claims'}"
+        lines.append((f"  {count}: {in_words(counts(others))} (--all shows them)", "dim"))
     return lines
 
 
@@ -75,8 +86,8 @@ def _explanations(line: Line) -> list[str]:
     return [*([words] if words not in ("holds", "fails") else []), *failing]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="  ")
+def _wrapped(text: str, width: int, indent: int = 2) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=" " * indent, subsequent_indent=" " * indent)
 
 
 def to_markdown(table: ClaimTable) -> str:
@@ -141,8 +152,9 @@ def _value_html(claim: Row, scale: str) -> str:
     """Value and verdict at one scale."""
     inside = (claim.get("regime") or {}).get("inside")
     words = ("", "outside the premises")[inside is False]
+    older = "" if claim.get("is_current", True) else "measured before the item had its present form"
     small = "".join(
-        f" <span class='small'>{escape(text)}</span>" for text in (words, confidence(claim)) if text
+        f" <span class='small'>{escape(text)}</span>" for text in (words, confidence(claim), older) if text
     )
     return (
         f"<span class='value'>{f'<i>{scale}</i> ' if scale else ''}<b class='n'>{escape(measured(claim))}</b> "

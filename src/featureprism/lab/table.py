@@ -40,12 +40,13 @@ class Line:
 
     @property
     def last(self) -> Row | None:
-        """The judged claim at the largest scale."""
-        return next((self.judged[s] for s in reversed(SCALES) if s in self.judged), None)
+        """The judged claim at the largest scale, of those that were published as the item is now; else at the largest of all."""
+        rows = [self.judged[s] for s in reversed(SCALES) if s in self.judged]
+        return next((row for row in rows if row.get("is_current", True)), rows[0] if rows else None)
 
     @property
     def verdict(self) -> str:
-        """The verdict at the largest scale."""
+        """The verdict of `last`."""
         return self.last["verdict"] if self.last else NOT_PUBLISHED
 
     @property
@@ -105,8 +106,9 @@ class ClaimTable:
         """Every claim of an experiment with what was published of it; one that is new has no result yet."""
         judged: dict[str, dict[str, Row]] = {}
         for scale in (s for s in SCALES if experiment.id in published.get(s, {})):
-            for row in published[scale][experiment.id]["claims"]:
-                judged.setdefault(row["id"], {})[scale] = row
+            item = published[scale][experiment.id]
+            for row in item["claims"]:
+                judged.setdefault(row["id"], {})[scale] = row | {"is_current": item.get("is_current", True)}
         lines = [
             Line(id, claim.as_row(), judged.get(id, {}))
             for claim, id in ((claim, experiment.claim_id(claim)) for claim in experiment.claims)
@@ -166,7 +168,16 @@ def measured(claim: Row) -> str:
         return show(low) if low == high else f"{show(low)} to {show(high)}"
     if claim["aggregate"] == "share":
         return f"{sum(map(bool, claim['values']))} of {len(claim['values'])}"
-    return f"{show(claim['measured'])} ± {(high - low) / 2:.2g}"
+    return with_half_width(claim["measured"], (high - low) / 2)
+
+
+def with_half_width(value: float, half: float) -> str:
+    """A number and half of its interval, both to the second digit of the interval."""
+    if half == 0:
+        return show(value)
+    digits = 1 - math.floor(math.log10(half))
+    shown = f"{round(value, digits):.{digits}f}" if 0 <= digits <= 6 else show(value)
+    return f"{shown} ± {half:.2g}"
 
 
 def expected(claim: Row, *, with_reported: bool = True) -> str:

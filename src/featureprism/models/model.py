@@ -33,11 +33,18 @@ from featureprism.models.activations import (
     layers_activation,
     of_layers_named,
 )
-from featureprism.models.margins import NeuronMargins, PairMargins, SignedMargins
-from featureprism.models.one_layer import PowerForm
+from featureprism.models.one_layer import PowerForm, TwoLayerNet
 from featureprism.models.protocols import HasExactRadius, HasInputDirections, HasRadiusBracket
-from featureprism.models.scores import LayeredScores, LinearScores, QuadraticScores, ScoreNet, TwoScores
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.scores import (
+    LayeredScores,
+    LinearScores,
+    NeuronMargins,
+    PairMargins,
+    QuadraticScores,
+    ScoreNet,
+    SignedMargins,
+    TwoScores,
+)
 
 UNPROVABLE = (
     "Proofs exist for linear and quadratic models, for layers of ReLU, tanh, GELU or SiLU, "

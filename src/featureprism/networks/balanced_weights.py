@@ -8,7 +8,7 @@ from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.models.activations import Activation
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 
 
 @dataclass(frozen=True)

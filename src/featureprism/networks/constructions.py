@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.models.activations import ReLU
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.networks.grouped import GroupedNet
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.models.activations import Activation, ReLU
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.networks.grouped import GroupedNet
 from featureprism.networks.plain import MLP
 

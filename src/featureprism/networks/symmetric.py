@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from featureprism.geometry import LpBall
 from featureprism.models.activations import ReLU
 from featureprism.models.model import Model, as_model, plain
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.networks.gates import Bias, gates, least, openings, smoothed_relu, smoothed_step
 
 UPWARDS = 1 + 1e-6  # of norms in single precision

@@ -57,7 +57,8 @@ def first_layer_descent(
     record : sequence of int, optional
         Steps at which to keep a snapshot; the last one is always kept.
     representation : str
-        "direct", "gram", or "auto" (gram if n < d).
+        "direct", "gram", "auto" (gram if n < d), or "patterns": neurons with the same slopes share one product, which is
+        fast where most neurons see a cluster as a whole.
     lumps : sequence of int, optional
         How many steps each step stands for, see `growing_lumps`.
     watch : callable, optional
@@ -74,7 +75,7 @@ def first_layer_descent(
     ----------
     feature-averaging, Section 3.
     """
-    _refuse(net, representation)
+    _refuse(net, x, representation)
     layer, many = _layer(net)
     x = x.to(layer.W.dtype)
     rate = torch.as_tensor(step_size, dtype=x.dtype).reshape(-1, 1, 1)
@@ -83,7 +84,7 @@ def first_layer_descent(
     if steps < 0 or not bool((rate > 0).all()):
         raise ValueError(f"Need steps ≥ 0 and positive step sizes, got {steps} and {step_size}.")
     gram = representation == "gram" or (representation == "auto" and x.shape[-2] < x.shape[-1])
-    moving = (_Gram if gram else _Direct)(layer, x, rate)
+    moving = (_Gram if gram else _Patterns if representation == "patterns" else _Direct)(layer, x, rate)
     total, wanted = torch.zeros_like(moving.z), {*record, steps}
     times, nets, probes = [], [], {"slopes": [], "pre_activations": [], "watched": []}
     for step in range(steps + 1):
@@ -104,10 +105,12 @@ def first_layer_descent(
     return Trajectory(times, nets, ended, probes, steps)
 
 
-def _refuse(net: TwoLayerNet | GroupedNet, representation: str) -> None:
+def _refuse(net: TwoLayerNet | GroupedNet, x: Tensor, representation: str) -> None:
     """A ValueError for what cannot be trained here."""
-    if representation not in ("auto", "direct", "gram"):
-        raise ValueError(f"Unknown representation {representation!r}; use auto, direct or gram.")
+    if representation not in ("auto", "direct", "gram", "patterns"):
+        raise ValueError(f"Unknown representation {representation!r}; use auto, direct, gram or patterns.")
+    if representation == "patterns" and x.ndim == 3:
+        raise ValueError("The representation 'patterns' needs one set of points for all networks of a stack.")
     if isinstance(net, TwoLayerNet) and net.activation.p != 1:
         raise ValueError("Only ReLU networks are trained in the first layer alone.")
 
@@ -211,6 +214,25 @@ class _Direct:
 
     def now(self, total: Tensor) -> Layer:
         return self.layer
+
+
+class _Patterns(_Direct):
+    """The layer and Z move together; equal columns of slopes, so neurons of one pattern and one output weight, are multiplied once."""
+
+    def step(self, slopes: Tensor) -> None:
+        W, b = self.layer
+        columns = slopes.mT.flatten(0, 1)  # (s h, n)
+        first: dict[bytes, int] = {}
+        kept = [first.setdefault(row.tobytes(), len(first)) for row in columns.numpy()]
+        distinct = torch.empty(len(first), columns.shape[1], dtype=columns.dtype)
+        distinct[kept] = columns
+        pulls = distinct @ self.x  # (distinct, d)
+        moved = self.x @ pulls.T if b is None else self.x @ pulls.T + distinct.sum(dim=1)
+        self.layer = Layer(
+            W - self.rate * pulls[kept].unflatten(0, slopes.shape[::2]),
+            None if b is None else b - self.rate[..., 0] * slopes.sum(dim=1),
+        )
+        self.z = self.z - self.rate * moved.T[kept].unflatten(0, slopes.shape[::2]).mT
 
 
 class _Gram:

@@ -26,7 +26,7 @@ from featureprism._inputs import check_points
 from featureprism._nonnegative import nonnegative_minimum
 from featureprism._threads import one_thread
 from featureprism.models.activations import ReLU
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.training.max_margin import NotSeparableError
 
 MAX_PATTERNS = 50  # changes of the pattern before the search gives up

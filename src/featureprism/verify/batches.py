@@ -55,7 +55,7 @@ def bracket_in_batches(
         parts.append(_bracketed(model, x[part], label[part], query, share, path))
         progress(min(1.0, (first + BATCH) / len(x)))
     bracket = replace(RadiusBracket.joined(parts), statement=statement_of(model, x, label, query))
-    _write(out, bracket)
+    write_bracket(out, bracket)
     model.save(out / "model.npz")
     return bracket
 
@@ -113,8 +113,8 @@ def _identity(model: Model) -> str:
     return digest.hexdigest()
 
 
-def _write(out: Path, bracket: RadiusBracket) -> None:
-    """For people and programs."""
+def write_bracket(out: Path, bracket: RadiusBracket) -> None:
+    """brackets.csv, witnesses.npz and proofs.npz, for people and programs."""
     table, witnesses, columns = StringIO(), BytesIO(), bracket.columns()
     lines = zip(*(column.tolist() for column in columns.values()), strict=True)
     csv.writer(table, lineterminator="\n").writerows(

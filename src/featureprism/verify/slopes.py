@@ -23,9 +23,8 @@ from featureprism.geometry import Box, LpBall
 from featureprism.models.activations import of_layers_named
 from featureprism.models.model import Model
 from featureprism.verify.attack import default_reach
-from featureprism.verify.method import Method
 from featureprism.verify.one_layer.certify import THREADS
-from featureprism.verify.pairs import Pairs
+from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 MOST_INPUTS = 4096

@@ -6,6 +6,7 @@ They are part of the package (a wheel carries them) and lie under `zoo/` in the 
 import hashlib
 import io
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from featureprism.data.images import ImageSet
 from featureprism.lab import Rows
 from featureprism.lab.rows import Row
 from featureprism.networks.deep import channels_last
-from featureprism.zoo.members import MEMBERS, SHAPE, Member
+from featureprism.zoo.members import MEMBERS, SHAPE, Member, stems
 from featureprism.zoo.training import fresh
 
 KEPT = Path(__file__).with_name("kept")
@@ -115,12 +116,12 @@ def load(name: str, folder: Path = KEPT) -> nn.Module:
     return channels_last(net.eval())
 
 
-def family_mark(stem: str, members: tuple[str, ...], folder: Path = KEPT) -> str:
-    """A word that changes with the weights of these members (`stem` and their trainings); empty where one of them is missing.
+def family_mark(stem: str, trainings: Iterable[str], folder: Path = KEPT) -> str:
+    """A word that changes with the weights of these trainings of a family (or of sets of them); empty where one of them is missing.
 
     It stands in the settings of experiments, so that new weights are measured anew.
     """
-    cards = [read_card(f"{stem}-{name}", folder) for name in members]
+    cards = [read_card(f"{one}-{name}", folder) for one in stems(stem) for name in trainings]
     if any(card is None for card in cards):
         return ""
     sums = "".join(card["sha256"] for card in cards if card is not None)
@@ -133,5 +134,8 @@ def is_cifar(data: ImageSet) -> bool:
 
 
 def share_weights(rows: Rows) -> bool:
-    """Whether the seeds of a run measured networks of the zoo, and so one training."""
-    return any(row.get("zoo") and str(row.get("source")).startswith("cifar10") for row in rows)
+    """Whether two seeds of a run measured one training of the zoo."""
+    zoo = {row["zoo"] for row in rows if row.get("zoo") and str(row.get("source")).startswith("cifar10")}
+    return any(
+        len(rows.seeds) > len({seed % len(stems(name.split()[0])) for seed in rows.seeds}) for name in zoo
+    )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import inf
+from itertools import chain
 
 from torch import Tensor
 
@@ -12,13 +12,11 @@ from featureprism.training.images import Recipe
 CLEAN, MORE_CLEAN, NOISE, ADVERSARIAL = "clean", "more clean epochs", "noise only", "adversarial from clean"
 RANDOM = "adversarial"  # from random weights
 SHAPE, CLASSES = (3, 32, 32), 10  # CIFAR-10
-ATTACKS: Mapping[str, ImageAttack] = {  # cheap ones, for training: one step from a random start
-    "l2 1": ImageAttack(2, 1.0, steps=1, step_size=1.25),
-    "l2 0.5": ImageAttack(2, 0.5, steps=1, step_size=0.625),
-    "l-infinity 8/255": ImageAttack(inf, 8 / 255, steps=1, step_size=10 / 255),
-    "l-infinity 4/255": ImageAttack(inf, 4 / 255, steps=1, step_size=5 / 255),
+MAIN, THREE_STEPS = "l2 1", "l2 1, three steps"
+ATTACKS: Mapping[str, ImageAttack] = {  # of training, from a random start
+    MAIN: ImageAttack(2, 1.0, steps=1, step_size=1.25),
+    THREE_STEPS: ImageAttack(2, 1.0, steps=3),
 }
-MAIN = "l2 1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,41 +61,19 @@ class Member:
 
 
 def family(
-    stem: str,
-    network: str,
-    factor: float,
-    clean: Recipe,
-    later: Recipe,
-    *,
-    attackers: tuple[str, ...] = (MAIN,),
-    seed: int = 0,
+    stem: str, network: str, factor: float, clean: Recipe, later: Recipe, *, attacker: str, seed: int = 0
 ) -> list[Member]:
     """Clean; then, all from its weights and with the same batches: adversarial, as many more clean epochs, noise of the same size."""
     first = Member(
         name=f"{stem}-clean", network=network, factor=factor, training=CLEAN, recipe=clean, seed=seed
     )
     grown = replace(first, recipe=later, parent=first.name)
-    controls = [
+    return [
+        first,
+        replace(grown, name=f"{stem}-adversarial-l2-1", training=ADVERSARIAL, attacker=attacker),
         replace(grown, name=f"{stem}-more-clean", training=MORE_CLEAN),
-        replace(grown, name=f"{stem}-noise", training=NOISE, attacker=MAIN),
+        replace(grown, name=f"{stem}-noise", training=NOISE, attacker=attacker),
     ]
-    rough = replace(later, bfloat16=True)  # faster; for those beyond the four
-    robust = [
-        replace(
-            grown,
-            name=f"{stem}-adversarial-{short_name(attacker)}",
-            training=ADVERSARIAL,
-            attacker=attacker,
-            recipe=later if attacker == MAIN else rough,
-        )
-        for attacker in attackers
-    ]
-    return [first, robust[0], *controls, *robust[1:]]
-
-
-def short_name(attacker: str) -> str:
-    """An attacker as a part of a file's name."""
-    return attacker.replace("l-infinity", "linf").replace("/255", "").replace(" ", "-")
 
 
 ALEXNET = family(
@@ -106,16 +82,21 @@ ALEXNET = family(
     0.5,
     Recipe(12, step_size=0.05, weight_decay=5e-4, schedule="one-cycle", augment=True),
     Recipe(5, step_size=0.02, weight_decay=5e-4, schedule="one-cycle", augment=True),
-    attackers=tuple(ATTACKS),
+    attacker=MAIN,
 )
-WIDE = family(
-    "wrn-10-1",
-    "wrn-10-1",
-    1.0,
-    Recipe(10, step_size=0.2, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
-    Recipe(4, step_size=0.1, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
-    attackers=tuple(ATTACKS),
-)
+SET, NUM_SETS = "wrn-10-1-set", 5  # each set has its own start, batches and attacks
+SETS = [
+    family(
+        f"{SET}-{number + 1}",
+        "wrn-10-1",
+        1.0,
+        Recipe(4, step_size=0.2, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
+        Recipe(1, step_size=0.1, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
+        attacker=THREE_STEPS,
+        seed=2000 + number,
+    )
+    for number in range(NUM_SETS)
+]
 FIRST_CYCLE = [  # one recipe, with the labels of two groups of classes and with all ten
     Member(
         name=f"resnet-10-{word}-labels",
@@ -137,4 +118,17 @@ LABELLED = [  # and a second, lower cycle of step sizes
     )
     for member in FIRST_CYCLE
 ]
-MEMBERS: Mapping[str, Member] = {member.name: member for member in (*ALEXNET, *WIDE, *FIRST_CYCLE, *LABELLED)}
+MEMBERS: Mapping[str, Member] = {
+    member.name: member for member in (*ALEXNET, *chain(*SETS), *FIRST_CYCLE, *LABELLED)
+}
+
+
+def stems(stem: str) -> tuple[str, ...]:
+    """The families of this name: each of the independent sets, or the one."""
+    return tuple(f"{SET}-{number + 1}" for number in range(NUM_SETS)) if stem == SET else (stem,)
+
+
+def member_of(stem: str, training: str, seed: int) -> Member:
+    """The network after a training, of the set that a seed measures."""
+    families = stems(stem)
+    return MEMBERS[f"{families[seed % len(families)]}-{training}"]

@@ -19,6 +19,7 @@ from featureprism.zoo.training import Start, adversary_of, data_hash, fresh, gro
 
 TRAINED_SHARE = 0.9  # of the progress; the rest is evaluation
 STEPS = 4  # that are timed
+EVALUATED = 300  # test images under attack
 
 
 def cifar(context: Context) -> ImageSet:
@@ -86,5 +87,7 @@ def rebuild(member: Member, folder: Path, context: Context, data: ImageSet) -> P
         "curve": curve,
         "versions": {"featureprism": version("featureprism"), "torch": torch.__version__},
     }
-    found = judged(member, net, data, progress=context.within(TRAINED_SHARE, 1).progress)
+    found = judged(
+        member, net, data, num_images=EVALUATED, progress=context.within(TRAINED_SHARE, 1).progress
+    )
     return save(member, net, card | {"accuracies": found}, folder)

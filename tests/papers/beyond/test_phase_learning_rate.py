@@ -16,9 +16,6 @@ TINY = {
 
 def test_cells_on_the_wrong_side_are_counted():
     table = cells(
-        *(
-            {"share": x, "predicted_share": y, "radius": x, "in_domain": True}
-            for x, y in ((1, 0.95), (0.8, 1), (0.5, 0.6))
-        )
+        *({"share": x, "predicted_share": y, "in_domain": True} for x, y in ((1, 0.95), (0.8, 1), (0.5, 0.6)))
     )
-    assert values(PHASE_LEARNING_RATE, table) == pytest.approx({"boundary": 2 / 3, "law": 0.2, "radius": 1.0})
+    assert values(PHASE_LEARNING_RATE, table) == pytest.approx({"boundary": 2 / 3, "law": 0.2})

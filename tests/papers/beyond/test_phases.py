@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from phase_cells import cells
 
-from featureprism.papers.beyond.phases import crossing, ends, farthest_from_1, largest_gap
+from featureprism.papers.beyond.phases import crossing, farthest_from_1, largest_gap
 
 
 def test_a_crossing_is_the_first_rise_past_the_level():
@@ -14,9 +14,8 @@ def test_a_crossing_is_the_first_rise_past_the_level():
     assert math.isnan(crossing([0, 1], [4, 0], 3))
 
 
-def test_ends_and_gaps():
+def test_the_largest_gap():
     table = cells({"k": 3, "m": 1.0, "p": 4.0}, {"k": 1, "m": 2.0, "p": 1.0}, {"k": 2, "m": 0.0, "p": 0.0})
-    assert [part[0]["k"] for part in ends(table, "k")] == [1, 3]
     assert largest_gap(table, "m", "p").tolist() == [3.0]
 
 

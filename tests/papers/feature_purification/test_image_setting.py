@@ -7,12 +7,12 @@ import torch
 from featureprism.data.images import ImageSet
 from featureprism.lab.context import Context
 from featureprism.lab.images import as_image, picture
+from featureprism.papers.feature_purification import PAPER
 from featureprism.papers.feature_purification.image_setting import (
     CLEAN,
     FROM_CLEAN,
     MAIN,
     RANDOM,
-    WHOLE,
     ImageSetting,
     accuracies,
     images_of,
@@ -63,23 +63,25 @@ def test_robust_accuracy_never_exceeds_clean_accuracy():
 def test_the_zoo_is_measured_on_cifar_alone():
     marked = replace(DIGITS, zoo="alexnet 0")
     digits = images_of(DIGITS, 0, Context())
-    assert shipped(marked, digits, CLEAN) is None
+    assert shipped(marked, digits, CLEAN, 0) is None
     one, label = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long)
     pictures = ImageSet(one, label, one, label, "cifar10.npz")
-    assert shipped(marked, pictures, CLEAN).name == "alexnet-clean"
-    assert shipped(marked, pictures, RANDOM) is None
-    assert shipped(marked, pictures, FROM_CLEAN, "l-infinity 8/255").name == "alexnet-adversarial-l2-1"
-    assert shipped(DIGITS, pictures, CLEAN) is None
+    assert shipped(marked, pictures, CLEAN, 0).name == "alexnet-clean"
+    assert shipped(marked, pictures, RANDOM, 0) is None
+    assert shipped(DIGITS, pictures, CLEAN, 0) is None
 
 
-def test_in_a_whole_family_every_attacker_has_its_network(monkeypatch):
-    monkeypatch.setitem(WHOLE, "wrn-10-1", "wrn-10-1 0")
+def test_a_seed_measures_a_set_of_its_own_and_resnets_are_never_alexnets():
     one, label = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.long)
     pictures = ImageSet(one, label, one, label, "cifar10.npz")
-    names = {MAIN: "l2-1", "l2 0.5": "l2-0.5", "l2 (0.5, 0.12)": "l2-0.5", "l-infinity 4/255": "linf-4"}
-    for attacker, name in names.items():
-        member = shipped(replace(DIGITS, zoo="wrn-10-1 0"), pictures, FROM_CLEAN, attacker)
-        assert member.name == f"wrn-10-1-adversarial-{name}"
+    marked = replace(DIGITS, zoo="wrn-10-1-set 0")
+    members = [shipped(marked, pictures, FROM_CLEAN, seed) for seed in (2000, 2001)]
+    assert [member.name for member in members] == [f"wrn-10-1-set-{i}-adversarial-l2-1" for i in (1, 2)]
+    for item in PAPER.experiments:
+        for setting in item.settings("quick"):
+            if getattr(setting, "zoo", ""):
+                network = shipped(setting, pictures, CLEAN, 0).network
+                assert (network == "alexnet") == (setting.network == "alexnet"), item.id
 
 
 def test_pictures_survive_their_rows(generator):

@@ -211,6 +211,11 @@ def test_the_drifted_distance_is_the_largest_of_the_clusters(num_clusters, gener
     assert theory.drift_distance(s, after) == pytest.approx(measured, rel=0.03)
 
 
+def test_the_chances_of_the_drifted_distance_add_up_to_one(monkeypatch):
+    monkeypatch.setattr(theory, "_tilted_distances", lambda tilts, *_: torch.ones_like(tilts))
+    assert theory.drift_distance(setting(), 6.0) == pytest.approx(1.0, abs=1e-12)
+
+
 def test_a_neuron_that_serves_several_centres():
     """From a centre of the other class to where ⟨x, μ_1 + … + μ_s⟩ = ⟨x, ν⟩, by projection on that hyperplane."""
     for served in (1, 2, 3, 7):

@@ -9,23 +9,17 @@ from featureprism.lab import Paper
 from featureprism.papers.beyond.blind_attacks import BLIND_ATTACKS
 from featureprism.papers.beyond.contest import CONTEST
 from featureprism.papers.beyond.phase_cosine import PHASE_COSINE
-from featureprism.papers.beyond.phase_initialisation import PHASE_INITIALISATION
-from featureprism.papers.beyond.phase_label_noise import PHASE_LABEL_NOISE
 from featureprism.papers.beyond.phase_learning_rate import PHASE_LEARNING_RATE
 from featureprism.papers.beyond.phase_supervision import PHASE_SUPERVISION
-from featureprism.papers.beyond.robust_heads import ROBUST_HEADS
 
 PAPER = Paper(
     "beyond",
     str(__doc__),
     (
         BLIND_ATTACKS,
-        PHASE_INITIALISATION,
         PHASE_COSINE,
         PHASE_SUPERVISION,
         PHASE_LEARNING_RATE,
-        PHASE_LABEL_NOISE,
-        ROBUST_HEADS,
         CONTEST,
     ),
     story=Path(__file__).with_name("story.md"),

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def ends(cells: Rows, field: str) -> tuple[Rows, Rows]:
-    """The cells with the least and those with the largest value of a field."""
-    values = sorted(cells.distinct(field))
-    if not values:
-        return cells, cells
-    return cells.having(**{field: values[0]}), cells.having(**{field: values[-1]})
-
-
 def largest_gap(cells: Rows, column: str, predicted: str) -> Values:
     """The largest difference of a measured and a predicted column over cells, seed by seed."""
     return cells.per_seed(lambda run: np.abs(run.column(column) - run.column(predicted)).max())

@@ -4,20 +4,23 @@ from typing import Any
 
 from torch import Tensor
 
-from featureprism.lab import Experiment, Rows
+from featureprism.lab import Claim, Experiment, Rows, at_least
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
 from featureprism.papers.feature_purification.image_setting import (
-    SHIPPED_ABOUT,
+    RANDOM,
+    SETS_ABOUT,
     ImageSetting,
     components,
     four,
     images_of,
+    natural_gain,
     perturbations,
     pictures,
     scales,
 )
 from featureprism.probes.images import energy_share
+from featureprism.zoo.files import share_weights
 
 SHOWN = 6  # pictures in a figure
 
@@ -42,6 +45,19 @@ def measure(s: ImageSetting, seed: int, context: Context) -> list[Row]:
     return rows + pictures("images", x[:SHOWN])
 
 
+CLAIMS = (
+    Claim(
+        "aligned",
+        source="Figure 7",
+        says="Perturbations lie closer to images after adversarial training than after clean training or a control.",
+        quantity="share of their energy in the first 10 % of the images' principal components, minus the largest of the other networks",
+        bound=at_least(0.1),
+        because="as much as noise without structure has in all",
+        value=natural_gain("alignment", RANDOM),
+    ),
+)
+
+
 def draw(rows: Rows) -> Any:
     """One sheet of pictures for each network."""
     from featureprism.papers.feature_purification.gallery import gallery
@@ -55,13 +71,14 @@ FIGURE_7 = Experiment(
     title="Perturbations before and after adversarial training",
     scales=scales(ImageSetting, quick={"test_images": 100, "test_steps": 10}),
     measure=measure,
-    claims=(),
+    claims=CLAIMS,
     slow=True,
+    shared_weights=share_weights,
     draw=draw,
     about=(
         "ℓ2 perturbations of radius 1 (PGD without noise) of a clean network and of one trained against ℓ2(1, 0.25)."
         " The number is the share"
         " of their energy in the first 10 % of the principal components of the training images; noise without structure has 0.1. "
-        + SHIPPED_ABOUT
+        + SETS_ABOUT
     ),
 )
