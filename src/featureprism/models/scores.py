@@ -146,7 +146,9 @@ class ScoreNet(nn.Module):
 class LayeredScores(nn.Module):
     """Scores of several hidden layers with one activation between them: W_L φ(… φ(W_1 x + b_1) …) + b_L."""
 
-    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: ReLU | Smooth) -> None:
+    def __init__(
+        self, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: ReLU | Smooth
+    ) -> None:
         super().__init__()
         widths = [weights[0].shape[1], *(len(W) for W in weights)]
         shapes = list(zip(widths[1:], widths[:-1], strict=True))

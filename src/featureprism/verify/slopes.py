@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from featureprism._threads import one_blas_thread
 from featureprism.checker.certificate import EVERYWHERE, Certificate
 from featureprism.checker.curves import CURVES
 from featureprism.checker.enclosed import SLACK, enclosed, unit, with_room
@@ -23,7 +24,6 @@ from featureprism.geometry import Box, LpBall
 from featureprism.models.activations import of_layers_named
 from featureprism.models.model import Model
 from featureprism.verify.attack import default_reach
-from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
@@ -265,7 +265,7 @@ class _Search:
     def certificates(self, radius: float, slopes: _Slopes, wanted: Tensor) -> list[Certificate | None]:
         """What the checker takes, of this radius or a little less."""
         found: list[Certificate | None] = []
-        with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"), with_room():
+        with np.errstate(all="ignore"), one_blas_thread(), with_room():
             bounds = self.proven_bounds(radius, slopes)
             shared = [np.concatenate([t.numpy() for t in part]) for part in (slopes.below, slopes.above)]
             for t, target in enumerate(self.targets):
