@@ -130,7 +130,7 @@ def property_of(text: str) -> Property:
     >>> import featureprism as fp
     >>> text = "(declare-const X_0 Real)(declare-const Y_0 Real)(declare-const Y_1 Real)"
     >>> text += "(assert (>= X_0 0))(assert (<= X_0 1))(assert (or (>= Y_0 Y_1) (<= Y_1 -2)))"
-    >>> [(case.A.tolist(), case.b.tolist()) for case in fp.property_of(text).cases]
+    >>> [(case.A.tolist(), case.b.tolist()) for case in fp.verify.property_of(text).cases]
     [([[-1.0, 1.0]], [0.0]), ([[0.0, 1.0]], [-2.0])]
     """
     counts = {"X": 0, "Y": 0}
