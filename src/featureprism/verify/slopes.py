@@ -61,13 +61,12 @@ class OptimisedSlopes(Method):
             share = limits.share(len(open_points) - number)
             targets = pairs.target[of_point].tolist()
             search = _Search(layers, pairs.x[i].numpy(), int(pairs.label[i]), targets, query, share)
-            known = pairs.verified()[of_point].numpy()
             if query.eps is not None:
                 found = search.at(float(goal[i]))
             else:
                 farthest = default_reach(pairs.model.net, pairs.x[i : i + 1], query.norm)
                 reach = min(float(attacked[i]), query.max_radius or float(farthest))
-                found = search.farthest(reach, float(known.min()), query.gap)
+                found = search.farthest(reach, query.gap)
             for j, certificate in zip(of_point.tolist(), found, strict=True):
                 if certificate is not None:
                     pairs.keep(j, certificate)
@@ -163,30 +162,28 @@ class _Search:
         better = self.certificates(radius, best, proven & torch.tensor([c is None for c in found]))
         return [old or new for old, new in zip(found, better, strict=True)]
 
-    def farthest(self, reach: float, known: float, gap: float) -> list[Certificate | None]:
+    def farthest(self, reach: float, gap: float) -> list[Certificate | None]:
         """Certificates of the largest radius up to `reach` that was found."""
         low, high = 0.0, reach
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             holds = bool((self.margins(middle, self.started(middle)) > 0).all())
             low, high = (middle, high) if holds else (low, middle)
-        found = (
-            self.certificates(low, self.started(low), torch.ones(len(self.targets), dtype=torch.bool))
-            if low
-            else []
-        )
+        found: list[Certificate | None] = [None for _ in self.targets]
+        if low:
+            found = self.certificates(low, self.started(low), torch.ones(len(self.targets), dtype=torch.bool))
         slopes, high = self.started(low or high), reach
         for _ in range(TRIALS):
             if high - low <= gap * high or not self.limits.allow():
                 break
             middle = (low + high) / 2
             trial, proven = self.optimised(middle, slopes)
-            new = self.certificates(middle, trial, proven) if bool(proven.all()) else [None]
+            new = self.certificates(middle, trial, proven)
             if all(new):
                 low, found, slopes = middle, new, trial
             else:
                 high = middle
-        return found or [None for _ in self.targets]
+        return found
 
     def started(self, radius: float) -> _Slopes:
         """Slopes of each layer by a rule, from the bounds that those before give."""
@@ -232,7 +229,8 @@ class _Search:
 
     def margins(self, radius: float, slopes: _Slopes) -> Float[Tensor, " t"]:
         """Bounds of the margins before all targets."""
-        lines, ends = [], []
+        lines: list[Line] = []
+        ends: list[tuple[Tensor, Tensor]] = []
         for below, above in zip(slopes.below, slopes.above, strict=True):
             ends.append(self.next_bounds(radius, lines))
             lines.append(self.lines(*ends[-1], below, above))
