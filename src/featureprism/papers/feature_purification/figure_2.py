@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from featureprism.lab import Claim, Experiment, Rows, above, at_least, at_most
+from featureprism.lab import Claim, Experiment, Rows, above, at_least
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row, Values
 from featureprism.networks.deep import conv_layers
@@ -72,16 +72,6 @@ CLAIMS = (
         note=lambda rows: (
             f"{_least(rows, PAIRS[CLEAN, CONTROL]).mean():.2f} after as many more clean epochs: keeping is not special to the adversary"
         ),
-    ),
-    Claim(
-        "pairs",
-        source="Section 1, Figure 2",
-        says="Different neurons of a layer point in different directions after clean training.",
-        quantity="median over pairs of different neurons of |cos(wᵢ, wⱼ)| after clean training, the largest over layers",
-        formula=r"\theta(w_i, w_j) \le c \quad\text{with, for example, } c = 0.2",
-        bound=at_most(0.2),
-        because="the example that the paper prints",
-        value=lambda rows: rows.of("theta", pair=DIFFERENT).largest("median"),
     ),
     Claim(
         "turned-less",
