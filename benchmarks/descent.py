@@ -6,7 +6,7 @@ import torch
 
 from benchmarks.timing import line, medians
 from featureprism import generator_for
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import PolynomialReLU, ReLU, TwoLayerNet, gaussian_start
 from featureprism.training import Loss, gradient_descent
 

@@ -7,7 +7,7 @@ import torch
 from benchmarks.timing import line, medians
 from featureprism import generator_for
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import ReLU, voting_start
 from featureprism.training import first_layer_descent
 

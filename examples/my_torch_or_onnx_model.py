@@ -46,13 +46,13 @@ print(f"farthest apart: {np.abs(bracket.attacked - from_file.attacked).max():.4f
 # %%
 # Three digits, and beside each the nearest picture that the network takes for something else.
 assert bracket.witness is not None
-assert bracket.rival is not None
+assert bracket.target is not None
 figure, axes = plt.subplots(1, 6, figsize=(8, 1.7), layout="constrained")
 for i, (left, right) in enumerate(zip(axes[::2], axes[1::2], strict=True)):
     left.imshow(x[1500 + i].reshape(8, 8).numpy(), cmap="gray_r")
     right.imshow((x[1500 + i].numpy() + bracket.witness[i]).reshape(8, 8), cmap="gray_r")
     left.set_title(f"{int(labels[1500 + i])}")
-    right.set_title(f"taken for {int(bracket.rival[i])}")
+    right.set_title(f"taken for {int(bracket.target[i])}")
 for ax in axes:
     ax.set_axis_off()
 plt.show()

@@ -25,7 +25,7 @@ from featureprism.lab import Store
 from featureprism.lab.unit import Unit
 from featureprism.lab.work import Ending
 from featureprism.models import read_model
-from featureprism.models.archives import load_points
+from featureprism.models.read import load_points
 from featureprism.networks import ReLU, Tanh, TwoLayerNet, load_net
 from featureprism.probes import kkt_audit
 from featureprism.verify import Budget, Query, robust_radius

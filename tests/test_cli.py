@@ -266,7 +266,7 @@ def test_radius_brackets_a_network_from_a_file(own_files, capsys):
     with (out / "brackets.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [r["index"] for r in rows] == ["0", "1", "2", "3", "4"]
-    wanted = "index label predicted rival certified attacked method stopped_because"
+    wanted = "index label predicted target certified attacked method stopped_because"
     assert list(rows[0]) == wanted.split()
     assert all(0 < float(r["certified"]) <= float(r["attacked"]) for r in rows)
     with np.load(out / "witnesses.npz") as witnesses, np.load(own_files / "data.npz") as data:

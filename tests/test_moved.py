@@ -68,7 +68,7 @@ def bracket(**changes):
         "stopped_because": ("the seconds were used up", "misclassified"),
         "witness": np.array([[0.5, 0.0], [0.0, 0.0]]),
         "label": np.array([0, 1]),
-        "rival": np.array([1, 0]),
+        "target": np.array([1, 0]),
         "seconds": 5.0,
     }
     return fp.RadiusBracket(**(parts | changes))

@@ -1,7 +1,7 @@
 """How many cores small problems should use: one."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 
 import torch
@@ -14,10 +14,15 @@ def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with _controller().limit(limits=1, user_api="blas"):
+        with one_blas_thread():
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """numpy on one core: with small matrices its threads would only fight torch's."""
+    return _controller().limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)

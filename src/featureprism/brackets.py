@@ -21,8 +21,8 @@ CLOSED = 0.01  # a bracket whose gap is no larger counts as closed
 WORST = 3  # points that are named as the ones nearest to breaking
 COLUMNS = ("certified", "attacked")
 SHARES = ("zero_gradient_share", "blind_share", "seconds")
-ARRAYS = ("certified", "attacked", "witness", "label", "predicted", "rival", "margin")
-OF_CLASSES = ("label", "predicted", "rival")
+ARRAYS = ("certified", "attacked", "witness", "label", "predicted", "target", "margin")
+OF_CLASSES = ("label", "predicted", "target")
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +41,7 @@ class RadiusBracket:
         Perturbations that flip the points.
     certificates : tuple of dict
         For every point what can be checked, one certificate for each other class.
-    label, predicted, rival : array of shape (n,)
+    label, predicted, target : array of shape (n,)
         True class, predicted class, and the class that the witness leads to, as positions among `classes`.
     classes : array
         Names of the classes.
@@ -80,7 +80,7 @@ class RadiusBracket:
     seconds: float = math.nan
     label: Int[np.ndarray, " n"] | None = None
     predicted: Int[np.ndarray, " n"] | None = None
-    rival: Int[np.ndarray, " n"] | None = None
+    target: Int[np.ndarray, " n"] | None = None
     classes: np.ndarray | None = None
     statement: Statement | None = None
     margin: Float[np.ndarray, " n"] | None = None
@@ -230,7 +230,7 @@ class RadiusBracket:
         names = self.features if features is None else tuple(features)
         if names is not None and len(names) != self.witness.shape[1]:
             raise ValueError(f"{len(names)} names for {self.witness.shape[1]} features.")
-        words = [self._class_names(positions) for positions in (self.label, self.rival)]
+        words = [self._class_names(positions) for positions in (self.label, self.target)]
         return what_moved(points, self.witness, self.attacked, *words, spread=spread, names=names)
 
     def _class_names(self, positions: np.ndarray | None) -> list[str]:
@@ -264,7 +264,7 @@ class RadiusBracket:
         return import_module("featureprism.lab.bracket_figure").curve(self)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """index, label, predicted, rival, certified, attacked, method: one row for each point, classes by name."""
+        """index, label, predicted, target, certified, attacked, method: one row for each point, classes by name."""
         table: dict[str, np.ndarray] = {"index": np.arange(len(self))}
         for name in OF_CLASSES:
             positions = getattr(self, name)
@@ -283,13 +283,13 @@ class RadiusBracket:
         return pandas.DataFrame(self.columns())
 
     def proofs(self) -> list[Proof]:
-        """Every certificate that can be checked, with the point, the class and the rival that it is about."""
+        """Every certificate that can be checked, with the point, the class and the target that it is about."""
         if self.label is None:
             return []
         return [
-            Proof(i, int(self.label[i]), rival, certificate)
+            Proof(i, int(self.label[i]), target, certificate)
             for i, of_point in enumerate(self.certificates)
-            for rival, certificate in of_point.items()
+            for target, certificate in of_point.items()
             if certificate.radius > 0 and certificate.kind in KINDS
         ]
 
@@ -306,7 +306,7 @@ class RadiusBracket:
     def content(self) -> bytes:
         """The content of the proof file that `save` writes."""
         n = len(self)
-        optional = {name: getattr(self, name) for name in ("witness", "predicted", "rival")}
+        optional = {name: getattr(self, name) for name in ("witness", "predicted", "target")}
         others = {name: value for name, value in optional.items() if value is not None}
         shares = [self.zero_gradient_share, self.blind_share]
         others |= {"method": np.array(self.method, dtype=str), "shares": np.array(shares)}
@@ -348,30 +348,30 @@ class RadiusBracket:
         except OSError as error:
             raise ValueError(f"Cannot read {path}: {error.strerror or error}.") from error
         file = read_proofs(content, str(path))
-        found = file.others
-        if missing := [name for name in ("attacked", "method", "shares") if name not in found]:
+        others = file.others
+        if missing := [name for name in ("attacked", "method", "shares") if name not in others]:
             raise ValueError(f"{path} is no saved bracket: it lacks {', '.join(missing)}.")
         certificates: list[dict[int, Certificate]] = [{} for _ in file.certified]
         for proof in file.proofs:
             certificates[proof.point][proof.rival] = proof.certificate
-        zero, blind = found["shares"].tolist()[:2]
-        has_label = bool(found.get("has_label", True))
+        zero, blind = others["shares"].tolist()[:2]
+        has_label = bool(others.get("has_label", True))
         return cls(
             file.certified,
-            found["attacked"],
-            tuple(found["method"].tolist()),
-            found.get("witness"),
+            others["attacked"],
+            tuple(others["method"].tolist()),
+            others.get("witness"),
             tuple(certificates) if has_label else (),
             zero,
             blind,
-            float(found.get("seconds", math.nan)),
+            float(others.get("seconds", math.nan)),
             label=file.label if has_label else None,
-            predicted=found.get("predicted"),
-            rival=found.get("rival"),
+            predicted=others.get("predicted"),
+            target=others.get("target", others.get("rival")),
             classes=None if file.statement.classes is None else np.array(file.statement.classes),
             statement=file.statement,
             margin=file.margin if file.margin.any() else None,
-            stopped_because=tuple(found["stopped_because"].tolist()) if "stopped_because" in found else (),
+            stopped_because=tuple(others["stopped_because"].tolist()) if "stopped_because" in others else (),
         )
 
 

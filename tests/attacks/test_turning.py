@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from featureprism.attacks import minimal_radius
-from featureprism.attacks.turning import turned, valleys
+from featureprism.attacks.boundary import turned, valleys
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, TwoLayerNet
 from featureprism.verify.attack import default_starts
 

@@ -35,7 +35,7 @@ from featureprism.checker.quadratic import QuadraticScores
 from featureprism.models.model import as_model
 from featureprism.models.scores import ScoreNet
 from featureprism.networks import PowerReLU, ReLU
-from featureprism.verify.deep.prove import norm_certificates
+from featureprism.verify.deep.methods import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
 
 BEYOND = 1.001  # times the witness: what is claimed

@@ -52,7 +52,7 @@ def test_nothing_in_the_proven_regions_flips(case):
             delta = delta / np.linalg.norm(delta, axis=1, keepdims=True)
         delta = radius * delta
         z = x[i] + delta
-        if bracket.certificates[i][int(bracket.rival[i])].domain == DOMAIN:
+        if bracket.certificates[i][int(bracket.target[i])].domain == DOMAIN:
             z = np.clip(z, *DOMAIN)
         scores = np.maximum(z @ model.W.T + model.b, 0) @ model.V + model.c
         assert (scores.argmax(axis=1) == own[i]).all()

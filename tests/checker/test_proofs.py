@@ -349,7 +349,7 @@ def test_check_of_an_onnx_file_says_who_read_it(tmp_path, capsys):
     first, second = capsys.readouterr().out.splitlines()
     assert "3 of 3 points have a proven ℓ2 radius" in first
     assert " of iris.onnx, read from iris.onnx by featureprism" in second
-    assert "whom you trust for that" in second
+    assert "which you trust for that" in second
     assert second.endswith("about real numbers")
     assert main(["check", *paths, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)

@@ -8,7 +8,7 @@ from torch import nn
 
 from featureprism.heads import DecoupledHead, PReLUHead
 from featureprism.models import read_model
-from featureprism.models.reading import onnx_files
+from featureprism.models.reading import onnx_operators
 from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks import PowerReLU, TwoLayerNet, load_net
 
@@ -177,7 +177,7 @@ def test_classes_that_only_count_are_named(tmp_path):
 def test_a_file_that_was_misread_is_refused(name, tmp_path, monkeypatch):
     path = write(tmp_path / "model.onnx", *GRAPHS[name][0]())
     for op in ("Add", "Scaler"):
-        monkeypatch.setitem(onnx_files.OPERATORS, op, lambda x, *_, **__: x)
+        monkeypatch.setitem(onnx_operators.OPERATORS, op, lambda x, *_, **__: x)
     with pytest.raises(ValueError, match="not read rightly"):
         read_model(path, probe=POINTS)
 

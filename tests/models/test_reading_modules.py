@@ -8,8 +8,8 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrizations
 
 from featureprism.models import read_model
-from featureprism.models.reading.called import CalledScores
-from featureprism.models.reading.graph import GraphScores
+from featureprism.models.reading.foreign import CalledScores
+from featureprism.models.reading.nodes import GraphScores
 from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.networks import (
     MLP,

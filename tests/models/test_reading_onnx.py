@@ -426,7 +426,7 @@ def test_constants_together_are_limited(tmp_path, monkeypatch):
     nodes = [("Neg", [f"c{i}"], [f"c{i + 1}"], {}) for i in range(30)]
     save(tmp_path / "m.onnx", [*nodes, ("Add", ["x", "c30"], ["y"], {})], {"c0": arr(4)}, ("n", 4))
     read_model(tmp_path / "m.onnx")
-    monkeypatch.setattr(onnx_files, "Budget", partial(onnx_files.Budget, numbers=100))
+    monkeypatch.setattr(onnx_files, "Allowance", partial(onnx_files.Allowance, numbers=100))
     with pytest.raises(ValueError, match="too large"):
         read_model(tmp_path / "m.onnx")
 

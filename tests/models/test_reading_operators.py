@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from featureprism.models import read_model
 from featureprism.models.reading import graph, lowering
-from featureprism.models.reading.graph import GraphScores
+from featureprism.models.reading.nodes import GraphScores
 from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 
 DENSE = (LinearScores, ScoreNet, LayeredScores)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from featureprism.geometry import span_basis
-from featureprism.models.two_layer import parameter_gradient, stack
+from featureprism.models.one_layer import parameter_gradient, stack
 from featureprism.networks import PolynomialReLU, PowerReLU, ReLU, Tanh, TwoLayerNet
 
 ACTIVATIONS = [

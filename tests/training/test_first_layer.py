@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from featureprism.data import orthogonal_clusters, sample
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import PolynomialReLU, ReLU, gaussian_start, grouped_start, voting_start
 from featureprism.networks.grouped import GroupedNet
 from featureprism.seeds import generator_for

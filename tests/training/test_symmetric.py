@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from featureprism.attacks import FastGradient
-from featureprism.attacks.adversaries import ProjectedGradient, SmoothAdversary
+from featureprism.attacks.gradient import ProjectedGradient, SmoothAdversary
 from featureprism.data import SparseCoding, dictionary, label_weights, sample_sparse, two_level
 from featureprism.geometry import LpBall
 from featureprism.networks import LinearClassifier, SymmetricNet, symmetric_start

@@ -200,7 +200,7 @@ def long_witnesses(rng: np.random.Generator, longer: float) -> Iterator[None]:
         patch(f"{package}.attack.minimal_radius", stand_in),
         patch(f"{package}.attack.minimum_norm", no_flips),
         patch(f"{package}.driver.attack_from"),
-        patch(f"{package}.one_layer.ellipsoids.FORCES", 1),
+        patch(f"{package}.one_layer.methods.FORCES", 1),
     ):
         yield
 

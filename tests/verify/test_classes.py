@@ -67,7 +67,7 @@ def test_linear_scores_have_closed_forms(norm):
         others = [r for r in range(4) if r != y]
         radii = [(scores[i, y] - scores[i, r]) / np.linalg.norm(V[y] - V[r], ord=q) for r in others]
         assert bracket.certified[i] <= min(radii) <= bracket.attacked[i]
-        assert int(bracket.rival[i]) == others[int(np.argmin(radii))]
+        assert int(bracket.target[i]) == others[int(np.argmin(radii))]
     assert float(bracket.gap.max()) < 1e-8
     with torch.no_grad():
         flipped = net(torch.from_numpy(x) + bracket.witness)
@@ -100,4 +100,4 @@ def test_powers_and_heads_keep_to_neurons_with_a_say():
     with torch.no_grad():
         margins = net(x + bracket.witness)
     rows = torch.arange(len(x))
-    assert bool((margins[rows, own] <= margins[rows, bracket.rival] + 1e-12).all())
+    assert bool((margins[rows, own] <= margins[rows, bracket.target] + 1e-12).all())

@@ -19,7 +19,7 @@ from featureprism.cli import main
 from featureprism.models import read_model
 from featureprism.models.scores import LayeredScores
 from featureprism.networks import ReLU
-from featureprism.verify.deep.prove import Asked, farthest_proofs, linear_proofs, proofs_at
+from featureprism.verify.deep.methods import PointQuery, farthest_proofs, linear_proofs, proofs_at
 from featureprism.verify.query import Limits, Query
 
 DOMAIN = (-0.8, 0.9)
@@ -60,7 +60,7 @@ def check_against_brute_force(seed: int) -> str:
     nearest = (
         float(torch.linalg.vector_norm(grid[other] - x, ord=norm, dim=1).min()) if bool(other.any()) else 3.0
     )
-    asked = Asked(model, x.numpy(), own, (own + 1) % model.num_classes, norm, DOMAIN if boxed else None)
+    asked = PointQuery(model, x.numpy(), own, (own + 1) % model.num_classes, norm, DOMAIN if boxed else None)
     proofs = farthest_proofs(asked, 1.05 * nearest, 0.01, Limits(4))  # a little farther than there is room
     if not proofs:
         return "nothing"
@@ -105,7 +105,7 @@ def test_bounds_hold_on_random_perturbations(norm, generator):
         h = np.maximum(z, 0)
 
 
-def asked_for(seed=5, norm=2.0, domain=None) -> tuple[Asked, Layers]:
+def asked_for(seed=5, norm=2.0, domain=None) -> tuple[PointQuery, Layers]:
     torch.manual_seed(seed)
     widths = [3, 8, 8, 3]
     weights = tuple(torch.randn(b, a, dtype=torch.float64).numpy() for a, b in itertools.pairwise(widths))
@@ -115,7 +115,7 @@ def asked_for(seed=5, norm=2.0, domain=None) -> tuple[Asked, Layers]:
     for W, b in zip(weights[:-1], biases[:-1], strict=True):
         h = np.maximum(W @ h + b, 0)
     own = int((weights[-1] @ h + biases[-1]).argmax())
-    return Asked(model, x, own, (own + 1) % 3, norm, domain), model
+    return PointQuery(model, x, own, (own + 1) % 3, norm, domain), model
 
 
 def deep_proof(domain=None):
@@ -136,7 +136,7 @@ def test_the_checker_refuses_what_is_malformed_or_claims_too_much(domain):
     asked, model, rival, proof = deep_proof(domain)
 
     def grant(certificate) -> float:
-        return verified(certificate, model, asked.x, asked.own, rival)
+        return verified(certificate, model, asked.x, asked.label, rival)
 
     assert grant(proof) >= proof.radius
     good, bounds = proof.tree["block"], 2 * sum(model.widths)
@@ -178,10 +178,10 @@ def test_cuts_divide_a_region():
     asked, model, rival, proof = deep_proof()
     leaf = {"block": proof.tree["block"]}
     tree = {"cut": 0, "value": 0.0, "below": leaf, "above": leaf}
-    result = verified(replace(proof, tree=tree), model, asked.x, asked.own, rival)
+    result = verified(replace(proof, tree=tree), model, asked.x, asked.label, rival)
     assert result in (0.0, proof.reach)  # multipliers of the whole region may or may not do for its parts
     wrong = {"cut": 0, "value": 0.1, "below": leaf, "above": leaf}
-    assert verified(replace(proof, tree=wrong), model, asked.x, asked.own, rival) == 0
+    assert verified(replace(proof, tree=wrong), model, asked.x, asked.label, rival) == 0
 
 
 def test_every_quadratic_inequality_holds_on_the_region(generator):
@@ -191,7 +191,7 @@ def test_every_quadratic_inequality_holds_on_the_region(generator):
     known = neuron_bounds(model, c, region, {})
     multipliers = proof.tree["block"][2 * sum(model.widths) :]
     side = multipliers[1 : 2 + len(asked.x)]
-    relaxed = relaxation(model, asked.x, (asked.own, rival), region, known, {}, side)
+    relaxed = relaxation(model, asked.x, (asked.label, rival), region, known, {}, side)
     assert relaxed is not None
     used = first_values(model, known, {})
     draws = torch.randn(500, 3, generator=generator, dtype=torch.float64).numpy()
@@ -205,7 +205,7 @@ def test_every_quadratic_inequality_holds_on_the_region(generator):
         first = d if used is None else z1[used]
         y = np.concatenate([[1.0], first, h1[known[0].unstable], h2[known[1].unstable]])
         scores = model.weights[2] @ h2 + model.biases[2]
-        assert relaxed.margin.mid @ y == pytest.approx(scores[asked.own] - scores[rival])
+        assert relaxed.margin.mid @ y == pytest.approx(scores[asked.label] - scores[rival])
         assert y @ relaxed.ball.mid @ y >= -1e-9
         products = (relaxed.left.mid @ y) * (relaxed.right.mid @ y)
         assert (products[relaxed.kind > 0] >= -1e-9).all()
@@ -313,7 +313,7 @@ def test_wild_weights_prove_nothing_and_do_not_fail():
         wild = Layers(tuple(W * factor for W in model.weights), model.biases, "relu")
         found = proofs_at(replace(asked, model=wild), 0.1, Limits(0))
         for rival, one in (found or {}).items():
-            assert verified(one, wild, asked.x, asked.own, rival) in (0.0, one.reach)
+            assert verified(one, wild, asked.x, asked.label, rival) in (0.0, one.reach)
 
 
 def test_a_neuron_whose_value_hardly_changes_is_proven_too():
@@ -332,5 +332,5 @@ def test_a_neuron_whose_value_hardly_changes_is_proven_too():
     x = rng.normal(size=3)
     h = np.maximum(V @ np.maximum(W @ x + b, 0) + c, 0)
     label = int((out @ h).argmax())
-    asked = Asked(model, x, label, 1 - label, 2.0, None)
+    asked = PointQuery(model, x, label, 1 - label, 2.0, None)
     assert linear_proofs(asked, 1e-3, 0.0, Query(eps=1e-3)).keys() == {1 - label}

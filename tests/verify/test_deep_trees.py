@@ -20,7 +20,7 @@ from featureprism.models.scores import LayeredScores
 from featureprism.networks import Tanh
 from featureprism.verify.deep import branch_and_bound as deep_trees
 from featureprism.verify.deep import branch_and_bound as quadratic_leaves
-from featureprism.verify.deep.prove import Asked, farthest_proofs, proofs_at
+from featureprism.verify.deep.methods import PointQuery, farthest_proofs, proofs_at
 from featureprism.verify.deep.semidefinite import Solved
 from featureprism.verify.query import Limits
 
@@ -36,7 +36,7 @@ def leaves_of(tree: dict) -> list[dict]:
     )
 
 
-def asked_of(seed: int) -> tuple[Asked, Tensor, Tensor] | None:
+def asked_of(seed: int) -> tuple[PointQuery, Tensor, Tensor] | None:
     """Two or three hidden layers in two dimensions, a point, and the nearest flip that grids around it find; both norms, boxes."""
     rng = np.random.default_rng((seed, 77))
     net = several_layers(rng, 2)
@@ -65,7 +65,7 @@ def asked_of(seed: int) -> tuple[Asked, Tensor, Tensor] | None:
     rival = int(classes(flip[None]))
     if not 0.05 < nearest < 3 or rival == own:
         return None
-    return Asked(model, x.numpy(), own, rival, norm, domain), torch.tensor(nearest), flip
+    return PointQuery(model, x.numpy(), own, rival, norm, domain), torch.tensor(nearest), flip
 
 
 QUESTIONS = {seed: found for seed in range(48) if (found := asked_of(seed)) is not None}
@@ -108,7 +108,7 @@ def test_no_tree_is_granted_beyond_a_flip():
         if proofs:
             assert min(c.radius for c in proofs.values()) <= float(nearest)
         for rival, one in proofs.items():
-            assert verified(one, asked.model, asked.x, asked.own, rival) >= one.radius
+            assert verified(one, asked.model, asked.x, asked.label, rival) >= one.radius
 
 
 def test_mutated_trees_are_refused(trees):
@@ -117,7 +117,7 @@ def test_mutated_trees_are_refused(trees):
 
         def grant(tree: dict, radius: float, asked=asked, certificate=certificate, rival=rival) -> float:
             return verified(
-                replace(certificate, tree=tree, reach=radius), asked.model, asked.x, asked.own, rival
+                replace(certificate, tree=tree, reach=radius), asked.model, asked.x, asked.label, rival
             )
 
         tree, beyond = certificate.tree, 1.001 * float(nearest)
@@ -148,9 +148,9 @@ def test_a_leaf_without_multipliers_is_lines_alone_and_an_empty_side_needs_none(
             around = asked.around(radius)
             leaf = {"block": around.bounds}
             claim = Certificate(radius, "deep", asked.norm, radius, leaf, domain)
-            by_lines = bool(around.crown(asked.own)[rival] > 0)
+            by_lines = bool(around.crown(asked.label)[rival] > 0)
             told.add(by_lines)
-            assert (verified(claim, asked.model, asked.x, asked.own, rival) == radius) == by_lines
+            assert (verified(claim, asked.model, asked.x, asked.label, rival) == radius) == by_lines
             known = around.known[0]
             for j in np.flatnonzero(known.low > 0)[:1].tolist():  # always on: nobody is below
                 proofs = proofs_at(asked, radius, Limits(0)) or {}
@@ -158,7 +158,7 @@ def test_a_leaf_without_multipliers_is_lines_alone_and_an_empty_side_needs_none(
                 if "block" in leaf:
                     sides = {"below": {"block": around.bounds}, "above": leaf}
                     cut = replace(proofs[rival], tree={"cut": j, "value": 0.0, **sides})
-                    assert verified(cut, asked.model, asked.x, asked.own, rival) == radius
+                    assert verified(cut, asked.model, asked.x, asked.label, rival) == radius
     assert told == {True, False}
 
 
@@ -167,8 +167,8 @@ def test_a_limit_in_cells_repeats_exactly_and_is_kept():
         asked, nearest, _ = QUESTIONS[seed]
         for cells in (0, 9, 60):
             one, two = (farthest_proofs(asked, float(nearest), GAP, Limits(cells)) for _ in range(2))
-            made = proof_arrays(Proof(0, asked.own, r, c) for r, c in one.items())
-            again = proof_arrays(Proof(0, asked.own, r, c) for r, c in two.items())
+            made = proof_arrays(Proof(0, asked.label, r, c) for r, c in one.items())
+            again = proof_arrays(Proof(0, asked.label, r, c) for r, c in two.items())
             assert all(np.array_equal(made[name], again[name]) for name in made)
             assert sum(len(leaves_of(c.tree)) - 1 for c in one.values()) <= cells
 
@@ -182,8 +182,8 @@ def test_no_cut_is_made_after_the_deadline(trees):
 def test_trees_travel_with_empty_leaves(trees):
     for seed, (certificate, rival) in trees.items():
         asked = QUESTIONS[seed][0]
-        (again,) = travelled([Proof(0, asked.own, rival, certificate)], asked.norm, certificate.domain)
-        assert verified(again.certificate, asked.model, asked.x, asked.own, rival) >= certificate.radius
+        (again,) = travelled([Proof(0, asked.label, rival, certificate)], asked.norm, certificate.domain)
+        assert verified(again.certificate, asked.model, asked.x, asked.label, rival) >= certificate.radius
     sizes = {
         len(leaf["block"]) > 2 * sum(QUESTIONS[seed][0].model.widths)
         for seed, (certificate, _) in trees.items()
@@ -209,7 +209,7 @@ def test_an_interrupt_inside_a_tree_leaves_what_was_proven_before(trees):
         [torch.from_numpy(t) for t in part] for part in (asked.model.weights, asked.model.biases)
     )
     net = LayeredScores(weights, biases, fp.networks.ReLU())
-    x, y = torch.from_numpy(asked.x)[None], torch.tensor([asked.own])
+    x, y = torch.from_numpy(asked.x)[None], torch.tensor([asked.label])
     effort = {"norm": asked.norm, "bounds": asked.domain, "branches": CELLS}
     with patch.object(deep_trees, "_branches_needed", side_effect=KeyboardInterrupt):
         bracket = bracketed(net, x, y, **effort)

@@ -151,7 +151,7 @@ def test_a_pipeline_has_its_radius_in_the_space_of_its_input():
     right = model.predict(X) == y
     np.testing.assert_allclose(bracket.certified.numpy()[right], truth[right], rtol=1e-8)
     assert (bracket.attacked.numpy()[~right] == 0).all()
-    assert set(bracket.to_frame()["rival"]) == {"up", "down"}
+    assert set(bracket.to_frame()["target"]) == {"up", "down"}
 
 
 def test_deeper_networks_get_the_attack_and_proofs():
@@ -167,7 +167,7 @@ def test_deeper_networks_get_the_attack_and_proofs():
     with torch.no_grad():
         scores = model(x + bracket.witness)[flipped]
     rows = torch.arange(len(scores))
-    assert bool((scores[rows, y[flipped]] <= scores[rows, bracket.rival[flipped]]).all())
+    assert bool((scores[rows, y[flipped]] <= scores[rows, bracket.target[flipped]]).all())
 
 
 def test_modules_that_cannot_be_read_are_attacked_and_say_why():
@@ -195,7 +195,7 @@ def test_the_answer_prints_as_one_line_and_survives_saving(direct, tmp_path):
     direct.save(tmp_path / "bracket.npz")
     again = fp.RadiusBracket.load(tmp_path / "bracket.npz")
     assert repr(again) == line
-    assert list(again.to_frame()["rival"]) == direct.rival.tolist()
+    assert list(again.to_frame()["target"]) == direct.target.tolist()
     np.testing.assert_allclose(again.witness, direct.witness)
     assert len(again.proofs()) == len(direct.proofs())
     assert direct.plot().axes

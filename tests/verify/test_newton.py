@@ -124,7 +124,7 @@ def test_batches_of_any_size_prove_the_same(monkeypatch):
 def test_a_network_without_neurons_that_turn_is_linear():
     problem = replace(random_problem(9), t0=torch.full((4, 9), 50.0).double())
     proof = newton.improve(problem, whole_space(problem), None, 100 * problem.reach, 40)
-    votes = torch.where(problem.own, problem.size, -problem.size)
+    votes = torch.where(problem.for_label, problem.size, -problem.size)
     value, length = (votes * problem.t0).sum(dim=1), ((votes @ problem.gram) * votes).sum(dim=1).sqrt()
     exact = value.clamp_min(0) / length
     assert torch.allclose(proof.bound[exact > 0], exact[exact > 0], rtol=1e-4)

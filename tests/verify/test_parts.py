@@ -20,7 +20,7 @@ from featureprism.checker.vnnlib import Case
 from featureprism.models import read_model
 from featureprism.models.model import of_weights
 from featureprism.verify import referee
-from featureprism.verify.deep import prove
+from featureprism.verify.deep import methods as deep
 from featureprism.verify.driver import _Outcome
 from featureprism.verify.float32 import Program, _witnessed
 from featureprism.verify.one_layer import linear_cells
@@ -34,20 +34,20 @@ from featureprism.verify.weights import STILL, finite_weights
 
 def test_a_search_for_the_farthest_radius_ends_where_its_bracket_is_closed(monkeypatch):
     """Proofs exist up to 0.7, and the margin falls in a line."""
-    monkeypatch.setattr(prove, "TRIALS", 100)
+    monkeypatch.setattr(deep, "TRIALS", 100)
     ends = [0.1, 1.0]
 
     def at(radius, _target):
-        assert ends[1] - ends[0] >= prove.RESOLUTION * ends[1], "a trial after the end"
+        assert ends[1] - ends[0] >= deep.RESOLUTION * ends[1], "a trial after the end"
         ends[radius > 0.7] = radius
         return (Certificate(radius, "deep"), 0.0) if radius <= 0.7 else (None, radius / 0.7 - 1)
 
     proving: Any = SimpleNamespace(limits=Limits(math.inf), at=at)
-    found = prove.Proving.farthest(proving, 0, 0.1, 1.0)
+    found = deep.Proving.farthest(proving, 0, 0.1, 1.0)
     assert found is not None
-    assert 0.7 * (1 - 2 * prove.RESOLUTION) <= found.radius <= 0.7
+    assert 0.7 * (1 - 2 * deep.RESOLUTION) <= found.radius <= 0.7
     ends[:] = 0.1, 0.5
-    whole = prove.Proving.farthest(proving, 0, 0.1, 0.5)
+    whole = deep.Proving.farthest(proving, 0, 0.1, 0.5)
     assert whole is not None
     assert whole.radius == 0.5
 

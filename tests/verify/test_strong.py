@@ -8,8 +8,7 @@ from featureprism.models.activations import relu_power
 from featureprism.models.model import as_model
 from featureprism.networks import PolynomialReLU, TwoLayerNet
 from featureprism.seeds import generator_for
-from featureprism.verify.one_layer.active_neurons import Strong
-from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS
+from featureprism.verify.one_layer.branch_and_bound import FEW_NEURONS, Strong
 from featureprism.verify.one_layer.cells import Problem, Units
 
 
@@ -25,7 +24,7 @@ def wide_network(p: float, weak: float = 1e-4, width: int = 70):
 
 def margin(problem: Problem, t: torch.Tensor) -> torch.Tensor:
     value = problem.size * relu_power(t, problem.p)
-    return torch.where(problem.own, value, -value).sum(dim=-1)
+    return torch.where(problem.for_label, value, -value).sum(dim=-1)
 
 
 def test_the_smaller_problem_lies_below_the_whole_one():

@@ -1,7 +1,6 @@
 """Points that fool; an upper bound on the radius."""
 
-from featureprism.attacks.adversaries import FastGradient
-from featureprism.attacks.gradient import AttackOutcome, fgm, pgd, strongest_of
+from featureprism.attacks.gradient import AttackOutcome, FastGradient, fgm, pgd, strongest_of
 from featureprism.attacks.radius import AttackedRadius, minimal_radius
 from featureprism.attacks.starts import Along, AtRandom, Start, Towards, structured_starts
 from featureprism.attacks.universal import along, flip_rate, flipping_norm, universal_direction

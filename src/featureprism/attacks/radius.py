@@ -9,11 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from featureprism._inputs import check_points
-from featureprism.attacks.boundary import convex_concave, shortened, slide
+from featureprism.attacks.boundary import convex_concave, shortened, slide, turned, valleys
 from featureprism.attacks.gradient import descend, in_double, margin_gradient, to_span, verified, zero_share
 from featureprism.attacks.minimum_norm import minimum_norm
 from featureprism.attacks.starts import FAN, Start
-from featureprism.attacks.turning import turned, valleys
 from featureprism.geometry import Box, LpBall, Sides, products
 from featureprism.models.protocols import HasClassStarts
 from featureprism.models.scores import TwoScores
@@ -170,7 +169,7 @@ def _bisected(
         better = (margin <= 0) & (length < radius)
         radius = torch.where(better, length, radius)
         delta = torch.where(better.unsqueeze(1), shorter, delta)
-        # a failure raises the floor; a success may open new room below it
+        # a failure raises the floor; a success may open shorter ones below it
         low = torch.where(better, torch.minimum(low, 0.8 * radius), torch.as_tensor(middle.eps))
     return radius, delta, share
 
@@ -179,12 +178,12 @@ def _fast_minimum_norm(
     net: Any, z: Tensor, y: Tensor, rays: Tensor, ball: LpBall, domain: Sides | None
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, "n d"], float]:
     """The minimum-norm attack from zero and from the shortest rays: norms, flips, the share of zero gradients."""
-    own = (y > 0).long()
+    label = (y > 0).long()
     flips = minimum_norm(
         TwoScores(net),
         z,
-        own,
-        1 - own,
+        label,
+        1 - label,
         torch.arange(len(z)),
         norm=ball.p,
         domain=domain,

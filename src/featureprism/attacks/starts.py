@@ -11,8 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.geometry import LpBall, row_norms, unit_rows
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.models.protocols import HasClassStarts
-from featureprism.models.two_layer import TwoLayerNet
 
 FAN = {2: 360, 3: 1000}  # directions in two and three dimensions
 SAME_GROUP = 0.9  # neurons of one sign with a larger cosine count as one direction
@@ -149,8 +149,8 @@ def neuron_groups(net: TwoLayerNet, limit: int = 24) -> tuple[Float[Tensor, "k d
     for j in strength.argsort(descending=True).tolist():
         if strength[j] == 0 or len(chosen) == limit:
             break
-        rivals = [i for i in chosen if signs[i] == signs[j]]
-        if not rivals or float((U[rivals] @ U[j]).max()) < SAME_GROUP:
+        alike = [i for i in chosen if signs[i] == signs[j]]
+        if not alike or float((U[alike] @ U[j]).max()) < SAME_GROUP:
             chosen.append(j)
     return U[chosen], signs[chosen]
 

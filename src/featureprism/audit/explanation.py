@@ -163,7 +163,7 @@ class Explanation:
             return (
                 "The theorems speak of one hidden layer of ReLU or its powers, which this model does not have.",
             )
-        near = f"Note: a picture is named from a distance of {1 - FITS:g} on; none is that near, as in most networks."
+        near = f"Note: a picture is named when its distance is at most {1 - FITS:g}; none is, as with most networks."
         return (near,) if self.picture == NONE else ()
 
     def rows(self) -> list[Row]:

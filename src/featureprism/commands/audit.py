@@ -8,6 +8,7 @@ from rich.console import Console
 from featureprism.audit import audit
 from featureprism.audit.advice import YOURS
 from featureprism.audit.tables import heads_table, premises_table, save_pareto
+from featureprism.commands.words import say
 from featureprism.lab.rows import Row
 from featureprism.lab.terminal import stage_progress
 
@@ -31,19 +32,19 @@ def run_audit(args: argparse.Namespace) -> int:
         )
     save_pareto(rows, args.out)
     console, facts = Console(), rows[0]
-    print(
+    say(
         f"{facts['points']} points in {facts['dim']} dimensions, {facts['clusters']} clusters: means of norm {facts['mean_norm']:.3g}, "
         f"median |cosine| {facts['median_abs_cosine']:.2f}, spread {facts['spread_over_norm']:.2g} times the norm of the means"
     )
     console.print(premises_table(rows))
     console.print(heads_table(rows))
     for row in (r for r in rows if r["kind"] == "mixture"):
-        print(_distance(row))
+        say(_distance(row))
     if remark := _seen(rows):
-        print(remark)
-    print(rows[-1]["text"])
+        say(remark)
+    say(rows[-1]["text"])
     saved = ", witnesses/ and head.npz" if rows[-1]["saved"] else " and witnesses/"
-    print(f"pareto.png, audit.json, heads/{saved} are in {args.out}")
+    say(f"pareto.png, audit.json, heads/{saved} are in {args.out}")
     return 0
 
 

@@ -16,11 +16,12 @@ from featureprism.brackets import RadiusBracket
 from featureprism.checker.layers import Layers
 from featureprism.checker.proofs import Proof
 from featureprism.checker.verify import verified_radii
+from featureprism.commands.words import say
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import Model, read_model
 from featureprism.verify import Budget, Query
 from featureprism.verify.api import SECONDS, statement_of
-from featureprism.verify.deep.prove import renewed_certificates
+from featureprism.verify.deep.methods import renewed_certificates
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.one_layer.certify import lipschitz_certificate, renewed
 from featureprism.verify.query import as_norm
@@ -91,7 +92,10 @@ def compare(args: argparse.Namespace) -> int:
         )
         facts[f"{name}_proofs_sha256"] = _sha256(args.out / f"{name}_proofs.npz")
     write_whole(args.out / "comparison.json", as_json(facts, indent=1))
-    print(as_json(facts, indent=1) if args.json else _in_words(facts, args))
+    if args.json:
+        print(as_json(facts, indent=1))
+    else:
+        say(_in_words(facts, args))
     return LOST if args.strict and facts["lost"] else 0
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from featureprism._points import read_points
 from featureprism.audit.explanation import Explanation, explain
 from featureprism.checker.arrays import read_arrays
+from featureprism.commands.words import say
 from featureprism.lab.table import show
 from featureprism.lab.terminal import progress_bar
 
@@ -20,10 +21,10 @@ def run_explain(args: argparse.Namespace) -> int:
     with progress_bar("explain") as bar:
         explanation = explain(args.model, x, y, fine, num_points=args.points, progress=bar.within)
     explanation.save(args.out)
-    print(explanation)
+    say(explanation)
     if explanation.predictions:
         Console().print(_table(explanation))
-    print(f"index.html and explanation.json are in {args.out}")
+    say(f"index.html and explanation.json are in {args.out}")
     return 0
 
 

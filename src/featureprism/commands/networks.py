@@ -17,11 +17,12 @@ from featureprism.brackets import RadiusBracket
 from featureprism.commands.bracket_page import write_page
 from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
+from featureprism.commands.words import say
 from featureprism.geometry import check_domain
 from featureprism.lab.terminal import progress_bar
 from featureprism.models import read_model
-from featureprism.models.archives import load_points, save_points
 from featureprism.models.model import NotANetwork
+from featureprism.models.read import load_points, save_points
 from featureprism.networks import TwoLayerNet, load_net
 from featureprism.probes import direction_cosines, forget, kkt_audit, other_data
 from featureprism.probes.self_test import self_test
@@ -43,25 +44,25 @@ def radius(args: argparse.Namespace) -> int:
         save_curve(bracket, args.out)
         right = bracket.attacked > 0
         gaps = bracket.gap[right]
-        print(bracket)
+        say(bracket)
         if right.any() and bracket.certified.any():
             closed, median = int((gaps <= args.gap).sum()), float(np.median(gaps))
-            print(
+            say(
                 f"{closed} of {int(right.sum())} brackets of correctly classified points closed to {args.gap:g}; "
                 f"median gap {median:.3g}"
             )
     else:
         holds, flipped = (int(n.sum()) for n in (bracket.certified >= args.eps, bracket.attacked <= args.eps))
         left = len(bracket) - holds - flipped
-        print(
+        say(
             f"{holds} of {len(bracket)} points hold at {args.eps:g} (proven), {flipped} do not, {left} are open"
         )
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
-    print(f"attack self-test {passed}{_blindness(bracket)}")
+    say(f"attack self-test {passed}{_blindness(bracket)}")
     drawn = " and curve.png" if args.eps is None else ""
-    print(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
+    say(f"brackets.csv, witnesses.npz, proofs.npz{drawn} are in {args.out}")
     if args.report:
-        print(
+        say(
             f"the page to hand over is {write_page(bracket, args.out, args.model, args.data, _question(args))}"
         )
     return 0
@@ -142,7 +143,7 @@ def referee(args: argparse.Namespace) -> int:
     Console().print(rulings_table(rulings))
     wrong = sum(not ruling.possible for ruling in rulings)
     print(f"{wrong} of {len(rulings)} claims are impossible on these {len(bracket)} points")
-    print(f"the witnesses and the proofs are in {args.out}")
+    say(f"the witnesses and the proofs are in {args.out}")
     return 0
 
 

@@ -20,6 +20,7 @@ from featureprism.checker.property_proofs import read_property_proof, relu_layer
 from featureprism.checker.stated import Stated, checked, file_content
 from featureprism.checker.vnnlib import Property, read_property
 from featureprism.commands.units import stated_units
+from featureprism.commands.words import say
 
 REFUSED = 3
 NORMS = {"2": 2.0, "l2": 2.0, "inf": math.inf, "linf": math.inf}
@@ -51,16 +52,16 @@ def check(args: argparse.Namespace) -> int:
         if args.json:
             print(as_json({"refused": str(error)}, indent=1))
         else:
-            print(f"refused: {error}")
+            say(f"refused: {error}")
         return REFUSED
     if args.json:
         facts = result.facts() | {"read_by": reader, "checker": "exact" if args.exact else "float64"}
         print(as_json(facts, indent=1))
         return 0 if result else REFUSED
-    print(result)
+    say(result)
     s = result.statement
     of = f" of {s.model.source}" if s.model.source else ""
-    print(f"model {s.model.sha256[:16]}{of}, {reader}; points {s.points_sha256[:16]}; {ABOUT[s.arithmetic]}")
+    say(f"model {s.model.sha256[:16]}{of}, {reader}; points {s.points_sha256[:16]}; {ABOUT[s.arithmetic]}")
     return 0 if result else REFUSED
 
 
@@ -82,8 +83,8 @@ def _check_property(args: argparse.Namespace) -> int:
     if args.json:
         print(as_json(facts | {"read_by": reader, "checker": "exact" if args.exact else "float64"}, indent=1))
         return 0
-    print(f"holds (unsat): no input violates the property; {num_leaves} of {num_leaves} parts are proven")
-    print(f"model {facts['model'][:16]}, {reader}; property {prop.sha256[:16]}; about real numbers")
+    say(f"holds (unsat): no input violates the property; {num_leaves} of {num_leaves} parts are proven")
+    say(f"model {facts['model'][:16]}, {reader}; property {prop.sha256[:16]}; about real numbers")
     return 0
 
 
@@ -97,7 +98,7 @@ def _model(path: Path) -> tuple[Model, np.ndarray | None, str]:
     return (
         model.checkable(),
         model.classes,
-        f"read from {path.name} by {model.origin.reader}, whom you trust for that",
+        f"read from {path.name} by {model.origin.reader}, which you trust for that",
     )
 
 

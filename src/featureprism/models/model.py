@@ -25,11 +25,18 @@ from featureprism.checker.models import Scores, TwoClasses, input_dim, model_sha
 from featureprism.checker.proofs import Source
 from featureprism.checker.scaled import Network
 from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
-from featureprism.models.margins import NeuronMargins, PairMargins, SignedMargins
-from featureprism.models.one_layer import PowerForm
+from featureprism.models.one_layer import PowerForm, TwoLayerNet
 from featureprism.models.protocols import HasExactRadius, HasInputDirections, HasRadiusBracket
-from featureprism.models.scores import LayeredScores, LinearScores, QuadraticScores, ScoreNet, TwoScores
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.scores import (
+    LayeredScores,
+    LinearScores,
+    NeuronMargins,
+    PairMargins,
+    QuadraticScores,
+    ScoreNet,
+    SignedMargins,
+    TwoScores,
+)
 
 UNPROVABLE = "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
 

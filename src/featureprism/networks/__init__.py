@@ -1,8 +1,8 @@
 """Functions x ↦ f(x) with visible neurons, and reference classifiers."""
 
 from featureprism.models.activations import PolynomialReLU, PowerReLU, ReLU, Tanh
-from featureprism.models.archives import load_net, save_net
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
+from featureprism.models.read import load_net, save_net
 from featureprism.networks.adapter import TwoLogits
 from featureprism.networks.balanced_weights import balanced
 from featureprism.networks.constructions import (

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.models.activations import ReLU, relu_power
 from featureprism.models.model import Model, as_model, plain
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.models.scores import ScoreNet
-from featureprism.models.two_layer import TwoLayerNet
 
 
 class GroupedNet(nn.Module):

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from featureprism._threads import one_blas_thread
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.cheap import readout_radius
 from featureprism.checker.enclosed import SLACK, with_room
@@ -18,9 +19,7 @@ from featureprism.checker.readouts import proven_readout
 from featureprism.models.model import Model
 from featureprism.networks.grouped import BinaryReadout
 from featureprism.networks.readout_search import Node, plain_tree, prove, scores_of
-from featureprism.verify.method import Method
-from featureprism.verify.one_layer.certify import THREADS
-from featureprism.verify.pairs import Pairs
+from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 BATCH = 128  # points that are proven together
@@ -117,7 +116,7 @@ def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
 
 def _lipschitz_of_readout(net: BinaryReadout, x: Tensor, y: float) -> float:
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
-    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+    with np.errstate(all="ignore"), one_blas_thread():
         try:
             radius = readout_radius(W, labels, x.detach().double().numpy(), float(y), net.kind)
         except ValueError:
@@ -138,7 +137,7 @@ def _in_boxes(certificate: Certificate, net: BinaryReadout, x: Tensor, y: float)
     """The radius that boxes prove: 0 for malformed ones, and where a computation fails."""
     W, labels = net.net.W.detach().double().numpy(), net.labels.double().numpy()
     point, trees = x.detach().double().numpy(), certificate.tree.get("trees")
-    with np.errstate(all="ignore"), THREADS.limit(limits=1, user_api="blas"):
+    with np.errstate(all="ignore"), one_blas_thread():
         try:
             return proven_readout(W, labels, point, float(y), net.kind, certificate.reach, trees)
         except (ValueError, ArithmeticError):

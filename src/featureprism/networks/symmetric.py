@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from featureprism.geometry import LpBall
 from featureprism.models.activations import ReLU
 from featureprism.models.model import Model, as_model, plain
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.networks.gates import Bias, gates, least, openings, smoothed_relu, smoothed_step
 
 UPWARDS = 1 + 1e-6  # of norms in single precision
@@ -152,6 +152,12 @@ def symmetric_start(
     References
     ----------
     feature-purification, Section 4.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.networks.symmetric_start(6, 4, 0.1, 0.2, 0.0, generator=fp.generator_for('start', 0)).W.shape
+    torch.Size([6, 4])
     """
     return SymmetricNet(std * torch.randn(width, dim, generator=generator, dtype=dtype), bias, smoothing)
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from featureprism.lab.rows import Row
 from featureprism.models.activations import PowerReLU, ReLU
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 from featureprism.play.frames import decision_bytes
 from featureprism.seeds import generator_for
 from featureprism.training import Loss, gradient_descent

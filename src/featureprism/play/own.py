@@ -98,13 +98,13 @@ def _pictures(found: RadiusBracket, x: Float[Tensor, "n d"], first: int) -> list
 def _rows(found: RadiusBracket, first: int, names: list[str]) -> list[Row]:
     assert found.label is not None
     assert found.predicted is not None
-    assert found.rival is not None
+    assert found.target is not None
     return [
         {
             "point": first + i,
             "label": names[int(found.label[i])],
             "predicted": names[int(found.predicted[i])],
-            "rival": names[int(found.rival[i])],
+            "rival": names[int(found.target[i])],
             "certified": float(found.certified[i]),
             "attacked": float(found.attacked[i]),
             "method": found.method[i],

@@ -22,7 +22,7 @@ from featureprism._inputs import check_points
 from featureprism._nonnegative import nonnegative_minimum
 from featureprism._threads import one_thread
 from featureprism.models.activations import ReLU
-from featureprism.models.two_layer import TwoLayerNet
+from featureprism.models.one_layer import TwoLayerNet
 
 MAX_REWEIGHTINGS = 100
 SETTLED = 1e-12  # relative change of the two norms

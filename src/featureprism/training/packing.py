@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from featureprism.models.activations import Activation
-from featureprism.models.two_layer import TwoLayerNet, parameter_gradient
+from featureprism.models.one_layer import TwoLayerNet, parameter_gradient
 
 
 @dataclass(frozen=True)

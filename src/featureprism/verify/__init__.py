@@ -2,8 +2,7 @@
 
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.vnnlib import property_of, read_property
-from featureprism.verify.api import check, robust_radius
-from featureprism.verify.features import feature_radii
+from featureprism.verify.api import check, feature_radii, robust_radius
 from featureprism.verify.properties.api import PropertyResult, verify_property
 from featureprism.verify.query import Budget, Query
 

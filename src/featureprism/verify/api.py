@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from featureprism._features import as_weights, query_weights, spread_of
 from featureprism._inputs import as_points, feature_names
 from featureprism._progress import Progress, no_progress
+from featureprism._threads import one_blas_thread
 from featureprism.attacks import Start
 from featureprism.attacks.gradient import in_double
 from featureprism.brackets import RadiusBracket
@@ -24,7 +25,6 @@ from featureprism.models import Model, read_model
 from featureprism.models.model import NotANetwork, as_model
 from featureprism.verify.driver import bracket_points
 from featureprism.verify.float32 import Program, bracket_float32
-from featureprism.verify.one_layer.certify import THREADS
 from featureprism.verify.query import Budget, Query, as_norm
 from featureprism.verify.weights import finite_weights
 
@@ -182,7 +182,7 @@ def _with_output(model: Any, output: Any, X: Any) -> Any:
     """The part of a torch module that gives the scores; networks that are read as they are stay so."""
     if output is None and (not isinstance(model, nn.Module) or as_model(model) is not None):
         return model
-    from featureprism.models.reading.outputs import with_output
+    from featureprism.models.reading.foreign import with_output
 
     return with_output(model, output, X)
 
@@ -306,5 +306,71 @@ def check(
     question = Stated(as_norm(norm), eps, bounds, arithmetic, weighted)
     if file.statement.arithmetic == "float32":
         Program.of(model, read)  # refuses a model that computes otherwise than its weights say
-    with THREADS.limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return checked(file, read.checkable(), x, labels, question)
+
+
+def feature_radii(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    features: Sequence[Any] | None = None,
+    bounds: Any = None,
+    max_radius: float | None = None,
+    budget: Budget | None = None,
+    classes: Sequence[Any] | None = None,
+) -> dict[Any, RadiusBracket]:
+    """Least change of a single feature that changes the answer: proven below, witnessed above.
+
+    Parameters
+    ----------
+    model, X, y, bounds, max_radius, classes
+        As `robust_radius` takes them.
+    features : sequence, optional
+        Positions or names of the features that are asked about (default: all of them).
+    budget : Budget, optional
+        What each feature may cost.
+
+    Returns
+    -------
+    dict
+        For each feature, by its name where X has names, the bracket of all points with every other feature fixed, in the
+        feature's own units.
+
+    Raises
+    ------
+    ValueError
+        For features that X does not have, and for what `robust_radius` refuses.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from featureprism.verify import feature_radii
+    >>> net = torch.nn.Linear(2, 2).double()
+    >>> _ = net.weight.data.copy_(torch.tensor([[1.0, 0.5], [0.0, 0.0]])), net.bias.data.zero_()
+    >>> radii = feature_radii(net, [[1.0, 1.0]], [0])
+    >>> [round(float(bracket.attacked[0]), 3) for bracket in radii.values()]
+    [1.5, 3.0]
+    """
+    dim, names = as_points(X).shape[1], feature_names(X)
+    keys: list[Any] = list(range(dim)) if names is None else list(names)
+    brackets = {}
+    for feature in keys if features is None else features:
+        if feature not in keys and feature not in range(dim):
+            raise ValueError(
+                f"{feature!r} is no feature of X; names of its columns or positions below {dim} are wanted."
+            )
+        at = keys.index(feature) if feature in keys else int(feature)
+        brackets[keys[at]] = robust_radius(
+            model,
+            X,
+            y,
+            norm=inf,
+            bounds=bounds,
+            fixed=[j for j in range(dim) if j != at],
+            max_radius=max_radius,
+            budget=budget,
+            classes=classes,
+        )
+    return brackets

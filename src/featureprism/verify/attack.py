@@ -13,7 +13,7 @@ from featureprism.attacks.gradient import to_span
 from featureprism.attacks.minimum_norm import RESTARTS, minimum_norm
 from featureprism.attacks.starts import FAN, AlongEach, fan
 from featureprism.geometry import LpBall, row_norms
-from featureprism.models.margins import NeuronMargins
+from featureprism.models.scores import NeuronMargins
 from featureprism.seeds import generator_for
 from featureprism.verify.pairs import Pairs
 
@@ -100,14 +100,14 @@ def _draw_in(pairs: Pairs, rows: Tensor, given: Sequence[Start] | None, tried: i
 
 def _starts(pairs: Pairs, rows: Tensor, net: nn.Module, given: Sequence[Start] | None) -> list[Start]:
     """Along known flips, along the strongest neurons, in all directions where there are few, and what networks with one output have."""
-    x, found = pairs.points(rows), [pairs.delta[rows].unsqueeze(0)]
+    x, deltas = pairs.points(rows), [pairs.delta[rows].unsqueeze(0)]
     if pairs.model.has_one_output:
         sign, unit = 2.0 * pairs.label[pairs.point[rows]].double() - 1, LpBall(pairs.query.norm, 1.0)
         every = default_starts(pairs.model.net, x.shape[1]) if given is None else given
-        found += [start.deltas(x, sign, unit) for start in every]
+        deltas += [start.deltas(x, sign, unit) for start in every]
     elif isinstance(net, NeuronMargins):
-        found.append(net.strong_directions())
-    starts: list[Start] = [AlongEach(torch.cat(found))]
+        deltas.append(net.strong_directions())
+    starts: list[Start] = [AlongEach(torch.cat(deltas))]
     if x.shape[1] in FAN and not pairs.model.has_one_output:
         starts.append(Along(fan(x.shape[1])))
     return starts

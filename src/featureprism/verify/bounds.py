@@ -21,9 +21,8 @@ from featureprism.models.activations import relu_power
 from featureprism.models.model import Model
 from featureprism.models.one_layer import PowerForm
 from featureprism.models.protocols import HasExactRadius, HasRadiusBracket
-from featureprism.verify.method import Method
 from featureprism.verify.one_layer.envelopes import conjugate, slope_of
-from featureprism.verify.pairs import Pairs
+from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import Limits, Query
 
 CLOSED_FORM = "closed form"

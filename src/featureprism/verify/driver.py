@@ -26,9 +26,8 @@ from featureprism.verify.attack import attack_from, attack_pairs
 from featureprism.verify.bounds import GivenLipschitz, KnownRadius, LinearScoresRadius, QuadraticScoresRadius
 from featureprism.verify.deep.balls import Balls
 from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, SemidefiniteRelaxation
-from featureprism.verify.method import Method
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
-from featureprism.verify.pairs import Pairs
+from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import Budget, Limits, Query
 from featureprism.verify.weights import Weighted
 
@@ -72,10 +71,10 @@ def bracket_points(
     x = x.double()
     if query.weights is not None:
         units = Weighted.of(model, x, query)
-        found = bracket_points(
+        bracket = bracket_points(
             units.model, units.x, label, units.query, budget, starts=starts, progress=progress
         )
-        return units.back(found, model, x)
+        return units.back(bracket, model, x)
     if query.bounds is not None:
         check_domain(x, query.bounds)
     right, second = _ahead(model, x, label)
@@ -252,6 +251,8 @@ class _Outcome:
             return "the seconds were used up"
         if limits.out_of_branches or limits.branches < 1:
             return "the branches were used up"
+        if limits.seemed_too_few:
+            return "a proof seems to need far more than the budget"
         if query.eps is None and not bool(torch.isfinite(attacked)):
             return "no adversarial example was found, and the relaxation proves no more"
         return "the relaxation proves no more"

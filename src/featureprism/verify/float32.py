@@ -22,7 +22,7 @@ from featureprism.models.model import Model, of_weights
 from featureprism.models.scores import LayeredScores, LinearScores, ScoreNet
 from featureprism.verify.attack import default_reach
 from featureprism.verify.driver import MISCLASSIFIED, bracket_points
-from featureprism.verify.query import BEYOND, Budget, Query
+from featureprism.verify.query import REACH_MARGIN, Budget, Query
 
 OURS = (LinearScores, ScoreNet, LayeredScores)
 IDLE = (nn.Identity, nn.Dropout, nn.Flatten)  # steps that compute nothing
@@ -52,11 +52,12 @@ class Program(nn.Module):
                 'arithmetic="float32" takes a torch module of linear layers and ReLU, a network of this library, or an .npz file; '
                 f"not {Path(given).suffix or given if isinstance(given, str | Path) else type(given).__name__}."
             )
-        own = _plain_layers(given)
-        if len(own[0][-1]) == 1:  # one output f: the scores 0 and f
-            own = tuple([*part[:-1], np.concatenate([0 * part[-1], part[-1]])] for part in own)
+        its_layers = _plain_layers(given)
+        if len(its_layers[0][-1]) == 1:  # one output f: the scores 0 and f
+            its_layers = tuple([*part[:-1], np.concatenate([0 * part[-1], part[-1]])] for part in its_layers)
         same = all(
-            len(a) == len(b) and all(map(np.array_equal, a, b)) for a, b in zip(own, layers, strict=True)
+            len(a) == len(b) and all(map(np.array_equal, a, b))
+            for a, b in zip(its_layers, layers, strict=True)
         )
         if not same:
             raise ValueError(
@@ -128,7 +129,7 @@ def bracket_float32(
         towards.append(np.asarray(real.witness))
         reach = _reaches(in_reals.net, x, query, real.attacked)
     else:
-        reach = np.full(len(x), BEYOND * query.eps)
+        reach = np.full(len(x), REACH_MARGIN * query.eps)
     margin = np.array(
         [_margin(model, x[i].numpy(), int(label[i]), reach[i], query) for i in range(len(x))], dtype=float
     )
@@ -137,24 +138,24 @@ def bracket_float32(
     certificates: list[dict[int, Any]] = [{} for _ in x]
     groups = sorted({(int(o), m) for o, m in zip(label.tolist(), margin.tolist(), strict=True) if m < inf})
     done = 0
-    for own, asked in groups:
-        rows = np.flatnonzero((label.numpy() == own) & (margin == asked))
+    for true_class, wanted in groups:
+        rows = np.flatnonzero((label.numpy() == true_class) & (margin == wanted))
         share = replace(budget, seconds=(1 - first) * budget.seconds * len(rows) / len(x))
-        strict = of_weights(demanding(model, own, asked))
-        found = bracket_points(strict, x[rows], label[rows], query, share)
-        towards[0][rows] = np.asarray(found.witness)
+        strict = of_weights(demanding(model, true_class, wanted))
+        bracket = bracket_points(strict, x[rows], label[rows], query, share)
+        towards[0][rows] = np.asarray(bracket.witness)
         for row, i in enumerate(rows.tolist()):
-            if found.method[row] == MISCLASSIFIED:
+            if bracket.method[row] == MISCLASSIFIED:
                 continue
-            certified[i] = min(float(found.certified[row]), reach[i])
-            method[i], stopped[i] = found.method[row], found.stopped_because[row]
+            certified[i] = min(float(bracket.certified[row]), reach[i])
+            method[i], stopped[i] = bracket.method[row], bracket.stopped_because[row]
             certificates[i] = {
-                rival: replace(one, radius=min(one.radius, float(reach[i])))
-                for rival, one in found.certificates[row].items()
+                target: replace(one, radius=min(one.radius, float(reach[i])))
+                for target, one in bracket.certificates[row].items()
             }
         done += len(rows)
         progress(done / len(x))
-    attacked, witness, predicted, rival = _witnessed(program, x, label, towards, query)
+    attacked, witness, predicted, target = _witnessed(program, x, label, towards, query)
     for i in np.flatnonzero(attacked == 0):
         certified[i], method[i], stopped[i], certificates[i] = 0.0, MISCLASSIFIED, MISCLASSIFIED, {}
     progress(1.0)
@@ -167,7 +168,7 @@ def bracket_float32(
         seconds=(time.perf_counter() - began) / max(1, len(x)),
         label=label.numpy(),
         predicted=predicted,
-        rival=rival,
+        target=target,
         classes=read.classes,
         margin=np.where(certified > 0, margin, 0.0),
         stopped_because=tuple(stopped),
@@ -180,12 +181,12 @@ def _reaches(net: nn.Module, x: Tensor, query: Query, attacked: np.ndarray) -> n
     return np.where(np.isfinite(attacked), (1 + 1e-9) * attacked, far)
 
 
-def _margin(model: canonical.Model, x: np.ndarray, own: int, reach: float, query: Query) -> float:
+def _margin(model: canonical.Model, x: np.ndarray, label: int, reach: float, query: Query) -> float:
     """A power of two above the rounding errors of a region; inf where they have no bound, or the point is wrong already."""
     if reach == 0:
         return inf
     try:
-        bound = float32_margin(model, x, own, float(reach), query.norm, query.bounds or (-inf, inf))
+        bound = float32_margin(model, x, label, float(reach), query.norm, query.bounds or (-inf, inf))
     except ValueError:  # numbers that no bound holds for
         return inf
     return 2.0 ** frexp(bound * (1 + 2.0**-20))[1] if bound < 1e100 else inf
@@ -198,7 +199,7 @@ def _witnessed(
     length, delta = x.new_full((len(x),), inf), torch.zeros_like(x)
     lower, upper = query.bounds or (-inf, inf)
     at_point = program(x.float())
-    predicted, rival = at_point.argmax(dim=1), _best_other(at_point, label)
+    predicted, target = at_point.argmax(dim=1), _best_other(at_point, label)
     for direction in towards:
         for share in ALONG.tolist():
             z = (x + share * torch.from_numpy(direction)).float()
@@ -212,8 +213,8 @@ def _witnessed(
             if share == 0:  # the point itself, wherever it is rounded to
                 allowed = torch.ones_like(flips)
             shorter = flips & allowed & (size <= (query.eps or inf)) & (size < length)
-            length[shorter], delta[shorter], rival[shorter] = size[shorter], step[shorter], other[shorter]
-    return length.numpy(), delta.numpy(), predicted.numpy(), rival.numpy()
+            length[shorter], delta[shorter], target[shorter] = size[shorter], step[shorter], other[shorter]
+    return length.numpy(), delta.numpy(), predicted.numpy(), target.numpy()
 
 
 def _best_other(scores: Tensor, label: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
-"""Pairs of a point and a target class: what attacks and proofs have shown of each so far."""
+"""Pairs of a point and a target class: what attacks and proofs have shown of each so far, and what a method of proof is."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from math import floor, frexp, inf, isfinite, ldexp, nan
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from featureprism.brackets import NOT_CERTIFIED
 from featureprism.checker.certificate import Certificate
 from featureprism.models.model import Model
-from featureprism.verify.query import Query
+from featureprism.verify.query import Limits, Query
 
 BITS = (
     36  # of a certified radius; products of matrices round the others differently for other numbers of points
@@ -89,3 +90,18 @@ class Pairs:
         """Take flips that are shorter than those before, and within eps where that is asked."""
         shorter = (length < self.length[rows]) & (length <= (self.query.eps or inf))
         self.length[rows[shorter]], self.delta[rows[shorter]] = length[shorter], delta[shorter]
+
+
+class Method(ABC):
+    """A way to prove radii; abstract. The driver asks methods in the order of their cost."""
+
+    is_closed_form = False  # it leaves nothing to attack or to prove
+    is_cheap = False  # it is tried before the attack takes its time
+
+    @abstractmethod
+    def applies(self, model: Model, query: Query) -> bool:
+        """Whether it can say anything."""
+
+    @abstractmethod
+    def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> Float[Tensor, "s r d"] | None:
+        """Put certificates into some pairs; returns perturbations near which shorter flips may be, if it knows any."""

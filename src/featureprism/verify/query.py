@@ -16,7 +16,7 @@ from featureprism.geometry import Sides
 OVERSHOOT = (
     1 + 1e-6
 )  # a proof aims this much beyond its goal, so that slack and rounding do not reopen the bracket
-BEYOND = 1.001  # times eps: how far proofs about one radius look
+REACH_MARGIN = 1.001  # times eps: how far proofs about one radius look
 NORMS = {2: 2.0, "2": 2.0, "l2": 2.0, inf: inf, "inf": inf, "linf": inf}
 
 
@@ -80,7 +80,7 @@ class Query:
 
     def reach(self, attacked: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """How far proofs look: up to the shortest flip, and hardly beyond eps."""
-        return attacked if self.eps is None else attacked.clamp_max(BEYOND * self.eps)
+        return attacked if self.eps is None else attacked.clamp_max(REACH_MARGIN * self.eps)
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,7 @@ class Limits:
     deadline: float = inf
     out_of_seconds: bool = field(default=False, init=False)
     out_of_branches: bool = field(default=False, init=False)
+    seemed_too_few: bool = field(default=False, init=False)  # a proof was not begun or not ended for it
 
     @classmethod
     def of(cls, budget: Budget, seconds: float) -> "Limits":
@@ -154,3 +155,4 @@ class Limits:
         """Remember what a share was missing."""
         self.out_of_seconds |= share.out_of_seconds
         self.out_of_branches |= share.out_of_branches
+        self.seemed_too_few |= share.seemed_too_few

@@ -93,8 +93,8 @@ class Weighted:
 @torch.no_grad()
 def _flips(model: Model, z: Tensor, label: Tensor) -> Tensor:
     scores = model.scores(z)
-    own = scores.gather(1, label.unsqueeze(1)).squeeze(1)
-    return own <= scores.scatter(1, label.unsqueeze(1), -inf).amax(dim=1)
+    of_label = scores.gather(1, label.unsqueeze(1)).squeeze(1)
+    return of_label <= scores.scatter(1, label.unsqueeze(1), -inf).amax(dim=1)
 
 
 def finite_weights(model: Model, weights: Float64[np.ndarray, " d"]) -> Float64[np.ndarray, " d"]:
@@ -107,9 +107,9 @@ def finite_weights(model: Model, weights: Float64[np.ndarray, " d"]) -> Float64[
     largest = float((size[~fixed] / weights[~fixed]).max())
     ratio = size[fixed] / largest if largest > 0 else size[fixed]
     powers = [2.0 ** max(-60, min(60, frexp(r)[1])) if r > 0 else 1.0 for r in ratio.tolist()]
-    found = weights.copy()
-    found[fixed] = STILL * np.array(powers)
-    return found
+    finite = weights.copy()
+    finite[fixed] = STILL * np.array(powers)
+    return finite
 
 
 def _first_layer(model: Model) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from featureprism.lab.heads.baselines import (
     noisy,
     perturbed,
 )
-from featureprism.verify.called.nearest import nearest_neighbour_radius
+from featureprism.verify.called.bounds import nearest_neighbour_radius
 
 
 def plane():

@@ -1,297 +1,36 @@
-"""A network while it is read: a graph of few kinds of nodes, in which everything that is linear in pieces is written exactly.
+"""A network while it is read: operations on values, in which everything that is linear in pieces is written exactly.
 
-A node maps flat rows (n, size) to flat rows. A `Value` is a node seen as an array of a shape, that of a batch of one point:
-reshaping costs nothing, and whatever only moves values (transpose, slice, gather, pad, concatenate, repeat) is one `Take`.
+A `Value` is a node seen as an array of a shape, that of a batch of one point: reshaping costs nothing, and whatever only moves values
+(transpose, slice, gather, pad, concatenate, repeat) is one `Take`.
 
     leaky(z) = a z + (1 - a)[z]₊    |z| = -z + 2[z]₊    clip(z) = l + [z - l]₊ - [z - h]₊    max(a, b) = b + [a - b]₊
 """
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from scipy import sparse
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from featureprism.models.activations import Activation, PowerReLU, ReLU, Tanh
-
-MOST_VALUES, MOST_TOGETHER = (
-    2**22,
-    2**25,
-)  # of one node, and of all nodes of a graph: larger networks are not read
-CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-
-
-_made = ContextVar("_made", default=0)  # values of the graph that is being read
-
-
-class Unreadable(ValueError):  # noqa: N818
-    """What cannot be written with the nodes of a graph."""
-
-
-class TooLarge(Unreadable):
-    """What would fill the memory or never end: it is not run either."""
-
-
-class Node(ABC):
-    """A step from the flat values of its inputs to `size` flat values; abstract."""
-
-    inputs: tuple["Node", ...]
-    size: int
-
-    @abstractmethod
-    def forward(self, *values: Tensor) -> Tensor:
-        """(n, size) from the (n, size) of every input."""
-
-
-class Affine(Node):
-    """A node that is affine in all its inputs together; abstract."""
-
-    @abstractmethod
-    def num_entries(self) -> int:
-        """How many entries its matrices have that may differ from 0."""
-
-    @abstractmethod
-    def matrices(self) -> tuple[sparse.csr_array, ...]:
-        """(size, size of the input) for each input."""
-
-    def offset(self) -> np.ndarray:
-        """What is added, (size,)."""
-        return np.zeros(self.size)
-
-
-@dataclass(frozen=True, eq=False)
-class Input(Node):
-    """The coordinates of a point."""
-
-    size: int
-    inputs: tuple[Node, ...] = ()
-
-    def forward(self, *values: Tensor) -> Tensor:
-        raise AssertionError("the input of a graph is given")
-
-
-@dataclass(frozen=True, eq=False)
-class Dense(Affine):
-    """W · + b on every one of `rows` rows of the input."""
-
-    inputs: tuple[Node, ...]
-    W: np.ndarray  # (m, h)
-    b: np.ndarray  # (m,)
-    rows: int
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.rows * len(self.W)
-
-    def forward(self, *values: Tensor) -> Tensor:
-        z = values[0].reshape(-1, self.W.shape[1]) @ torch.from_numpy(self.W).T + torch.from_numpy(self.b)
-        return z.reshape(len(values[0]), self.size)
-
-    def num_entries(self) -> int:
-        return self.rows * self.W.size
-
-    def matrices(self) -> tuple[sparse.csr_array, ...]:
-        W = sparse.csr_array(self.W)
-        return (W if self.rows == 1 else sparse.csr_array(sparse.kron(sparse.eye_array(self.rows), W)),)
-
-    def offset(self) -> np.ndarray:
-        return np.tile(self.b, self.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class Conv(Affine):
-    """A convolution of an input of shape `shape` = (channels, *lengths) in any number of axes."""
-
-    inputs: tuple[Node, ...]
-    shape: tuple[int, ...]
-    kernel: np.ndarray  # (out, channels/groups, *sizes)
-    bias: np.ndarray  # (out,)
-    windows: "Windows"
-    groups: int
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return len(self.bias) * math.prod(self.windows.counts(self.shape[1:]))
-
-    def forward(self, *values: Tensor) -> Tensor:
-        x, w = values[0].reshape(-1, *self.shape), self.windows
-        x = F.pad(x, [p for pair in reversed(w.pads) for p in pair])
-        kernel, bias = torch.from_numpy(self.kernel), torch.from_numpy(self.bias)
-        convolve = CONVOLUTIONS[len(self.shape) - 1]
-        return convolve(x, kernel, bias, w.strides, 0, w.dilations, self.groups).flatten(1)
-
-    def num_entries(self) -> int:
-        return self.size * math.prod(self.kernel.shape[1:])
-
-    def matrices(self) -> tuple[sparse.csr_array, ...]:
-        channels, out = self.shape[0] // self.groups, len(self.bias) // self.groups
-        patches = self.windows.indices(self.shape)  # (channels, places, window)
-        places = patches.shape[1]
-        rows, columns, entries = [], [], []
-        for group in range(self.groups):
-            part = patches[group * channels : (group + 1) * channels]
-            for o in range(group * out, (group + 1) * out):
-                weights = self.kernel[o].reshape(channels, 1, -1)
-                inside = part >= 0
-                row = np.broadcast_to(o * places + np.arange(places)[:, None], part.shape)
-                rows.append(row[inside])
-                columns.append(part[inside])
-                entries.append(np.broadcast_to(weights, part.shape)[inside])
-        where = np.concatenate(rows), np.concatenate(columns)
-        shape = (self.size, math.prod(self.shape))
-        return (sparse.csr_array((np.concatenate(entries), where), shape=shape),)
-
-    def offset(self) -> np.ndarray:
-        return np.repeat(self.bias, self.size // len(self.bias))
-
-
-@dataclass(frozen=True, eq=False)
-class Take(Affine):
-    """Some of the values of all inputs, one after the other; the index -1 stands for 0."""
-
-    inputs: tuple[Node, ...]
-    index: np.ndarray
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return len(self.index)
-
-    def forward(self, *values: Tensor) -> Tensor:
-        every = torch.cat([*values, values[0].new_zeros(len(values[0]), 1)], dim=1)
-        return every[:, torch.from_numpy(self.index)]
-
-    def num_entries(self) -> int:
-        return len(self.index)
-
-    def matrices(self) -> tuple[sparse.csr_array, ...]:
-        parts, first = [], 0
-        for node in self.inputs:
-            rows = np.flatnonzero((self.index >= first) & (self.index < first + node.size))
-            where = rows, self.index[rows] - first
-            parts.append(sparse.csr_array((np.ones(len(rows)), where), shape=(self.size, node.size)))
-            first += node.size
-        return tuple(parts)
-
-
-@dataclass(frozen=True, eq=False)
-class Scale(Affine):
-    """Every value times a factor, plus an offset."""
-
-    inputs: tuple[Node, ...]
-    factor: np.ndarray
-    shift: np.ndarray
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return len(self.factor)
-
-    def forward(self, *values: Tensor) -> Tensor:
-        return values[0] * torch.from_numpy(self.factor) + torch.from_numpy(self.shift)
-
-    def num_entries(self) -> int:
-        return self.size
-
-    def matrices(self) -> tuple[sparse.csr_array, ...]:
-        return (sparse.csr_array(sparse.diags_array(self.factor)),)
-
-    def offset(self) -> np.ndarray:
-        return self.shift
-
-
-@dataclass(frozen=True, eq=False)
-class Sum(Affine):
-    """The sum of inputs of the same size."""
-
-    inputs: tuple[Node, ...]
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.inputs[0].size
-
-    def forward(self, *values: Tensor) -> Tensor:
-        return sum(values[1:], start=values[0])
-
-    def num_entries(self) -> int:
-        return len(self.inputs) * self.size
-
-    def matrices(self) -> tuple[sparse.csr_array, ...]:
-        return (sparse.csr_array(sparse.eye_array(self.size)),) * len(self.inputs)
-
-
-@dataclass(frozen=True, eq=False)
-class Activated(Node):
-    """φ of every value."""
-
-    inputs: tuple[Node, ...]
-    activation: Activation
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.inputs[0].size
-
-    def forward(self, *values: Tensor) -> Tensor:
-        return self.activation.value(values[0])
-
-
-@dataclass(frozen=True, eq=False)
-class Tail(Node):
-    """A function of the scores that does not change which is largest: Sigmoid, Softmax or LogSoftmax. It drops out at the end."""
-
-    inputs: tuple[Node, ...]
-    kind: str
-
-    @property
-    def size(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.inputs[0].size
-
-    def forward(self, *values: Tensor) -> Tensor:
-        return with_tail(values[0], self.kind)
-
-
-def with_tail(scores: Tensor, kind: str) -> Tensor:
-    """The function of a tail, or the scores themselves."""
-    match kind:
-        case "Sigmoid":
-            return torch.sigmoid(scores)
-        case "Tanh":
-            return torch.tanh(scores)
-        case "Softmax":
-            return torch.softmax(scores, dim=-1)
-        case "LogSoftmax":
-            return torch.log_softmax(scores, dim=-1)
-        case _:
-            return scores
-
-
-def ordered(output: Node) -> list[Node]:
-    """Every node that the output needs, each after its inputs."""
-    order: dict[Node, None] = {}
-    waiting = [(output, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        if node in order:
-            continue
-        if ready:
-            order[node] = None
-        else:
-            waiting.append((node, True))
-            waiting.extend((before, False) for before in node.inputs)
-    return list(order)
-
-
-def evaluate(order: Sequence[Node], x: Tensor) -> Tensor:
-    """(n, size) of the last node at points (n, d), differentiable."""
-    values: dict[Node, Tensor] = {}
-    for node in order:
-        values[node] = x if isinstance(node, Input) else node.forward(*(values[i] for i in node.inputs))
-    return values[order[-1]]
+from featureprism.models.reading.nodes import (
+    CONVOLUTIONS,
+    Activated,
+    Conv,
+    Dense,
+    Input,
+    Node,
+    Scale,
+    Sum,
+    Tail,
+    Take,
+    Unreadable,
+    Windows,
+    begin_graph,
+    limited,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,19 +53,8 @@ class Value:
 
 def start(shape: Sequence[int]) -> Value:
     """The points, each of a shape: a graph begins."""
-    _made.set(0)
+    begin_graph()
     return Value(Input(limited(shape)), tuple(shape))
-
-
-def limited(shape: Sequence[int]) -> int:
-    """The size of a shape; what is too large is refused before anything is allocated."""
-    size = math.prod(int(length) for length in shape)
-    if not 0 < size <= MOST_VALUES:
-        raise TooLarge(f"an array of shape {tuple(int(s) for s in shape)[:8]} is empty or too large")
-    _made.set(_made.get() + size)
-    if _made.get() > MOST_TOGETHER:
-        raise TooLarge("its values together are too large")
-    return size
 
 
 def numbers(values: Any) -> np.ndarray:
@@ -381,8 +109,8 @@ def _common(*shapes: Sequence[int]) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(*(tuple(s) for s in shapes))
     except ValueError as error:
-        told = " and ".join(str(tuple(s)) for s in shapes)
-        raise Unreadable(f"values of the shapes {told} do not fit together") from error
+        names = " and ".join(str(tuple(s)) for s in shapes)
+        raise Unreadable(f"values of the shapes {names} do not fit together") from error
 
 
 def scale(value: Value, factor: Any = 1.0, shift: Any = 0.0) -> Value:
@@ -450,18 +178,18 @@ def product(one: Any, other: Any) -> Value:
             matrix = matrix.reshape(matrix.shape[-2:])
         if matrix.ndim not in (1, 2):
             raise Unreadable("a product is not of the values with a matrix")
-        found = dense(one, matrix.T if matrix.ndim == 2 else matrix[None])
-        return found if matrix.ndim == 2 else Value(found.node, found.shape[:-1])
+        result = dense(one, matrix.T if matrix.ndim == 2 else matrix[None])
+        return result if matrix.ndim == 2 else Value(result.node, result.shape[:-1])
     matrix = numbers(one)
     if matrix.ndim > 2:
         raise Unreadable("a product is not of the values with a matrix")
     rows = np.atleast_2d(matrix)
     if len(other.shape) == 1:
-        found = dense(other, rows)
-        return found if matrix.ndim == 2 else Value(found.node, ())
-    found = dense(moved(other, lambda i: i.swapaxes(-1, -2)), rows)
-    found = moved(found, lambda i: i.swapaxes(-1, -2))
-    return found if matrix.ndim == 2 else moved(found, lambda i: i[..., 0, :])
+        result = dense(other, rows)
+        return result if matrix.ndim == 2 else Value(result.node, ())
+    result = dense(moved(other, lambda i: i.swapaxes(-1, -2)), rows)
+    result = moved(result, lambda i: i.swapaxes(-1, -2))
+    return result if matrix.ndim == 2 else moved(result, lambda i: i[..., 0, :])
 
 
 def relu(value: Value) -> Value:
@@ -564,74 +292,12 @@ def reduced(value: Value, axes: Any, keep: bool, how: str) -> Value:
     kept = tuple(value.shape[a] for a in left)
     flat = moved(value, lambda i: i.transpose(*left, *over).reshape(*kept, count))
     if how == "max":
-        found = largest([moved(flat, lambda i, j=j: i[..., j]) for j in range(count)])
+        result = largest([moved(flat, lambda i, j=j: i[..., j]) for j in range(count)])
     else:
-        found = dense(flat, np.full((1, count), 1 / count if how == "mean" else 1.0))
+        result = dense(flat, np.full((1, count), 1 / count if how == "mean" else 1.0))
     return Value(
-        found.node, tuple(1 if a in over else n for a, n in enumerate(value.shape)) if keep else kept
+        result.node, tuple(1 if a in over else n for a, n in enumerate(value.shape)) if keep else kept
     )
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Where the windows of a convolution or a pooling lie, axis by axis."""
-
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-    dilations: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        if min((*self.sizes, *self.strides, *self.dilations)) < 1 or any(min(p) < 0 for p in self.pads):
-            raise Unreadable("a window has a length, stride or dilation below 1")
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], strides: Any, pads: Any, dilations: Any) -> "Windows":
-        """One number stands for all axes, and one pad for both ends of an axis."""
-        each = [
-            tuple(int(v) for v in np.broadcast_to(np.asarray(part, dtype=np.int64), len(sizes)))
-            for part in (sizes, strides, dilations)
-        ]
-        ends = np.asarray(pads, dtype=np.int64)
-        ends = ends if ends.ndim == 2 else np.stack(np.broadcast_arrays(ends, ends), axis=-1)
-        ends = tuple((int(a), int(b)) for a, b in np.broadcast_to(ends, (len(sizes), 2)))
-        return cls(each[0], each[1], ends, each[2])
-
-    def counts(self, lengths: Sequence[int]) -> tuple[int, ...]:
-        """How many windows fit along each axis."""
-        limited([length + sum(pad) for length, pad in zip(lengths, self.pads, strict=True)])
-        found = tuple(
-            (length + sum(pad) - d * (k - 1) - 1) // s + 1
-            for length, k, s, pad, d in zip(
-                lengths, self.sizes, self.strides, self.pads, self.dilations, strict=True
-            )
-        )
-        if min(found) < 1:
-            raise Unreadable(f"a window of {self.sizes} does not fit into {tuple(lengths)} values")
-        return found
-
-    def rounded_up(self, lengths: Sequence[int]) -> "Windows":
-        """Padded at the ends so that the last window begins inside, as pooling with ceil_mode does."""
-        pads = []
-        for length, k, s, (a, b), d in zip(
-            lengths, self.sizes, self.strides, self.pads, self.dilations, strict=True
-        ):
-            reach = d * (k - 1) + 1
-            count = -(-(length + a + b - reach) // s) + 1
-            count -= (count - 1) * s >= length + a
-            pads.append((a, max(b, (count - 1) * s + reach - length - a)))
-        return Windows(self.sizes, self.strides, tuple(pads), self.dilations)
-
-    def indices(self, shape: Sequence[int]) -> np.ndarray:
-        """(channels, places, window): the positions in an array (channels, *lengths) that each window sees, -1 outside of it."""
-        index = np.arange(math.prod(shape)).reshape(tuple(shape))
-        index = np.pad(index, ((0, 0), *self.pads), constant_values=-1)
-        reach = tuple(d * (k - 1) + 1 for k, d in zip(self.sizes, self.dilations, strict=True))
-        axes = tuple(range(1, len(shape)))
-        seen = np.lib.stride_tricks.sliding_window_view(index, reach, axes)
-        steps = (slice(None), *(slice(None, None, s) for s in (*self.strides, *self.dilations)))
-        seen = seen[steps]
-        return seen.reshape(shape[0], math.prod(seen.shape[1 : len(shape)]), -1)
 
 
 def _image(value: Value, axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -659,11 +325,11 @@ def average_pool(value: Value, windows: Windows, *, count_pads: bool, divisor: f
     _, shape = _image(value, len(windows.sizes))
     limited((shape[0], *windows.sizes))
     kernel = np.ones((shape[0], 1, *windows.sizes))
-    found = convolution(value, kernel, None, windows, groups=shape[0])
+    sums = convolution(value, kernel, None, windows, groups=shape[0])
     if divisor is None and not count_pads and any(map(any, windows.pads)):
         inside = (windows.indices((1, *shape[1:])) >= 0).sum(axis=2)
-        return scale(found, 1 / np.maximum(inside, 1).reshape(found.shape[-len(shape) + 1 :]))
-    return scale(found, 1 / (divisor or math.prod(windows.sizes)))
+        return scale(sums, 1 / np.maximum(inside, 1).reshape(sums.shape[-len(shape) + 1 :]))
+    return scale(sums, 1 / (divisor or math.prod(windows.sizes)))
 
 
 def max_pool(value: Value, windows: Windows) -> Value:
@@ -705,8 +371,8 @@ def concatenate(parts: Sequence[Any], axis: int) -> Value:
             arrays.append(np.full(constant.shape, -1))
             offsets.append(constant)
     index = np.concatenate(arrays, axis=axis)
-    found, offset = take(values, index), np.concatenate(offsets, axis=axis)
-    return scale(found, 1.0, offset) if offset.any() else found
+    values_only, offset = take(values, index), np.concatenate(offsets, axis=axis)
+    return scale(values_only, 1.0, offset) if offset.any() else values_only
 
 
 def activated(value: Value, activation: Activation) -> Value:
@@ -722,22 +388,3 @@ def bare(value: Value) -> tuple[Node, str]:
     if isinstance(node, Activated) and isinstance(node.activation, Tanh):
         return node.inputs[0], "Tanh"
     return node, ""
-
-
-class GraphScores(nn.Module):
-    """Scores (n, k) of a graph that is too large for dense layers, or has several activations; of one output f the scores 0 and f."""
-
-    def __init__(self, output: Node) -> None:
-        super().__init__()
-        self.order = ordered(output)
-        self.num_classes = max(output.size, 2)
-
-    @property
-    def dim(self) -> int:
-        """The number of coordinates of a point."""
-        return next(node.size for node in self.order if isinstance(node, Input))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The score of every class."""
-        out = evaluate(self.order, x.double())
-        return torch.cat([torch.zeros_like(out), out], dim=1) if out.shape[1] == 1 else out

@@ -22,7 +22,7 @@ from scipy import sparse
 from featureprism._inputs import LARGEST
 from featureprism.models.activations import Activation, PowerReLU, ReLU
 from featureprism.models.model import Model, of_layers
-from featureprism.models.reading.graph import Activated, Affine, Input, Node, Sum, Unreadable, ordered
+from featureprism.models.reading.nodes import Activated, Affine, Input, Node, Sum, Unreadable, ordered
 
 MOST_ENTRIES = 20_000_000  # of all dense matrices together
 MOST_NEURONS = 5000  # of a layer
@@ -86,11 +86,11 @@ def dense_layers(output: Node) -> tuple[list[np.ndarray], list[np.ndarray], Acti
 
 
 def _one_activation(order: Sequence[Node]) -> Activation:
-    found = list(dict.fromkeys(n.activation for n in order if isinstance(n, Activated)))
-    if len(found) > 1:
-        names = " and ".join(type(a).__name__ for a in found[:2])
+    activations = list(dict.fromkeys(n.activation for n in order if isinstance(n, Activated)))
+    if len(activations) > 1:
+        names = " and ".join(type(a).__name__ for a in activations[:2])
         raise Unreadable(f"it mixes the activations {names}")
-    return found[0] if found else ReLU()
+    return activations[0] if activations else ReLU()
 
 
 def _targets(order: Sequence[Node]) -> dict[int, Target]:
@@ -149,8 +149,8 @@ def _applied(node: Affine, inputs: Sequence[Form]) -> Form:
             work = int(np.bincount(M.indices, minlength=_shape(M)[1]) @ np.diff(part.indptr))
             if work > 10 * MOST_ENTRIES:
                 raise TooLarge("its linear maps are too large to be merged")
-            made = sparse.csr_array(M @ part)
-            parts[block] = sparse.csr_array(parts[block] + made) if block in parts else made
+            product = sparse.csr_array(M @ part)
+            parts[block] = sparse.csr_array(parts[block] + product) if block in parts else product
             if parts[block].nnz > MOST_ENTRIES:
                 raise TooLarge(f"a linear map has {parts[block].nnz} entries")
     return Form(parts, offset)

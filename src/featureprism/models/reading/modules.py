@@ -11,7 +11,8 @@ from torch.nn import functional as F
 from torch.nn.parameter import is_lazy
 
 from featureprism.models.reading import graph
-from featureprism.models.reading.graph import Unreadable, Value, Windows
+from featureprism.models.reading.graph import Value
+from featureprism.models.reading.nodes import Unreadable, Windows, limited
 
 
 class UnknownStep(Unreadable, AttributeError):  # noqa: N818
@@ -27,9 +28,9 @@ def read_module(module: nn.Module, shape: tuple[int, ...]) -> Value:
     except Unreadable:
         raise
     except Exception as error:  # whatever a forward pass does with something that is no tensor
-        told = (str(error) or type(error).__name__).splitlines()[0]
+        message = (str(error) or type(error).__name__).splitlines()[0]
         raise Unreadable(
-            f"the forward pass of {type(module).__name__} cannot be followed ({told})"
+            f"the forward pass of {type(module).__name__} cannot be followed ({message})"
         ) from error
     if not isinstance(out, Symbol):
         raise Unreadable("it returns something else than one tensor of scores")
@@ -140,8 +141,8 @@ def _called(name: str, *args: Any, **kwargs: Any) -> Any:
     except Unreadable as error:
         raise Unreadable(str(error)) from error
     except Exception as error:  # a step on arguments that it does not take
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise Unreadable(f"its step {name} is used in a way that is not known ({told})") from error
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        raise Unreadable(f"its step {name} is used in a way that is not known ({message})") from error
     if isinstance(found, tuple | list):
         return tuple(Symbol(v) for v in found)
     if inplace:
@@ -323,7 +324,7 @@ def _pad(image: Value, pad: Any, mode: str = "constant", value: float | None = N
         return graph.take([image], F.pad(index.double(), pad, mode=mode).long().numpy())
     added = np.zeros(len(image.shape), dtype=np.int64)
     added[: len(pad) // 2] = np.reshape(pad, (-1, 2)).sum(axis=1)
-    graph.limited((np.array(image.shape) + added[::-1]).tolist())
+    limited((np.array(image.shape) + added[::-1]).tolist())
     found = F.pad(index, pad, value=-1).numpy()
     return graph.scale(graph.take([image], found), 1.0, (value or 0.0) * (found < 0))
 
@@ -413,5 +414,5 @@ def copied(module: nn.Module) -> nn.Module:
     try:
         return copy.deepcopy(getattr(module, "_orig_mod", module)).cpu().eval()
     except Exception as error:  # modules may hold anything
-        told = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"The {type(module).__name__} cannot be copied: {told}") from error
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"The {type(module).__name__} cannot be copied: {message}") from error

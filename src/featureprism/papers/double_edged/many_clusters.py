@@ -25,7 +25,7 @@ from featureprism.papers.double_edged.setting import (
 from featureprism.probes import kkt_audit
 from featureprism.training import NotSeparableError, max_margin_network
 from featureprism.verify import Budget, robust_radius
-from featureprism.verify.called.nearest import nearest_neighbour_radius
+from featureprism.verify.called.bounds import nearest_neighbour_radius
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ from featureprism.data import GaussianClusters
 from featureprism.lab import Claim, Experiment, Rows, above, at_most, requires
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.double_edged import theory
 from featureprism.papers.double_edged.setting import (

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from featureprism.data import NoisySample
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import TwoLayerNet
 from featureprism.training import first_layer_descent
 

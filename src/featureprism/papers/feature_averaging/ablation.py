@@ -13,7 +13,7 @@ from featureprism.lab import Rows
 from featureprism.lab.context import Context
 from featureprism.lab.experiment import SCALES
 from featureprism.lab.rows import Row, Values
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.drawing import cosine_matrix, mean_of

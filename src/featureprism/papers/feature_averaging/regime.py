@@ -17,7 +17,7 @@ from featureprism.data.dataset import Dataset
 from featureprism.lab import Claim, Experiment, Rate, Rows, at_least, at_most, below, between, rate, requires
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row, Values
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import ReLU, TwoLayerNet
 from featureprism.papers.feature_averaging import theory
 from featureprism.papers.feature_averaging.features import class_shares, feature_fit, sphere_gap

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from featureprism.attacks.adversaries import ProjectedGradient, SmoothAdversary
+from featureprism.attacks.gradient import ProjectedGradient, SmoothAdversary
 from featureprism.geometry import LpBall
 from featureprism.lab import Claim, Experiment, Rows, above, requires
 from featureprism.lab.context import Context

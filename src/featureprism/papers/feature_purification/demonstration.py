@@ -240,7 +240,8 @@ CLAIMS = (
     Claim(
         "population-robust",
         source="Theorems 5.1 and 5.3",
-        says="Two numbers predict the robust accuracy of the whole network, before and after adversarial training.",
+        says="Two numbers, the weight of a neuron along its feature and along all others, predict the robust accuracy of the"
+        " whole network, before and after adversarial training.",
         quantity="largest |robust accuracy of the network - of the population dynamics|, after clean and adversarial training",
         bound=at_most(0.1),
         because="what the noise of the batches may add, which the two numbers leave out",
@@ -251,7 +252,8 @@ CLAIMS = (
     Claim(
         "population-purity",
         source="Theorems 5.1 and 5.3",
-        says="Two numbers predict how pure the neurons of the whole network are, before and after adversarial training.",
+        says="Two numbers, the weight of a neuron along its feature and along all others, predict how pure the neurons of the"
+        " whole network are, before and after adversarial training.",
         quantity="largest |purity of the network - of the population dynamics|, after clean and adversarial training",
         bound=at_most(0.1),
         because="what the noise of the batches may add, which the two numbers leave out",

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from featureprism.attacks import Along, along, fgm, pgd
-from featureprism.attacks.adversaries import FastGradient
+from featureprism.attacks.gradient import FastGradient
 from featureprism.data import SparseCoding, SparseSample, sample_sparse
 from featureprism.data.sparse_coding import dictionary_norms
 from featureprism.geometry import LpBall

@@ -206,7 +206,7 @@ CLAIMS = (
     Claim(
         "mixture-law",
         source="Theorem 5.2, Lemma E.2",
-        says="Beside its own feature a neuron holds every other feature with a relative weight of the order k/d.",
+        says="Beside the feature that it has learned a neuron holds every other feature with a relative weight of the order k/d.",
         quantity="exponent in d of β/(α k) after clean training, d = 10⁴ to 10⁶⁰",
         formula=r"\beta/\alpha = \Theta(k/d)",
         bound=between(-1.05, -0.95),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from featureprism.attacks import Along, AtRandom, along, fgm, pgd
-from featureprism.attacks.adversaries import FastGradient
+from featureprism.attacks.gradient import FastGradient
 from featureprism.data import SparseCoding, SparseSample, dictionary, label_weights, sample_sparse, two_level
 from featureprism.data.sparse_coding import HiddenVector, power_law, three_level
 from featureprism.geometry import LpBall

@@ -13,7 +13,7 @@ from featureprism.data.dataset import Dataset
 from featureprism.lab import Rows
 from featureprism.lab.context import Context
 from featureprism.lab.rows import Row
-from featureprism.models.two_layer import stack
+from featureprism.models.one_layer import stack
 from featureprism.networks import (
     PolynomialClassifier,
     PolynomialReLU,

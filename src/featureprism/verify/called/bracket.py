@@ -12,9 +12,8 @@ from jaxtyping import Float
 from featureprism._labels import as_labels, class_positions
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.models.reading.estimators import affine_steps
+from featureprism.verify.called.bounds import nearest_neighbour_radius, tree_radius, trees_of
 from featureprism.verify.called.decision_attack import Region, shortest_flips
-from featureprism.verify.called.nearest import nearest_neighbour_radius
-from featureprism.verify.called.trees import tree_radius, trees_of
 from featureprism.verify.driver import CLOSED, MISCLASSIFIED
 from featureprism.verify.query import Query
 
@@ -164,11 +163,11 @@ def bracket_called(called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Q
         certified = np.minimum(certified, attacked)
     if query.eps is not None:
         attacked = np.where(attacked <= query.eps, attacked, np.where(right, inf, 0.0))
-    rival = np.where(predicted == label, label, predicted)
+    target = np.where(predicted == label, label, predicted)
     moved = np.isfinite(attacked) & right
     if moved.any():
-        rival[moved] = called.answers(x[moved] + delta[moved])
-    rival = np.minimum(rival, called.num_classes - 1)
+        target[moved] = called.answers(x[moved] + delta[moved])
+    target = np.minimum(target, called.num_classes - 1)
     closed = (
         certified >= (1 - query.gap) * attacked if query.eps is None else (certified >= query.eps) | moved
     )
@@ -185,7 +184,7 @@ def bracket_called(called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Q
         seconds=(time.perf_counter() - began) / max(1, len(x)),
         label=label,
         predicted=np.minimum(predicted, called.num_classes - 1),
-        rival=rival,
+        target=target,
         classes=called.classes,
         stopped_because=tuple(stopped),
     )
@@ -213,9 +212,11 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
         def by_leaves(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
             w = np.ones(x.shape[1]) if query.weights is None else query.weights
             pairs = list(zip(x, label.tolist(), strict=True))
-            radii = [tree_radius(parts, start, point, own, query.norm, w) for point, own in pairs]
+            radii = [tree_radius(parts, start, point, label, query.norm, w) for point, label in pairs]
             steps = (
-                [parts[0].way_out(point, own, query.norm, w) for point, own in pairs] if is_single else None
+                [parts[0].way_out(point, label, query.norm, w) for point, label in pairs]
+                if is_single
+                else None
             )
             return Bounded(np.array(radii), kind, None if steps is None else np.stack(steps))
 
@@ -233,7 +234,7 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
     if isinstance(model, SVC) and model.kernel == "rbf":
 
         def by_kernel(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
-            from featureprism.verify.called.kernels import kernel_flips, kernel_radii
+            from featureprism.verify.called.bounds import kernel_flips, kernel_radii
 
             radii = kernel_radii(model, x, label) / _stretch(x.shape[1], query)
             by_gradient = len(model.classes_) == 2 and query.weights is None
@@ -280,8 +281,8 @@ def _neighbours(model: Any, train: np.ndarray, x: np.ndarray, label: np.ndarray,
             radii[i], delta[i] = radius * (1 - 1e-9), 0.0 if step is None else step
             continue
         distance = np.linalg.norm(train - point, axis=1)
-        own, other = np.sort(distance[own_class == o]), np.sort(distance[own_class != o])
-        if len(own) >= need:
-            far = other[k - need] if len(other) > k - need else inf
-            radii[i] = max(0.0, (far - own[need - 1]) / 2 * (1 - 1e-9)) / stretch
+        near, others = np.sort(distance[own_class == o]), np.sort(distance[own_class != o])
+        if len(near) >= need:
+            far = others[k - need] if len(others) > k - need else inf
+            radii[i] = max(0.0, (far - near[need - 1]) / 2 * (1 - 1e-9)) / stretch
     return Bounded(radii, "exact" if exact else "distances to neighbours", delta if exact else None)

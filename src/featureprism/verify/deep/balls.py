@@ -7,14 +7,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from featureprism._threads import one_blas_thread
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.deep import spectral_norm, verified
 from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.layers import Layers
 from featureprism.models.model import Model
-from featureprism.verify.method import Method
-from featureprism.verify.one_layer.certify import THREADS
-from featureprism.verify.pairs import Pairs
+from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
 STEPS, RATE, RATE_OF_BALLS, DECAY = 80, 0.05, 0.1, 0.98  # of Adam
@@ -36,7 +35,7 @@ class Balls(Method):
         model = pairs.model.layers
         assert model is not None
         goal = OVERSHOOT * pairs.goal()
-        with THREADS.limit(limits=1, user_api="blas"), with_room():
+        with one_blas_thread(), with_room():
             norms = np.array([spectral_norm(W) for W in model.weights[:-1]])
         weights = [torch.from_numpy(W).float() for W in model.weights]
         for i in torch.unique(pairs.point[rows]).tolist():
@@ -49,7 +48,7 @@ class Balls(Method):
                 if block is None:
                     continue
                 claim = Certificate(float(goal[i]), "balls", 2.0, tree={"numbers": block})
-                with THREADS.limit(limits=1, user_api="blas"), with_room():
+                with one_blas_thread(), with_room():
                     radius = verified(claim, model, pairs.x[i].numpy(), label, target)
                 if radius > 0:
                     pairs.keep(j, replace(claim, radius=radius * (1 - SLACK)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 import numpy as np
 
@@ -29,10 +30,6 @@ MOST_ELLIPSOIDS, TO_BLAME = (
 )  # where all cuts together seem to add less than this share of what is missing
 HOPEFUL = 0.25  # of the last gain, the most that may be missing where one more ellipsoid is tried
 LARGEST = 1000  # of the matrix of a quadratic proof; beyond, lines alone
-BEGUN, GROWN = (
-    0.125,
-    0.5,
-)  # of the branches that are left: the most that a tree may seem to need before its first cut, and later
 MOST, LEAST_GAIN = (
     30,
     0.01,
@@ -41,7 +38,7 @@ MOST, LEAST_GAIN = (
 
 @dataclass(frozen=True, eq=False)
 class Around:
-    """A point, a region around it, cuts of the region, and where the neurons lie: what all rivals share."""
+    """A point, a region around it, cuts of the region, and where the neurons lie: what all targets share."""
 
     model: Layers
     x: np.ndarray
@@ -76,14 +73,14 @@ class Around:
         """Whether no perturbation is here for sure."""
         return any(bool((layer.low > layer.high).any()) for layer in self.known)
 
-    def crown(self, own: int) -> np.ndarray:
+    def crown(self, label: int) -> np.ndarray:
         """(k,) Proven margins of a class before every other, inf for itself."""
-        if own not in self._margins:
-            rows, offset = self.model.margins(own)
+        if label not in self._margins:
+            rows, offset = self.model.margins(label)
             bounds = below(rows, offset, self.known, self.model, self._c, self.region)
-            bounds[own] = np.inf
-            self._margins[own] = bounds
-        return self._margins[own]
+            bounds[label] = np.inf
+            self._margins[label] = bounds
+        return self._margins[label]
 
     @cached_property
     def _margins(self) -> dict[int, np.ndarray]:
@@ -102,12 +99,12 @@ class Around:
         return self._moments[key]
 
     def relaxed(self, pair: tuple[int, int], side: np.ndarray) -> Relaxation | None:
-        """The relaxation of f_own - f_rival; None where there is none, or its matrix is too large."""
-        found = relaxation(self.model, self.x, pair, self.region, self.known, self.signs, side)
-        if found is None or len(found.margin.mid) > LARGEST:
+        """The relaxation of f_label - f_target; None where there is none, or its matrix is too large."""
+        relaxed = relaxation(self.model, self.x, pair, self.region, self.known, self.signs, side)
+        if relaxed is None or len(relaxed.margin.mid) > LARGEST:
             return None
         few_inputs = first_values(self.model, self.known, self.signs) is None
-        return _with_sides(found, self.region) if few_inputs and not self.region.is_ball else found
+        return _with_sides(relaxed, self.region) if few_inputs and not self.region.is_ball else relaxed
 
 
 def _with_sides(relaxed: Relaxation, region: Region) -> Relaxation:
@@ -245,12 +242,28 @@ def _moments_of_perturbation(
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
-    """Whether a class stays ahead of a rival in a region; `scale` is its margin at the point."""
+class Pair:
+    """Whether the true class stays ahead of a target class in a region; `scale` is its margin at the point."""
 
-    own: int
-    rival: int
+    label: int
+    target: int
     scale: float
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Of the branches that are left, the most that a tree may seem to need: before its first cut, and after `tried` branches."""
+
+    begun: float
+    grown: float
+    tried: int = 0
+
+
+HASTY = Patience(0.125, 0.5)  # where another radius can be tried
+PATIENT = Patience(
+    inf, 8.0, 32
+)  # at the radius that closes a bracket: what the first cuts added is known better than what they seem to
+ENDLESS = Patience(inf, inf)  # where one radius is asked about
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,26 +286,26 @@ class _Open:
 
 
 def quadratic_proof(
-    around: Around, question: Question, side: np.ndarray, limits: Limits, *, guessed: bool, at_any_cost: bool
+    around: Around, pair: Pair, side: np.ndarray, limits: Limits, patience: Patience, *, guessed: bool
 ) -> Tried:
-    """By one leaf, or by a tree: `at_any_cost` until the limits end it, else only where it seems to need a share of them."""
+    """By one leaf, or by a tree that grows until the limits end it or it seems to need too many branches."""
     began = time.thread_time()
     root: Tree = {}
-    best = _settle(root, around, question, side, guessed=guessed)
+    best = _settle(root, around, pair, side, guessed=guessed)
     if "block" in root:
         return Tried(root, 0.0, best.side if best is not None else side)
     if best is None:
         return Tried(None, np.inf, side)
-    short_by = max(-best.solved.likely / question.scale, 0.0)
-    grown = _grown(root, best, question, limits, time.thread_time() - began, at_any_cost=at_any_cost)
+    short_by = max(-best.solved.likely / pair.scale, 0.0)
+    grown = _grown(root, best, pair, limits, time.thread_time() - began, patience)
     region = around.region
     with with_room():
-        is_proven = grown and proves(root, around.model, around.x, question.own, question.rival, region)
+        is_proven = grown and proves(root, around.model, around.x, pair.label, pair.target, region)
     return Tried(root if is_proven else None, short_by, best.side)
 
 
 def _grown(
-    root: Tree, best: Leaf, question: Question, limits: Limits, seconds_each: float, *, at_any_cost: bool
+    root: Tree, best: Leaf, pair: Pair, limits: Limits, seconds_each: float, patience: Patience
 ) -> bool:
     """Cut the worst leaf again and again until all are proven, or the limits end it, or too many branches seem to be needed."""
     numbers = count()
@@ -301,10 +314,14 @@ def _grown(
     while waiting:
         if not limits.allow(2):
             return False
-        if not at_any_cost:
-            needed = sum(_branches_needed(one.leaf, -best.solved.likely, question.scale) for one in waiting)
+        share = patience.grown if used > patience.tried else patience.begun
+        if share < inf:
             left = limits.affordable(seconds_each)
-            if needed > (GROWN * (used + left) - used if used else BEGUN * left):
+            cuts_alone = patience is PATIENT
+            whole = -best.solved.likely
+            needed = sum(_branches_needed(one.leaf, whole, pair.scale, cuts_alone) for one in waiting)
+            if needed > share * (used + left) - used:
+                limits.seemed_too_few = True
                 return False
         worst = heappop(waiting)
         if not len(worst.leaf.doubts[0]):  # nothing left to cut: the relaxation itself falls short
@@ -315,7 +332,7 @@ def _grown(
             limits.branches -= 1
             used += 1
             node, part = worst.node[name], worst.leaf.around.cut(neuron, sign)
-            left_over = _settle(node, part, question, worst.leaf.side, -worst.likely)
+            left_over = _settle(node, part, pair, worst.leaf.side, -worst.likely)
             if "block" in node:
                 continue
             if left_over is None:
@@ -327,50 +344,50 @@ def _grown(
 def _settle(
     node: Tree,
     around: Around,
-    question: Question,
+    pair: Pair,
     side: np.ndarray,
     before: float = np.inf,
     *,
     guessed: bool = False,
 ) -> Leaf | None:
     """Put the parameters of a leaf that the checker verifies into the node; the best leaf that was tried, if any was."""
-    own, rival = question.own, question.rival
-    if (around.is_empty or around.crown(own)[rival] > 0) and _is_proven(
-        around, question, claim := {"block": around.bounds}
+    label, target = pair.label, pair.target
+    if (around.is_empty or around.crown(label)[target] > 0) and _is_proven(
+        around, pair, claim := {"block": around.bounds}
     ):
         node |= claim
         return None
     best = None
-    for leaf in tried_ellipsoids(around, (own, rival), side, question.scale, before, guessed=guessed):
+    for leaf in tried_ellipsoids(around, (label, target), side, pair.scale, before, guessed=guessed):
         if best is None or leaf.solved.likely > best.solved.likely:
             best = leaf
         if leaf.solved.bound > 0:
             claim = {"block": np.concatenate([around.bounds, leaf.multipliers])}
-            if _is_proven(around, question, claim):
+            if _is_proven(around, pair, claim):
                 node |= claim
                 return leaf
     return best
 
 
-def _is_proven(around: Around, question: Question, leaf: Tree) -> bool:
+def _is_proven(around: Around, pair: Pair, leaf: Tree) -> bool:
     """Whether the checker verifies a leaf, with room for another order of summation."""
     with with_room():
         try:
             return leaf_proves(
-                leaf, around.model, around.x, question.own, question.rival, around.region, around.signs
+                leaf, around.model, around.x, pair.label, pair.target, around.region, around.signs
             )
         except ValueError:
             return False
 
 
-def _branches_needed(leaf: Leaf, whole: float, scale: float) -> float:
+def _branches_needed(leaf: Leaf, whole: float, scale: float, cuts_alone: bool) -> float:
     """About how many, where every level adds what the best cut seems to add, or the mean of those on the way here if that is more.
 
-    No number is enough where cuts are not what is missing. `whole`: what was missing before any cut.
+    No number is enough where cuts are not what is missing, unless they alone are tried. `whole`: what was missing before any cut.
     """
     gains, depth = leaf.doubts[1], len(leaf.around.signs)
     missing = max(-leaf.solved.likely, ENOUGH * scale)
-    helped = leaf.has_best_ellipsoid or gains.sum() >= TO_BLAME * missing
+    helped = cuts_alone or leaf.has_best_ellipsoid or gains.sum() >= TO_BLAME * missing
     if not (len(gains) and helped and np.isfinite(missing)):
         return np.inf
     gain = max(gains[0], (whole - missing) / depth if depth else 0.0, LEAST_GAIN * missing)

@@ -31,7 +31,10 @@ SAMPLES, RIDGE, LEAST = (
     0.1,
     0.1,
 )  # points for each dimension, and what is added to their moments and slacks
-KNOWN_TO, SURE = 0.2, 0.5  # of the margin, and of what is missing: how well one that cannot be proven is told
+KNOWN_TO, SURE = (
+    0.2,
+    0.5,
+)  # of the margin, and of what is missing: how well one that cannot be proven is known
 FEASIBLE = 1e-2  # relative, of the moments before their value is believed
 
 

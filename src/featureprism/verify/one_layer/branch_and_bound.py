@@ -1,4 +1,8 @@
-"""Branch and bound: cells are cut at the neuron whose bound is worst until the proven radius meets the attacked one."""
+"""Branch and bound: cells are cut at the neuron whose bound is worst until the proven radius meets the attacked one.
+
+Where a wide network has few neurons that decide, only these are searched: below the others that vote for the label lies 0, above those
+that vote against it lie their chords. The chords add up to one line, whose largest value in the ball a search takes for a constant.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +14,6 @@ from torch import Tensor
 from featureprism._threads import one_thread
 from featureprism.models.activations import relu_power
 from featureprism.verify.one_layer import linear_cells, newton
-from featureprism.verify.one_layer.active_neurons import Strong
 from featureprism.verify.one_layer.cells import (
     Cells,
     Problem,
@@ -23,8 +26,79 @@ from featureprism.verify.one_layer.cells import (
     restricted,
     whole_space,
 )
+from featureprism.verify.one_layer.envelopes import Quadratic, end_quadratic
 from featureprism.verify.one_layer.interior_point import Space, solve
 from featureprism.verify.query import Limits
+
+LOSS = 1e-3  # of the margin at the point, at most: what is given up for a smaller search
+
+
+@dataclass(frozen=True)
+class Strong:
+    """Which neurons a search keeps, of a problem in its units."""
+
+    whole: Problem
+    neuron: Int[Tensor, " k"]
+
+    @classmethod
+    def of(cls, problem: Problem, t: Float[Tensor, "m h"]) -> "Strong":
+        """As few neurons as lose at most LOSS of the margin; `t`: pre-activations at the witness."""
+        value = problem.size * relu_power(problem.t0, problem.p)
+        margin = torch.where(problem.for_label, value, -value).sum(dim=1, keepdim=True)
+        lost = problem.size * torch.where(problem.for_label, relu_power(t, problem.p), _chords(problem).at(t))
+        lost = lost / margin.clamp_min(1e-300)
+        order = lost.amax(dim=0).argsort()
+        weak = int((lost[:, order].cumsum(dim=1).amax(dim=0) <= LOSS).sum())
+        return cls(problem, order[weak:].sort().values)
+
+    def problem(self) -> Problem:
+        """The search's problem: the kept neurons, and last a constant one for all others."""
+        whole, kept = self.whole, self.neuron
+        q = _chords(whole)
+        size = torch.where(whole.for_label, torch.zeros_like(whole.size), whole.size).index_fill(1, kept, 0.0)
+        line = size * q.q1
+        most = (size * q.at(whole.t0)).sum(dim=1) + ((line @ whole.gram) * line).sum(dim=1).clamp_min(
+            0
+        ).sqrt()
+        gram = torch.zeros(len(kept) + 1, len(kept) + 1, dtype=line.dtype)
+        gram[:-1, :-1] = whole.gram[kept][:, kept]
+        return replace(
+            whole,
+            gram=gram,
+            t0=self.taken(whole.t0),
+            size=torch.cat([whole.size[:, kept], most.unsqueeze(1)], dim=1),
+            for_label=torch.cat([whole.for_label[:, kept], torch.zeros_like(whole.for_label[:, :1])], dim=1),
+        )
+
+    def taken(self, t: Float[Tensor, "m h"]) -> Float[Tensor, "m k1"]:
+        """Pre-activations of the kept neurons and of the constant one."""
+        return torch.cat([t[:, self.neuron], torch.ones_like(t[:, :1])], dim=1)
+
+    def lifted(self, row: int) -> Callable[[Cells, Proof], tuple[Cells, Proof]]:
+        """How a cell of one row and its proof are written among all neurons: with lines for those that were left out."""
+        whole, t0 = whole_space(self.whole.rows(torch.tensor([row]))), self.whole.t0[[row]]
+        zero = torch.zeros_like(t0)
+        base = dict.fromkeys(("slope", "kappa", "nu_floor", "nu_ceiling"), zero)
+        base |= {"centre": torch.full_like(t0, torch.nan), "t": t0}
+
+        def lift(cells: Cells, proof: Proof) -> tuple[Cells, Proof]:
+            wide = {n: self._put(value, getattr(cells, n)) for n, value in whole.__dict__.items()}
+            return Cells(**wide), replace(
+                proof, **{n: self._put(v, getattr(proof, n)) for n, v in base.items()}
+            )
+
+        return lift
+
+    def _put(self, base: Tensor, values: Tensor) -> Tensor:
+        return base.index_copy(1, self.neuron, values[:, :-1])
+
+
+def _chords(problem: Problem) -> Quadratic:
+    """The lines above all neurons; 0 for those that never open."""
+    cells, zero = whole_space(problem), torch.zeros_like(problem.t0)
+    chord = end_quadratic(zero, cells.low, cells.high, problem.p)
+    return Quadratic(*(torch.where(cells.high > 0, part, zero) for part in chord))
+
 
 ROOT_STEPS, CHILD_STEPS = 30, 16
 NEWTON_STEPS = 25  # where all neurons are ReLUs
@@ -62,13 +136,13 @@ class Node:
 
     def nodes(self) -> list["Node"]:
         """This one and all below it, each before its own parts."""
-        found, waiting = [], [self]
+        nodes, waiting = [], [self]
         while waiting:
             node = waiting.pop()
-            found.append(node)
+            nodes.append(node)
             if node.below is not None and node.above is not None:
                 waiting += [node.above, node.below]
-        return found
+        return nodes
 
     def leaves(self) -> list["Node"]:
         """The cells that together cover everything."""
@@ -83,11 +157,11 @@ class Node:
         """Take back the cuts that prove no more than the cell did without them: more cells never prove less. Returns the bound."""
         bounds: dict[int, float] = {}
         for node in reversed(self.nodes()):
-            bounds[id(node)] = own = float(node.proof.bound)
+            bounds[id(node)] = alone = float(node.proof.bound)
             if node.below is not None and node.above is not None:
                 best = min(bounds[id(node.below)], bounds[id(node.above)])
-                bounds[id(node)] = max(own, best)
-                if best <= own:
+                bounds[id(node)] = max(alone, best)
+                if best <= alone:
                     node.below = node.above = None
         return bounds[id(self)]
 
@@ -370,7 +444,7 @@ def _to_cut(problem: Problem, cells: Cells, proof: Proof) -> tuple[Int[Tensor, "
     worst = doubt.argmax(dim=1, keepdim=True)
     if problem.p <= 2:
         return worst, torch.ones_like(worst, dtype=torch.bool)
-    uncut = torch.isinf(cells.floor) & torch.isinf(cells.ceiling) & ~problem.own
+    uncut = torch.isinf(cells.floor) & torch.isinf(cells.ceiling) & ~problem.for_label
     ends, middle = (
         relu_power(t, problem.p) for t in (torch.stack([cells.low, cells.high]), (cells.low + cells.high) / 2)
     )

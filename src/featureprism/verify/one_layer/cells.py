@@ -52,13 +52,13 @@ class Problem:
     gram: Float[Tensor, "h h"]
     t0: Float[Tensor, "m h"]  # pre-activations at the point
     size: Float[Tensor, "m h"]  # A_j = |weight_j|, 0 for neurons without a say
-    own: Bool[Tensor, "m h"]  # neurons of P, those that vote for the point's label
+    for_label: Bool[Tensor, "m h"]  # neurons of P, those that vote for the point's label
     reach: Float[Tensor, " m"]  # only perturbations up to this norm are considered
     p: float
 
     def rows(self, index: Tensor) -> "Problem":
         """The problem of some of the points."""
-        part = {name: getattr(self, name)[index] for name in ("t0", "size", "own", "reach")}
+        part = {name: getattr(self, name)[index] for name in ("t0", "size", "for_label", "reach")}
         return replace(self, **part)
 
 
@@ -166,7 +166,7 @@ def envelope(problem: Problem, cells: Cells, proof: Proof) -> Quadratic:
     by_ends = torch.isnan(proof.centre)
     return Quadratic(
         *(
-            torch.where(problem.own, b, torch.where(by_ends, e, t))
+            torch.where(problem.for_label, b, torch.where(by_ends, e, t))
             for b, t, e in zip(below, tangent, ends, strict=True)
         )
     )
@@ -175,7 +175,7 @@ def envelope(problem: Problem, cells: Cells, proof: Proof) -> Quadratic:
 def evaluate(problem: Problem, cells: Cells, proof: Proof) -> Proof:
     """The same multipliers with the bound they prove (NOTHING where the quadratic form is not positive) and the minimising t."""
     q = envelope(problem, cells, proof)
-    weight = proof.tau.unsqueeze(1) * torch.where(problem.own, problem.size, -problem.size)
+    weight = proof.tau.unsqueeze(1) * torch.where(problem.for_label, problem.size, -problem.size)
     e = -weight * q.q2
     gamma = weight * q.q1 - proof.nu_floor + proof.nu_ceiling
     K = problem.gram
@@ -194,7 +194,7 @@ def evaluate(problem: Problem, cells: Cells, proof: Proof) -> Proof:
 def relaxed_minimum(problem: Problem, cells: Cells, proof: Proof) -> Float[Tensor, "m h"]:
     """η of the minimum δ = -Wᵀη of the relaxed problem: η = γ - e∘t."""
     q = envelope(problem, cells, proof)
-    weight = proof.tau.unsqueeze(1) * torch.where(problem.own, problem.size, -problem.size)
+    weight = proof.tau.unsqueeze(1) * torch.where(problem.for_label, problem.size, -problem.size)
     return weight * (q.q1 + q.q2 * proof.t) - proof.nu_floor + proof.nu_ceiling
 
 
@@ -243,7 +243,7 @@ def product(nu: Tensor, bound: Tensor) -> Tensor:
 def relaxed_margin(problem: Problem, cells: Cells, proof: Proof) -> Tensor:
     """The lower bound of y f at the minimising t: the gradient of D in τ."""
     at = envelope(problem, cells, proof).at(proof.t)
-    return (problem.size * torch.where(problem.own, at, -at)).sum(dim=1)
+    return (problem.size * torch.where(problem.for_label, at, -at)).sum(dim=1)
 
 
 def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof:
@@ -254,7 +254,7 @@ def first_proof(problem: Problem, cells: Cells, t: Tensor, tau: Tensor) -> Proof
     """
     t = torch.minimum(torch.maximum(t, cells.low), cells.high)
     zero = torch.zeros_like(t)
-    lifted = ~problem.own & (cells.low > 0) & torch.full_like(problem.own, problem.p > 2)
+    lifted = ~problem.for_label & (cells.low > 0) & torch.full_like(problem.for_label, problem.p > 2)
     most = end_curvature(cells.low, cells.high, problem.p)
     scale = t.abs().amax(dim=1, keepdim=True)
     slope, nothing = slope_of(t, problem.p), torch.full_like(tau, NOTHING)
@@ -380,7 +380,7 @@ def overestimate(problem: Problem, cells: Cells, proof: Proof) -> Float[Tensor, 
     """A_j (q_j - φ)(t_j) on N at the relaxed minimum: what a cut at neuron j could gain; -1 for all other neurons."""
     q = envelope(problem, cells, proof)
     gap = problem.size * (q.at(proof.t) - relu_power(proof.t, problem.p))
-    has_say = ~problem.own & (problem.size > 0)
+    has_say = ~problem.for_label & (problem.size > 0)
     return torch.where(has_say, gap.clamp_min(0), torch.full_like(gap, -1.0))
 
 

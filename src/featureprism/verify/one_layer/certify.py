@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from featureprism._threads import one_blas_thread
 from featureprism.checker.cells import Cell, cells_of
 from featureprism.checker.certificate import EVERYWHERE, Certificate, verified
 from featureprism.checker.ellipsoids import cells_in_ball, cells_in_box, middle_of
@@ -21,8 +21,6 @@ from featureprism.geometry import Sides
 from featureprism.models.one_layer import PowerForm
 from featureprism.verify.one_layer.branch_and_bound import Node
 from featureprism.verify.one_layer.linear_cells import BoxProblem
-
-THREADS = ThreadpoolController()  # small matrices: numpy's threads would only fight torch's
 
 
 def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
@@ -71,12 +69,12 @@ def tree_of(node: Node, form: PowerForm, problem: Problem) -> dict[str, Any]:
 
 def store_cells(cells: Iterable[tuple[dict[str, Any], Cell]], problem: Problem) -> None:
     """Put into every leaf the bounds of its cell, with room for rounding, and what depends on them: chords and how far they bend."""
-    p, own = problem.network.p, problem.own
+    p, for_label = problem.network.p, problem.own
     for leaf, cell in cells:
-        room = SLACK * (cell.high - cell.low) + TINY
-        low, high = np.maximum(cell.low - room, cell.floor), np.minimum(cell.high + room, cell.ceiling)
+        slack = SLACK * (cell.high - cell.low) + TINY
+        low, high = np.maximum(cell.low - slack, cell.floor), np.minimum(cell.high + slack, cell.ceiling)
         leaf["low"], leaf["high"] = low, high
-        leaf["line"] = np.where(own, leaf["line"], chord(low, high, p))
+        leaf["line"] = np.where(for_label, leaf["line"], chord(low, high, p))
         if "kappa" in leaf:
             leaf["kappa"] = np.minimum(leaf["kappa"], (1 - SLACK) * end_curvature(low, high, p))
 
@@ -112,11 +110,11 @@ def crown_certificate(form: PowerForm, x: Tensor, y: float, reach: float, norm: 
 def lipschitz_certificate(form: PowerForm, x: Tensor, y: float, bound: float) -> Certificate:
     """The Lipschitz bound of a ReLU network in ℓ2, claiming what the checker verifies; `bound` is about that."""
     claim = Certificate(bound, "lipschitz")
-    with THREADS.limit(limits=1, user_api="blas"), with_room(), np.errstate(all="ignore"):
+    with one_blas_thread(), with_room(), np.errstate(all="ignore"):
         votes, scale = votes_below(form.network, y)
         claim = replace(claim, tree={"votes": votes, "scale": scale})
-        found = verified(claim, form.network, x.detach().double().numpy(), y)
-    return replace(claim, radius=min(found, bound) * (1 - SLACK))
+        radius = verified(claim, form.network, x.detach().double().numpy(), y)
+    return replace(claim, radius=min(radius, bound) * (1 - SLACK))
 
 
 def renewed(old: Certificate, form: PowerForm, x: Tensor, y: float) -> Certificate:
@@ -142,22 +140,22 @@ def _completed(
 ) -> Certificate:
     """A certificate with votes and bounds of its cells, claiming what the checker verifies, with room for rounding."""
     point, nothing = x.detach().double().numpy(), claim
-    with THREADS.limit(limits=1, user_api="blas"), with_room(), np.errstate(all="ignore"):
+    with one_blas_thread(), with_room(), np.errstate(all="ignore"):
         try:
             votes, scale = votes_below(form.network, y)
             problem = posed(form.network, point, y, claim.reach, votes, scale)
             tree = tree_in(problem)
             in_ball = claim.norm == 2 and claim.kind != "ellipsoid"
-            room = None if in_ball else Room.around(point, claim.reach, claim.domain, problem.length)
+            box = None if in_ball else Room.around(point, claim.reach, claim.domain, problem.length)
             if weights is not None:
-                assert room is not None
-                middle = middle_of(weights, room, problem.radius, claim.norm)
+                assert box is not None
+                middle = middle_of(weights, box, problem.radius, claim.norm)
                 tree["numbers"] = np.concatenate([weights, middle])
                 cells = cells_in_ball if claim.norm == 2 else cells_in_box
-                every = cells(tree, problem, room, weights, middle)[0]
+                every = cells(tree, problem, box, weights, middle)[0]
             else:
                 every = (
-                    cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, room)
+                    cells_of(tree, problem) if claim.kind == "cells" else cells_of_lines(tree, problem, box)
                 )
             store_cells(every, problem)
         except (ValueError, ArithmeticError):  # numbers that no scale brings together
@@ -173,8 +171,8 @@ def lines_claim(domain: Sides | None) -> Certificate:
 
 def box_problem(form: PowerForm, x: Tensor, votes: Tensor, reach: Tensor, domain: Sides | None) -> BoxProblem:
     """Points before their networks, as ℓ∞ trees see them."""
-    room = {}
+    faces = {}
     if domain is not None:
         lower, upper = (torch.as_tensor(side, dtype=torch.float64) for side in domain)
-        room = {"down": (x - lower).clamp_max(1e100), "up": (upper - x).clamp_max(1e100)}
-    return BoxProblem(form.W, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p, **room)
+        faces = {"down": (x - lower).clamp_max(1e100), "up": (upper - x).clamp_max(1e100)}
+    return BoxProblem(form.W, x @ form.W.T + form.b, votes.abs(), votes > 0, reach, form.p, **faces)

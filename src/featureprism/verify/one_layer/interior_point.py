@@ -134,15 +134,15 @@ def _start(problem: Problem, cells: Cells, proof: Proof, space: Space) -> Search
 
     P and N may fall by many orders of magnitude on the way to the boundary: only near it do their derivatives tell where it is.
     """
-    p, own, A = problem.p, problem.own, problem.size
-    alive = ~own & (cells.high > 0)
+    p, for_label, A = problem.p, problem.for_label, problem.size
+    alive = ~for_label & (cells.high > 0)
     kappa = torch.where(alive, end_curvature(cells.low, cells.high, p), torch.zeros_like(A)) / 2
     t = torch.minimum(torch.maximum(proof.t, cells.low), cells.high)
     delta = (t - problem.t0) @ space.back
     along = SHARES.reshape(-1, 1, 1) * (delta @ space.R.T)  # (s, m, h)
     at = problem.t0 + along
     above = end_quadratic(kappa, cells.low, cells.high, p).at(at)
-    P = (A * torch.where(own, relu_power(at, p), torch.zeros_like(at))).sum(dim=2)
+    P = (A * torch.where(for_label, relu_power(at, p), torch.zeros_like(at))).sum(dim=2)
     N = (A * torch.where(alive, above, torch.zeros_like(at))).sum(dim=2)
     ratio = P / N.clamp_min(NEXT_TO_NOTHING)
     crossed = ratio <= 1
@@ -150,7 +150,9 @@ def _start(problem: Problem, cells: Cells, proof: Proof, space: Space) -> Search
     delta = SHARES[which].unsqueeze(1) * delta
     t = problem.t0 + delta @ space.R.T
     q = end_quadratic(kappa, cells.low, cells.high, p)
-    slope = A * torch.where(own, slope_of(t, p), torch.where(alive, -(q.q1 + q.q2 * t), torch.zeros_like(t)))
+    slope = A * torch.where(
+        for_label, slope_of(t, p), torch.where(alive, -(q.q1 + q.q2 * t), torch.zeros_like(t))
+    )
     steep = torch.linalg.vector_norm(slope @ space.R, dim=1)
     tau = torch.linalg.vector_norm(delta, dim=1) / steep.clamp_min(NEXT_TO_NOTHING)
     tau = torch.where(tau > 0, tau, proof.tau).clamp(NEXT_TO_NOTHING, 1 / NEXT_TO_NOTHING)
@@ -176,7 +178,7 @@ def _warm(problem: Problem, cells: Cells, proof: Proof, curvature: Tensor, space
     e = (
         proof.tau.unsqueeze(1)
         * problem.size
-        * torch.where(problem.own, torch.zeros_like(curvature), curvature)
+        * torch.where(problem.for_label, torch.zeros_like(curvature), curvature)
     )
     return _centred(cells, delta, proof.tau, 0.95 * e, proof.nu_floor, proof.nu_ceiling, space, problem)
 
@@ -192,8 +194,8 @@ def _centred(
     problem: Problem,
 ) -> Search:
     """A search from here, with slacks that belong to the first μ."""
-    slack_nu = _room(cells, problem.t0 + delta @ space.R.T).clamp_min(0.05)
-    limit = _limit(problem, torch.ones_like(problem.own))
+    slack_nu = _distances(cells, problem.t0 + delta @ space.R.T).clamp_min(0.05)
+    limit = _limit(problem, torch.ones_like(problem.for_label))
     if limit is not None:
         e = torch.minimum(e, 0.9 * limit * tau.unsqueeze(1))
     e = e.clamp_min(TINY)
@@ -201,10 +203,10 @@ def _centred(
     return Search(delta, tau, e, nu, FIRST / tau, FIRST / e, slack_nu)
 
 
-def _room(cells: Cells, t: Tensor) -> Float[Tensor, "m g"]:
+def _distances(cells: Cells, t: Tensor) -> Float[Tensor, "m g"]:
     """How far t is inside each cut; 1 where there is none."""
-    room = torch.cat([t - cells.floor, cells.ceiling - t], dim=1)
-    return torch.where(torch.isfinite(room), room, torch.ones_like(room))
+    distance = torch.cat([t - cells.floor, cells.ceiling - t], dim=1)
+    return torch.where(torch.isfinite(distance), distance, torch.ones_like(distance))
 
 
 @dataclass(frozen=True)
@@ -223,19 +225,19 @@ class Derivatives:
 def _derivatives(
     problem: Problem, cells: Cells, t: Tensor, tau: Tensor, e: Tensor, alive: Tensor
 ) -> Derivatives:
-    p, own, A, zero = problem.p, problem.own, problem.size, torch.zeros_like(t)
+    p, for_label, A, zero = problem.p, problem.for_label, problem.size, torch.zeros_like(t)
     weight = (tau * A).clamp_min(NEXT_TO_NOTHING)
     high = torch.where(alive, cells.high, torch.ones_like(t))
     low = torch.where(alive, cells.low, zero)
-    met = contacts((e / weight).clamp_min(TINY), low, high, p)
-    x1, x2 = met.first, met.second
+    contact = contacts((e / weight).clamp_min(TINY), low, high, p)
+    x1, x2 = contact.first, contact.second
     rise = (relu_power(x2, p) - relu_power(x1, p)) / (x2 - x1).clamp_min(TINY)
     chord = relu_power(x1, p) + rise * (t - x1)
     beside = (x1 + x2) / 2 - t
-    e_e = ((t - x1) * met.second_rate - (x2 - t) * met.first_rate) / (2 * weight)
+    e_e = ((t - x1) * contact.second_rate - (x2 - t) * contact.first_rate) / (2 * weight)
 
     def either(of_own: Tensor, of_other: Tensor) -> Tensor:
-        return torch.where(own, of_own, torch.where(alive, of_other, zero))
+        return torch.where(for_label, of_own, torch.where(alive, of_other, zero))
 
     return Derivatives(
         by_t=either(tau * A * slope_of(t, p), e * beside - tau * A * rise),
@@ -249,7 +251,7 @@ def _derivatives(
 
 
 def _with_positive_form(state: Search, space: Space, k: Tensor, alive: Tensor) -> tuple[Search, Tensor]:
-    """The search with curvatures e that leave M positive where own neurons have the curvatures k, and W M⁻¹ Wᵀ."""
+    """The search with curvatures e that leave M positive where neurons of the label have the curvatures k, and W M⁻¹ Wᵀ."""
     e, tau, zero = state.e, state.tau.unsqueeze(1), torch.zeros_like(k)
     factor, failed = torch.linalg.cholesky_ex(_form(space.R, tau * k - torch.where(alive, e, zero)))
     for _ in range(BACK):
@@ -263,10 +265,10 @@ def _with_positive_form(state: Search, space: Space, k: Tensor, alive: Tensor) -
     return replace(state, e=e), space.R @ torch.cholesky_inverse(factor) @ space.R.T
 
 
-def _met_by_cuts(state: Search, exists: Tensor, room: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+def _met_by_cuts(state: Search, exists: Tensor, distance: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
     """How stiff each cut is against dt, and dν at dt = 0, for ν slack = μ."""
     none = torch.zeros_like(state.nu)
-    pull = torch.where(exists, (mu - state.nu * room) / state.slack_nu, none)
+    pull = torch.where(exists, (mu - state.nu * distance) / state.slack_nu, none)
     return torch.where(exists, state.nu / state.slack_nu, none), pull
 
 
@@ -277,17 +279,17 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
     """
     R, h = space.R, len(space.R)
     t = problem.t0 + state.delta @ R.T
-    alive = ~problem.own & (cells.high > 0) & (problem.size > 0)
+    alive = ~problem.for_label & (cells.high > 0) & (problem.size > 0)
     exists = torch.isfinite(torch.cat([cells.floor, cells.ceiling], dim=1))
     below = quadratic_below(
         slope_of(t, problem.p), torch.minimum(cells.low, t), torch.maximum(cells.high, t), problem.p
     )
-    k = torch.where(problem.own, problem.size * below.q2, torch.zeros_like(t))
+    k = torch.where(problem.for_label, problem.size * below.q2, torch.zeros_like(t))
     state, G = _with_positive_form(state, space, k, alive)
     mu = (FALL * _complementarity(state, alive, exists)).clamp_min(LEAST).unsqueeze(1)
     L = _derivatives(problem, cells, t, state.tau.unsqueeze(1), state.e, alive)
-    room, none = _room(cells, t), torch.zeros_like(state.nu)
-    stiff, pull = _met_by_cuts(state, exists, room, mu)
+    distance, none = _distances(cells, t), torch.zeros_like(state.nu)
+    stiff, pull = _met_by_cuts(state, exists, distance, mu)
     nu = torch.where(exists, state.nu, none) + pull
     gradient = state.delta + (L.by_t - nu[:, :h] + nu[:, h:]) @ R
     H = _form(R, L.t_t + stiff[:, :h] + stiff[:, h:])
@@ -315,9 +317,9 @@ def _advanced(problem: Problem, cells: Cells, state: Search, space: Space) -> Se
     d_m = torch.cholesky_solve(wanted, torch.linalg.cholesky_ex(J @ across + B)[0])
     d_delta = -(along + across @ d_m).squeeze(2)
     d_m, d_t = d_m.squeeze(2), d_delta @ R.T
-    d_room = torch.cat([d_t, -d_t], dim=1)
-    d_slack = torch.where(exists, room + d_room - state.slack_nu, none)
-    step = (d_delta, d_m, pull - stiff * d_room, d_slack, (mu - m * slack - slack * d_m) / m)
+    d_distance = torch.cat([d_t, -d_t], dim=1)
+    d_slack = torch.where(exists, distance + d_distance - state.slack_nu, none)
+    step = (d_delta, d_m, pull - stiff * d_distance, d_slack, (mu - m * slack - slack * d_m) / m)
     return _moved(state, space, step, (k, alive, limit))
 
 
@@ -328,9 +330,9 @@ def _limit(problem: Problem, alive: Tensor) -> Float[Tensor, "m h"] | None:
 
 def _pushed_back(limit: Tensor, state: Search, alive: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
     """By (τ, e), the gradient of μ Σ log(limit τ - e), and minus its second derivatives."""
-    room = limit * state.tau.unsqueeze(1) - state.e
-    push = torch.where(alive, mu / room, torch.zeros_like(room))
-    bend = push / room
+    distance = limit * state.tau.unsqueeze(1) - state.e
+    push = torch.where(alive, mu / distance, torch.zeros_like(distance))
+    bend = push / distance
     B = torch.diag_embed(torch.cat([(bend * limit**2).sum(dim=1, keepdim=True), bend], dim=1))
     B[:, 0, 1:] = B[:, 1:, 0] = -bend * limit
     return torch.cat([(push * limit).sum(dim=1, keepdim=True), -push], dim=1), B
@@ -375,8 +377,10 @@ def _moved(
     dual = torch.minimum(dual, (TAU_GROWTH - 1) * state.tau / d_m[:, 0].clamp_min(TINY * state.tau))
     k, alive, limit = form
     if limit is not None:
-        room, d_room = (limit * v[:, :1] - v[:, 1:] for v in (m, d_m))
-        dual = torch.minimum(dual, _to_edge(room, torch.where(alive, d_room, torch.zeros_like(d_room))))
+        distance, d_distance = (limit * v[:, :1] - v[:, 1:] for v in (m, d_m))
+        dual = torch.minimum(
+            dual, _to_edge(distance, torch.where(alive, d_distance, torch.zeros_like(d_distance)))
+        )
     dual = _positive_share(space, m, d_m, dual, (k, alive))
     both = torch.minimum(_to_edge(slack, d_slack_m), dual).unsqueeze(1)
     delta = state.delta + primal * d_delta
@@ -423,12 +427,12 @@ def as_proof(problem: Problem, cells: Cells, state: Search, space: Space) -> Pro
     h, p = len(space.R), problem.p
     t = problem.t0 + state.delta @ space.R.T
     kappa = state.e / (state.tau.unsqueeze(1) * problem.size).clamp_min(NEXT_TO_NOTHING)
-    alive = ~problem.own & (cells.high > 0)
+    alive = ~problem.for_label & (cells.high > 0)
     low = torch.where(alive, cells.low, torch.zeros_like(t))
     high = torch.where(alive, cells.high, torch.ones_like(t))
-    met = contacts(kappa.clamp_min(TINY), low, high, p)
-    by_ends = (met.first <= low) & (met.second >= high)
-    tangent = met.first if p >= 2 else torch.where(met.second < high, met.second, met.first)
+    contact = contacts(kappa.clamp_min(TINY), low, high, p)
+    by_ends = (contact.first <= low) & (contact.second >= high)
+    tangent = contact.first if p >= 2 else torch.where(contact.second < high, contact.second, contact.first)
     # at 0 certificates mean both ends
     tangent = torch.where(tangent.abs() < CLOSE * high, CLOSE * high, tangent)
     centre = torch.where(by_ends | ~alive, torch.full_like(t, torch.nan), tangent)

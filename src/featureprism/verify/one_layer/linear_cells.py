@@ -22,12 +22,12 @@ STRONG = 3  # neurons that are tried before one is cut
 
 @dataclass(frozen=True)
 class BoxProblem:
-    """A batch of points: neurons, pre-activations, votes, and the room δ has in every coordinate."""
+    """A batch of points: neurons, pre-activations, votes, and how far δ may go in every coordinate."""
 
     W: Float[Tensor, "h d"]
     t0: Float[Tensor, "m h"]
     size: Float[Tensor, "m h"]
-    own: Bool[Tensor, "m h"]
+    for_label: Bool[Tensor, "m h"]
     reach: Float[Tensor, " m"]
     p: float
     down: Float[Tensor, "m d"] | None = None  # None: no box
@@ -35,10 +35,10 @@ class BoxProblem:
 
     def rows(self, index: Tensor) -> "BoxProblem":
         """The problem of some of the points."""
-        names = ("t0", "size", "own", "reach", *(("down", "up") if self.down is not None else ()))
+        names = ("t0", "size", "for_label", "reach", *(("down", "up") if self.down is not None else ()))
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
-    def room(self, v: Float[Tensor, "m d"]) -> Float[Tensor, "m d"] | None:
+    def extent(self, v: Float[Tensor, "m d"]) -> Float[Tensor, "m d"] | None:
         """How far δ may go against v; None where there is no box."""
         if self.down is None or self.up is None:
             return None
@@ -85,29 +85,29 @@ def chords(cells: Cells, p: float) -> tuple[Tensor, Tensor]:
 def evaluate(problem: BoxProblem, cells: Cells, proof: Proof) -> Proof:
     """The same lines with the radius they prove, and t at the corner that attains it."""
     offset, chord = chords(cells, problem.p)
-    vote = torch.where(problem.own, problem.size, -problem.size)
-    slope = torch.where(problem.own, proof.slope, chord)
-    offset = torch.where(problem.own, -conjugate(proof.slope, problem.p), offset)
+    vote = torch.where(problem.for_label, problem.size, -problem.size)
+    slope = torch.where(problem.for_label, proof.slope, chord)
+    offset = torch.where(problem.for_label, -conjugate(proof.slope, problem.p), offset)
     along = vote * slope - proof.nu_floor + proof.nu_ceiling
     h = (along * problem.t0 + vote * offset).sum(dim=1)
     h = h + product(proof.nu_floor, cells.floor) - product(proof.nu_ceiling, cells.ceiling)
     v = along @ problem.W
-    room = problem.room(v)
-    r = _radius(h, v.abs(), room).clamp_max(10.0 * problem.reach)
+    extent = problem.extent(v)
+    r = _radius(h, v.abs(), extent).clamp_max(10.0 * problem.reach)
     at = torch.minimum(r, problem.reach).unsqueeze(1)
-    corner = -v.sign() * (at if room is None else torch.minimum(room, at))
+    corner = -v.sign() * (at if extent is None else torch.minimum(extent, at))
     empty = (cells.low > cells.high).any(dim=1)
     bound = torch.where(empty, 10.0 * problem.reach, r.nan_to_num(0.0).clamp_min(0))
     return replace(proof, bound=bound, t=problem.t0 + corner @ problem.W.T)
 
 
-def _radius(h: Tensor, size: Tensor, room: Tensor | None) -> Tensor:
+def _radius(h: Tensor, size: Tensor, extent: Tensor | None) -> Tensor:
     """The r with Σ_i size_i min(r, room_i) = h, from below; inf where there is none."""
     r = h / size.sum(dim=1).clamp_min(1e-300)
-    for _ in range(NEWTON_STEPS if room is not None else 0):
-        assert room is not None
-        still = (size * (room > r.unsqueeze(1))).sum(dim=1)
-        short = h - (size * torch.minimum(room, r.unsqueeze(1))).sum(dim=1)
+    for _ in range(NEWTON_STEPS if extent is not None else 0):
+        assert extent is not None
+        still = (size * (extent > r.unsqueeze(1))).sum(dim=1)
+        short = h - (size * torch.minimum(extent, r.unsqueeze(1))).sum(dim=1)
         r = torch.where(short > 0, r + short / still.clamp_min(1e-300), r)
     return r
 
@@ -156,7 +156,7 @@ def cut_at(problem: BoxProblem, cells: Cells, proof: Proof, value: Tensor) -> Te
     offset, chord = chords(cells, problem.p)
     worst = problem.size * (offset + chord * value - relu_power(value, problem.p))
     here = problem.size * (offset + chord * proof.t - relu_power(proof.t, problem.p))
-    open_neuron = ~problem.own & (cells.low < value) & (value < cells.high) & (problem.size > 0)
+    open_neuron = ~problem.for_label & (cells.low < value) & (value < cells.high) & (problem.size > 0)
     score = torch.where(open_neuron, here.clamp_min(0) + 0.1 * worst, torch.full_like(worst, -1.0))
     tried = score.topk(min(STRONG, score.shape[1]), dim=1).indices  # (m, s)
     (m, s), rows = tried.shape, torch.arange(len(tried)).repeat_interleave(tried.shape[1])

@@ -39,7 +39,7 @@ ENTRIES = 2_000_000  # of the matrices of all cells that are solved together
 
 @dataclass(frozen=True)
 class Hinges:
-    """Cells in terms of the neurons that are not linear in them: first the others, then own and cut ones, last the linear sum."""
+    """Cells in terms of the neurons that are not linear in them: others, those of the label and cut ones, last the linear sum."""
 
     K: Float[Tensor, "m u1 u1"]
     t0: Float[Tensor, "m u1"]
@@ -47,7 +47,7 @@ class Hinges:
     low: Float[Tensor, "m u"]
     high: Float[Tensor, "m u"]
     other: Bool[Tensor, "m u"]
-    own: Bool[Tensor, "m u"]
+    for_label: Bool[Tensor, "m u"]
     side: Float[Tensor, "m u"]  # of a cut: -1 t ≥ 0, +1 t ≤ 0, 0 none
     num_curved: int  # others stand before this place
     neuron: Int[Tensor, "m u"]
@@ -103,11 +103,11 @@ def reduced(problem: Problem, cells: Cells) -> Hinges:
     """The neurons that count one by one, and the sum of those that are linear on the cell."""
     has_say = problem.size > 0
     loose = (cells.low < 0) & (cells.high > 0) & has_say
-    other, own = loose & ~problem.own, loose & problem.own
+    other, for_label = loose & ~problem.for_label, loose & problem.for_label
     side = torch.isfinite(cells.ceiling).to(problem.t0.dtype) - torch.isfinite(cells.floor).to(
         problem.t0.dtype
     )
-    rank = 2.0 * other + 1.0 * (own | ((side != 0) & ~other))
+    rank = 2.0 * other + 1.0 * (for_label | ((side != 0) & ~other))
     curved = int(other.sum(dim=1).max())
     rest = int((rank == 1).sum(dim=1).max())
     first = (rank == 2).to(torch.int8).argsort(dim=1, descending=True, stable=True)[:, :curved]
@@ -119,7 +119,7 @@ def reduced(problem: Problem, cells: Cells) -> Hinges:
         return torch.where(valid, values.gather(1, neuron), torch.full_like(values[:, :1], otherwise))
 
     linear = torch.where(cells.low >= 0, problem.size, torch.zeros_like(problem.size))
-    linear = torch.where(problem.own, linear, -linear)
+    linear = torch.where(problem.for_label, linear, -linear)
     along = linear @ problem.gram
     u = neuron.shape[1]
     K = problem.t0.new_zeros(len(neuron), u + 1, u + 1)
@@ -135,7 +135,7 @@ def reduced(problem: Problem, cells: Cells) -> Hinges:
         taken(cells.low, -1.0),
         taken(cells.high, 1.0),
         taken(other, False),
-        taken(own, False),
+        taken(for_label, False),
         torch.where(taken(loose, False), 0.0, taken(side)),
         curved,
         neuron,
@@ -150,9 +150,9 @@ def start(hinges: Hinges) -> Unknowns:
     centre = torch.maximum(t.abs(), LEAST_CENTRE * spread * reach).clamp_min(1e-12)
     slope = (hinges.high / (hinges.high - hinges.low)).clamp(0.05, 0.95)
     mean = size.sum(dim=1, keepdim=True) / (size > 0).sum(dim=1, keepdim=True).clamp_min(1)
-    each = torch.where(hinges.other, centre.log(), torch.where(hinges.own, slope, 0.1 * mean + 1e-300))
+    each = torch.where(hinges.other, centre.log(), torch.where(hinges.for_label, slope, 0.1 * mean + 1e-300))
     q, _ = quadratics(torch.where(hinges.other, each, torch.zeros_like(each)), hinges.low, hinges.high)
-    lines = torch.where(hinges.other, -size * q.q1, torch.where(hinges.own, size * slope, 0.0))
+    lines = torch.where(hinges.other, -size * q.q1, torch.where(hinges.for_label, size * slope, 0.0))
     lines = torch.cat([lines, torch.ones_like(reach)], dim=1).unsqueeze(2)
     length = (lines.transpose(1, 2) @ hinges.K @ lines).flatten().clamp_min(0).sqrt()
     root = torch.where(hinges.other, size * q.q2, torch.zeros_like(size)).sqrt().unsqueeze(2)
@@ -174,7 +174,7 @@ def from_proof(hinges: Hinges, proof: Proof) -> Unknowns:
     centre = taken(proof.centre).abs()
     centre = torch.where(torch.isnan(centre), by_ends, centre).clamp(1e-12, 1e12)
     nu = torch.where(hinges.side > 0, taken(proof.nu_ceiling), taken(proof.nu_floor)) / proof.tau.unsqueeze(1)
-    each = torch.where(hinges.own, taken(proof.slope).clamp(INSIDE, 1 - INSIDE), start_each)
+    each = torch.where(hinges.for_label, taken(proof.slope).clamp(INSIDE, 1 - INSIDE), start_each)
     each = torch.where(hinges.other, centre.log(), torch.where((hinges.side != 0) & (nu > 0), nu, each))
     return Unknowns(proof.tau.log(), each)
 
@@ -198,7 +198,7 @@ def as_proof(problem: Problem, cells: Cells, hinges: Hinges, unknowns: Unknowns)
 
     proof = Proof(
         tau,
-        put((cells.low >= 0).to(zero.dtype), each, hinges.own),
+        put((cells.low >= 0).to(zero.dtype), each, hinges.for_label),
         put(torch.ones_like(zero), centre, hinges.other),
         put(zero, bend, hinges.other),
         put(zero, nu, hinges.side < 0),
@@ -218,7 +218,7 @@ def overestimate(problem: Problem, cells: Cells, proof: Proof) -> Float[Tensor, 
     low, high = torch.maximum(cells.low, -reaches), torch.minimum(cells.high, reaches)
     t = torch.minimum(torch.maximum(proof.t, low), high)
     gap = high * (t - low) / (high - low).clamp_min(1e-300) - t.clamp_min(0)
-    helps = ~problem.own & (problem.size > 0) & (cells.low < 0) & (cells.high > 0)
+    helps = ~problem.for_label & (problem.size > 0) & (cells.low < 0) & (cells.high > 0)
     return torch.where(helps, problem.size * gap.clamp_min(0), torch.full_like(gap, -1.0))
 
 
@@ -259,10 +259,10 @@ def _each(change: Callable[..., Tensor], *values: Any) -> Any:
 def evaluate(hinges: Hinges, unknowns: Unknowns, mu: Tensor) -> Point:
     """D and the barrier at some unknowns."""
     tau, each = unknowns.log_tau.exp().unsqueeze(1), unknowns.each
-    size, other, own, a = hinges.size, hinges.other, hinges.own, hinges.num_curved
+    size, other, for_label, a = hinges.size, hinges.other, hinges.for_label, hinges.num_curved
     zero = torch.zeros_like(each)
     q, dq = quadratics(torch.where(other, each, zero), hinges.low, hinges.high)
-    gamma = torch.where(other, -size * q.q1, torch.where(own, size * each, hinges.side * each))
+    gamma = torch.where(other, -size * q.q1, torch.where(for_label, size * each, hinges.side * each))
     gamma = torch.cat([tau * gamma, tau], dim=1)
     e = torch.where(other, tau * size * q.q2, zero)
     right = hinges.t0 - (hinges.K @ gamma.unsqueeze(2)).squeeze(2)
@@ -277,7 +277,9 @@ def evaluate(hinges: Hinges, unknowns: Unknowns, mu: Tensor) -> Point:
     square = ((hinges.t0 - t) * eta).sum(dim=1)  # ηᵀKη
     constant = -(tau * size * torch.where(other, q.q0, zero)).sum(dim=1)
     value = square / 2 - (e * t[:, :-1] ** 2).sum(dim=1) / 2 + (gamma * t).sum(dim=1) + constant
-    inside = torch.where(own, each * (1 - each), torch.where(hinges.side != 0, each, torch.ones_like(each)))
+    inside = torch.where(
+        for_label, each * (1 - each), torch.where(hinges.side != 0, each, torch.ones_like(each))
+    )
     barrier = 2 * factor.diagonal(dim1=1, dim2=2).log().sum(dim=1) + inside.log().sum(dim=1)
     good = (failed == 0) & torch.isfinite(value) & torch.isfinite(barrier)
     return Point(good, value, value + mu * barrier, t, gamma, e, half[:, :, :-1], q, dq)
@@ -285,16 +287,16 @@ def evaluate(hinges: Hinges, unknowns: Unknowns, mu: Tensor) -> Point:
 
 def newton(hinges: Hinges, unknowns: Unknowns, at: Point, mu: Tensor) -> tuple[Unknowns, Tensor]:
     """The Newton step of D and its barrier, and what it promises."""
-    size, other, own, t = hinges.size, hinges.other, hinges.own, at.t[:, :-1]
+    size, other, for_label, t = hinges.size, hinges.other, hinges.for_label, at.t[:, :-1]
     tau, each = unknowns.log_tau.exp().unsqueeze(1), unknowns.each
     weight, mu = tau * size, mu.unsqueeze(1)
     S = hinges.K + at.half.transpose(1, 2) @ at.half
     second = t**2 + 2 * mu * S.diagonal(dim1=1, dim2=2)[:, :-1]  # what t² is on average
     zero = torch.zeros_like(t)
-    bounded = own | (hinges.side != 0)
-    up = torch.where(own, 1 / each - 1 / (1 - each), torch.where(bounded, 1 / each, zero))
-    bend = torch.where(own, 1 / each**2 + 1 / (1 - each) ** 2, torch.where(bounded, 1 / each**2, zero))
-    dgamma = torch.where(other, -weight * at.dq.q1, torch.where(own, weight, tau * hinges.side))
+    bounded = for_label | (hinges.side != 0)
+    up = torch.where(for_label, 1 / each - 1 / (1 - each), torch.where(bounded, 1 / each, zero))
+    bend = torch.where(for_label, 1 / each**2 + 1 / (1 - each) ** 2, torch.where(bounded, 1 / each**2, zero))
+    dgamma = torch.where(other, -weight * at.dq.q1, torch.where(for_label, weight, tau * hinges.side))
     de = torch.where(other, weight * at.dq.q2, zero)
     gain = dgamma * t + mu * up - torch.where(other, weight * at.dq.q0 + de * second / 2, zero)
     of_tau = (at.gamma * at.t).sum(dim=1) - (at.e * second).sum(dim=1) / 2
@@ -339,12 +341,14 @@ def _curvature(hinges: Hinges, at: Point, S: Tensor, x: Tensor, z: Tensor, mu: T
 def _shortened(hinges: Hinges, unknowns: Unknowns, step: Tensor) -> tuple[Tensor, Tensor]:
     """The step, no farther than TO_EDGE of the way to the edge of an interval, and than LONGEST in a logarithm."""
     each, move = unknowns.each, step[:, 1:]
-    bounded = hinges.own | (hinges.side != 0)
+    bounded = hinges.for_label | (hinges.side != 0)
     size = step.abs().clamp_min(1e-300)
-    room = torch.where(move < 0, each, torch.where(hinges.own, 1 - each, torch.full_like(each, torch.inf)))
-    room = torch.where(bounded, TO_EDGE * room, torch.where(hinges.other, LONGEST, torch.inf))
-    room = torch.cat([torch.full_like(step[:, :1], LONGEST), room], dim=1)
-    share = (room / size).amin(dim=1).clamp_max(1)
+    limit = torch.where(
+        move < 0, each, torch.where(hinges.for_label, 1 - each, torch.full_like(each, torch.inf))
+    )
+    limit = torch.where(bounded, TO_EDGE * limit, torch.where(hinges.other, LONGEST, torch.inf))
+    limit = torch.cat([torch.full_like(step[:, :1], LONGEST), limit], dim=1)
+    share = (limit / size).amin(dim=1).clamp_max(1)
     move = torch.where(hinges.other | bounded, move, torch.zeros_like(move))
     return share * step[:, 0], share.unsqueeze(1) * move
 
