@@ -124,6 +124,7 @@ FIGURE_2 = Experiment(
     about=(
         "θ is the absolute cosine between the weights of one neuron at two stages. Whole networks are trained here; the paper draws the"
         f" layers anew from one on and trains those alone (Section 8.2). {SETS_ABOUT}"
-        " θ between different neurons is drawn without a claim: three sets (0.17 ± 0.07 in the layer with the largest median) cannot tell it from the paper's 0.2."
+        " θ between different neurons is drawn without a claim: three sets (0.17 ± 0.07 in the layer with the largest"
+        " median) cannot tell it from the paper's 0.2."
     ),
 )
