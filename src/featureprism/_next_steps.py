@@ -10,7 +10,6 @@ from featureprism._moved import FAR, ONE_DIRECTION, Moved
 CLOSED = "closed"
 NOT_CERTIFIED = "not certified yet"  # how the method of a point begins that nothing but attacks has measured
 MIXED = 10.0  # ratio of standard deviations beyond which one norm mixes units
-SMALL_SAMPLE = 30  # points below which an interval is wide
 BY_SECONDS, BY_BRANCHES = "the seconds were used up", "the branches were used up"
 SAID_ELSEWHERE = ("misclassified", "interrupted", "flipped", CLOSED)
 INSTEAD = {

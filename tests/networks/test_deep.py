@@ -1,8 +1,7 @@
 import pytest
 import torch
-from torch import nn
 
-from featureprism.networks.deep import ARCHITECTURES, conv_layers, image_network, restart_from
+from featureprism.networks.deep import ARCHITECTURES, conv_layers, image_network
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
@@ -70,20 +69,3 @@ def test_unknown_names_are_refused(generator):
         image_network("wrn-18-2", (1, 8, 8), 2, generator=generator)
     with pytest.raises(ValueError, match="resnet-18"):
         image_network("resnet18", (1, 8, 8), 2, generator=generator)
-
-
-def test_what_comes_before_a_layer_is_frozen_and_the_rest_is_new(generator):
-    net = image_network("preact-resnet-18", (1, 8, 8), 10, factor=0.05, generator=generator)
-    before = {name: weight.clone() for name, weight in net.named_parameters()}
-    restart_from(net, 5, generator=generator)
-    layers = conv_layers(net)
-    assert [w.weight.requires_grad for w in layers[:4]] == [False] * 4
-    assert all(w.weight.requires_grad for w in layers[4:])
-    for name, weight in net.named_parameters():
-        changed = not torch.equal(weight, before[name])
-        if not weight.requires_grad:
-            assert not changed
-        elif weight.ndim > 1:
-            assert changed
-    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d)]
-    assert sum(not m.weight.requires_grad for m in norms) == 4

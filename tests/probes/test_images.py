@@ -5,7 +5,6 @@ from torch import nn
 
 from featureprism.networks.deep import conv_layers, image_network
 from featureprism.probes.images import (
-    activation_shares,
     energy_share,
     exciting_images,
     layer_cosines,
@@ -23,14 +22,6 @@ def test_cosines_of_scaled_and_turned_filters():
     torch.testing.assert_close(
         layer_cosines(first, second), torch.tensor([1.0, 0.5**0.5], dtype=torch.float64)
     )
-
-
-def test_activation_shares_of_a_network_by_hand():
-    net = nn.Sequential(nn.Conv2d(1, 2, 1, bias=False), nn.ReLU())
-    with torch.no_grad():
-        net[0].weight.copy_(torch.tensor([1.0, -1.0]).reshape(2, 1, 1, 1))
-    x = torch.tensor([1.0, 2.0, -1.0]).reshape(3, 1, 1, 1)
-    assert activation_shares(net, x, batch=2) == pytest.approx([0.5])
 
 
 def drawn(layer, generator):

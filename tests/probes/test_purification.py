@@ -121,26 +121,6 @@ def test_pure_features_are_pulled_to_the_dense_direction(generator):
     assert bool((pull > 0).all())
 
 
-def test_tickets_of_neurons_by_hand():
-    coding = problem(20, "identity")
-    t = lottery.Thresholds(2.0, 0.5, 1.0, 20)
-    assert t.high == pytest.approx(math.sqrt(1.25))
-    assert t.low == pytest.approx(math.sqrt(0.75))
-    W = torch.zeros(4, 20).double()
-    W[0, 2] = 1.2 * coding.w[2]  # sure
-    W[1, 2] = -1.2 * coding.w[2]  # the wrong sign
-    W[2, 2], W[2, 5] = 1.2 * coding.w[2], 0.9  # a rival
-    W[3, 2] = 1.0 * coding.w[2]  # potential, not sure
-    found = lottery.tickets(W, coding, t)
-    assert found.sure.nonzero().tolist() == [[0, 2]]
-    assert found.potential.sum(dim=1).tolist() == [1, 1, 2, 1]
-    later = lottery.later_tickets(4.5 * W, coding, t, beta=0.5)
-    assert later.sure[:, 2].tolist() == [True, False, True, True]
-    assert lottery.included(found.sure, found.potential) == 1.0
-    assert lottery.included(found.potential, found.sure) == pytest.approx(1 / 5)
-    assert lottery.included(torch.zeros(2, dtype=torch.bool), torch.zeros(2, dtype=torch.bool)) == 1.0
-
-
 def test_all_four_conditions_of_regular_neurons():
     """d = 100, σ_w = 1: each row but the first breaks one condition of S_ept."""
     coding, log = problem(100, "identity"), math.log(100)
@@ -165,16 +145,6 @@ def test_large_neurons_and_their_mixtures():
     assert large.beta == pytest.approx(0.01)
     assert large.alpha == pytest.approx((1.01 + 0.81) / 2)
     assert large.ratio == pytest.approx((0.01 / 1.01 + 0.01 / 0.81) / 2)
-
-
-def test_the_linear_share_is_that_of_a_regression(generator):
-    g, e = torch.randn(2, 5000, generator=generator).double()
-    e = e - (e @ g) / (g @ g) * g
-    e, g = e - e.mean(), g - g.mean()
-    f = 2 * g + e
-    residual = f - (f @ g) / (g @ g) * g
-    assert purification.linear_share(f, g) == pytest.approx(float(1 - (residual @ residual) / (f @ f)))
-    assert purification.linear_share(-3 * g + 1, g) == pytest.approx(1)
 
 
 def test_expected_numbers_of_tickets(generator):

@@ -1,7 +1,5 @@
 """Attacks that travel: one direction for all points, and perturbations of one network tried on another."""
 
-from collections.abc import Sequence
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -127,6 +125,16 @@ def flip_rate(
     -------
     float
         Share of the points with y f(x - y z) ≤ 0.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> u = clusters.labels @ clusters.mu
+    >>> fp.attacks.flip_rate(net, data.x, data.y, 6 * u / u.norm())
+    1.0
     """
     return float((y * net(x - y.unsqueeze(1) * z) <= 0).double().mean())
 
@@ -159,6 +167,17 @@ def flipping_norm(
     -------
     float
         The least length t, to a relative 1e-6; inf if 16 max‖x‖ is not enough.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> u = clusters.labels @ clusters.mu
+    >>> norm = fp.attacks.flipping_norm(net, data.x, data.y, u)
+    >>> print(f'{norm / (50 / 4) ** 0.5:.2f} of √(d/k)')
+    1.01 of √(d/k)
     """
     check_points(x, y)
     unit = direction / torch.linalg.vector_norm(direction)
@@ -179,32 +198,6 @@ def transfer(
     return verified(in_double(net), x.double(), y.double(), ball, delta.double(), float("nan"))
 
 
-def accuracy_curve(
-    attack: Attack,
-    net: nn.Module,
-    x: Float[Tensor, "n d"],
-    y: Float[Tensor, " n"],
-    radii: Sequence[float],
-    p: float = 2,
-) -> list[float]:
-    """Robust accuracy under an attack at each of the rising radii.
-
-    Every perturbation of a small ball lies in the larger ones, so an accuracy that rises with the radius shows an attack that
-    fails: that is an error, not a number.
-    """
-    check_points(x, y)
-    if list(radii) != sorted(radii):
-        raise ValueError(f"Radii must rise, got {list(radii)[:5]}.")
-    accuracy = [float((~attack(net, x, y, LpBall(p, r)).flipped).double().mean()) for r in radii]
-    for i in range(1, len(accuracy)):
-        if accuracy[i] > accuracy[i - 1]:
-            raise RuntimeError(
-                f"The attack flips fewer points at radius {radii[i]:g} than at {radii[i - 1]:g}: it gets lost in the larger ball. "
-                "Use more starts or minimal_radius."
-            )
-    return accuracy
-
-
 def along(direction: Float[Tensor, " d"]) -> Attack:
     """The attack that moves every point by -y times one direction to the edge of the ball, without looking at the network.
 
@@ -217,6 +210,17 @@ def along(direction: Float[Tensor, " d"]) -> Attack:
     -------
     callable
         An attack with the arguments (net, x, y, ball).
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> attack = fp.attacks.along(clusters.labels @ clusters.mu)
+    >>> outcome = attack(net, data.x, data.y, fp.geometry.LpBall(2, 5.0))
+    >>> outcome.delta.shape
+    torch.Size([20, 50])
     """
 
     def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:

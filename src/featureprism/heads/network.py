@@ -1,6 +1,5 @@
 """The network of a head: neurons that each speak for one class, so that every margin is a difference of convex functions."""
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -37,35 +36,3 @@ class HeadNet(ScoreNet):
     def p(self) -> float:
         """The power of the neurons."""
         return float(self.activation.p)
-
-
-class MergedHead(nn.Module):
-    """f(x) = LSE of the scores of the positive classes minus LSE of the others: the sign of Σ p_c over J₊ minus over J₋.
-
-    `sign[c]` is +1 or -1. Source: feature-averaging, Section 4.2.
-    """
-
-    sign: Tensor
-
-    def __init__(self, net: HeadNet, sign: Float[Tensor, " c"]) -> None:
-        super().__init__()
-        self.net = net
-        self.register_buffer("sign", sign)
-
-    def forward(self, x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-        """The difference of the two log-sum-exps."""
-        scores = self.net(x)
-        positive, negative = (torch.logsumexp(scores[:, self.sign == s], dim=1) for s in (1, -1))
-        return positive - negative
-
-    def lipschitz(self) -> float:
-        """max_{c ∈ J₊} ‖W_c‖ ‖a_c‖ + max_{c ∈ J₋} ‖W_c‖ ‖a_c‖ for ReLU scores: ∇f is a mean of ∇f_c minus a mean of others."""
-        assert self.net.p == 1
-        size = torch.stack(
-            [
-                torch.linalg.matrix_norm(self.net.W[self.net.owner == c].detach(), 2)
-                * torch.linalg.vector_norm(self.net.a[self.net.owner == c].detach())
-                for c in range(self.net.num_classes)
-            ]
-        )
-        return float(size[self.sign == 1].max() + size[self.sign == -1].max())

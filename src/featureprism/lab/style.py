@@ -90,11 +90,6 @@ def band(
     axes.plot(x, middle, color=colour, label=label, linestyle=(0, (4, 2)) if dashed else "-")
 
 
-def of_kind(rows: Iterable[Row], kind: str, **fields: Any) -> list[Row]:
-    """Rows of one kind with the given fields."""
-    return [r for r in rows if r["kind"] == kind and all(r.get(k) == v for k, v in fields.items())]
-
-
 def over_seeds(
     rows: Iterable[Row], x: str, value: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -228,20 +228,3 @@ def he_start(net: nn.Module, *, gain: float = 2.0, generator: torch.Generator) -
             layer.weight.copy_((gain / fan_in) ** 0.5 * torch.randn(layer.weight.shape, generator=generator))
             if layer.bias is not None:
                 layer.bias.zero_()
-
-
-def restart_from(net: nn.Module, layer: int, *, generator: torch.Generator) -> nn.Module:
-    """Freeze everything before the convolution number `layer` (from 1) and draw the rest anew, in place."""
-    first = conv_layers(net)[layer - 1]
-    reached = False
-    for module in net.modules():
-        reached = reached or module is first
-        if next(module.children(), None) is not None:
-            continue
-        for weight in module.parameters():
-            weight.requires_grad_(reached)
-        if reached and isinstance(module, nn.BatchNorm2d):
-            module.reset_parameters()
-        elif reached:
-            he_start(module, generator=generator)
-    return net

@@ -26,28 +26,3 @@ def frozen(
     u, v = at @ net.W.T.to(at.dtype), x @ weights.T
     (up, pushed_up), (down, pushed_down) = _opened(net, u), _opened(net, -u)
     return (up * (v - net.thresholds) + pushed_up - down * (-v - net.thresholds) - pushed_down).sum(dim=1)
-
-
-@torch.no_grad()
-def coupling_gap(
-    net: SymmetricNet, own: Float[Tensor, "h d"], x: Float[Tensor, "n d"], delta: Float[Tensor, "n d"]
-) -> Float[Tensor, " n"]:
-    """g_t(0; x + δ, x) - g_t(0; x, x): what a perturbation does to the features `own` alone. (F.5) in Lemma F.12."""
-    return frozen(net, own, x + delta, x) - frozen(net, own, x, x)
-
-
-@torch.no_grad()
-def sampled_coupling_gap(
-    net: SymmetricNet,
-    x: Float[Tensor, "n d"],
-    delta: Float[Tensor, "n d"],
-    *,
-    generator: torch.Generator,
-) -> Float[Tensor, " n"]:
-    """|g_t(v; x + δ, x, ρ) - f_t(x + δ, ρ)| for one draw of ρ at every point, the left side of Lemma F.11 as printed."""
-    W = net.W.to(x.dtype)
-    u, moved = x @ W.T, (x + delta) @ W.T
-    rho = net.smoothing * torch.randn(u.shape, generator=generator, dtype=u.dtype) - net.thresholds
-    gap = (moved + rho) * ((moved + rho >= 0).to(u.dtype) - (u + rho >= 0).to(u.dtype))
-    below = (rho - moved) * ((rho - moved >= 0).to(u.dtype) - (rho - u >= 0).to(u.dtype))
-    return (gap - below).sum(dim=1).abs()

@@ -1,7 +1,5 @@
 """What image networks look at: their filters, the pictures that excite a neuron, how many neurons fire, where energy lies."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -18,22 +16,6 @@ def layer_cosines(first: nn.Conv2d | nn.Linear, second: nn.Conv2d | nn.Linear) -
     u, v = (layer.weight.detach().cpu().flatten(1).double() for layer in (first, second))
     lengths = torch.linalg.vector_norm(u, dim=1) * torch.linalg.vector_norm(v, dim=1)
     return ((u * v).sum(dim=1).abs() / lengths.clamp_min(1e-300)).clamp_max(1.0)
-
-
-@contextmanager
-def outputs_of(layers: list[nn.Module]) -> Iterator[list[Tensor]]:
-    """The outputs of these layers in the order of the forward pass, as long as the context lasts."""
-    seen: list[Tensor] = []
-
-    def keep(_layer: nn.Module, _given: Any, out: Any) -> None:
-        seen.append(out)
-
-    hooks = [layer.register_forward_hook(keep) for layer in layers]
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 class _Reached(Exception):  # noqa: N818 - nothing went wrong
@@ -58,20 +40,6 @@ def output_at(net: nn.Module, layer: nn.Module, x: Tensor) -> Tensor:
     finally:
         hook.remove()
     raise ValueError("The network does not use this layer.")
-
-
-@torch.no_grad()
-def activation_shares(net: nn.Module, x: Float[Tensor, "n c h w"], batch: int = 250) -> list[float]:
-    """Share of positive outputs of each ReLU, in the order of the forward pass. Source: feature-purification, Figure 5."""
-    net.eval()
-    gates: list[nn.Module] = [module for module in net.modules() if isinstance(module, nn.ReLU)]
-    total = torch.zeros(0, dtype=torch.float64)
-    for part in x.split(batch):
-        with outputs_of(gates) as seen:
-            net(part.to(home_of(net)))
-        shares = torch.tensor([float((out > 0).float().mean()) for out in seen], dtype=torch.float64)
-        total = shares * len(part) + (total if len(total) else 0)
-    return (total / len(x)).tolist()
 
 
 def exciting_images(

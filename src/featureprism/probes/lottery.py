@@ -61,28 +61,6 @@ def tickets(W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, few: f
     return Tickets(sure, above, regular)
 
 
-class LaterTickets(NamedTuple):
-    """S_sure+ and S_pot+ as (neuron, feature) masks, S_ept+ and S_ept++ as neuron masks. Definition B.3."""
-
-    sure: Bool[Tensor, "h D"]
-    potential: Bool[Tensor, "h D"]
-    small: Bool[Tensor, " h"]
-    smaller: Bool[Tensor, " h"]
-
-
-def later_tickets(
-    W: Float[Tensor, "h d"], coding: SparseCoding, t: Thresholds, beta: float, few: float = 20
-) -> LaterTickets:
-    """The sets of Definition B.3: winners stand at |A_ij| ≥ 2√k b, so that the least signal opens them twice."""
-    A, sign = _correlations(W, coding)
-    k, log = coding.hidden.sparsity, math.log(t.dim)
-    variance = t.sigma_squared_log / log
-    squares = (A**2).sum(dim=1)
-    sure = (4 * k * t.bias**2 <= A**2) & (A.sign() == sign)
-    small = (squares <= variance * t.dim / log**2) & ((A.abs() >= math.sqrt(variance) / log).sum(dim=1) < few)
-    return LaterTickets(sure, A.abs() >= k / (t.dim * beta) * t.bias, small, squares <= variance / beta**2)
-
-
 def included(first: Tensor, second: Tensor) -> float:
     """Share of the first set that lies in the second; 1 for an empty first set."""
     return float((first & second).sum() / first.sum()) if bool(first.any()) else 1.0

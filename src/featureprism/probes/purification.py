@@ -75,11 +75,6 @@ def large_neurons(W: Float[Tensor, "h d"], coding: SparseCoding, share: float = 
     )
 
 
-def linear_share(value: Float[Tensor, " n"], linear: Float[Tensor, " n"]) -> float:
-    """R² of one function with another on the same points: the squared correlation; NaN if one of them is constant."""
-    return float(torch.corrcoef(torch.stack([value.double(), linear.double()]))[0, 1] ** 2)
-
-
 def purity(W: Float[Tensor, "h d"], M: Float[Tensor, "d D"]) -> Float[Tensor, " h"]:
     """max_j |⟨w_i, M_j⟩|/‖w_i‖: 1 for a pure feature, near 1/√d for a dense mixture."""
     return (unit_rows(W) @ M.to(W.dtype)).abs().amax(dim=1)

@@ -24,7 +24,6 @@ from featureprism._progress import Progress, no_progress
 from featureprism.geometry import row_norms, unit_rows
 from featureprism.models.activations import PolynomialReLU, relu_power
 from featureprism.networks.balanced_weights import BalancedWeights
-from featureprism.training.descent import Probes
 from featureprism.training.flow import Keeper, Segments, check_flow, is_smooth, run_with
 from featureprism.training.integrators import Segment, StepLimitError
 from featureprism.training.losses import Loss
@@ -45,7 +44,6 @@ def balanced_flow(
     loss: Loss,
     t_end: float,
     record: Sequence[float] = (),
-    probes: Probes | None = None,
     rtol: float | None = None,
     step_size: float = 0.1,
     progress: Progress = no_progress,
@@ -71,8 +69,6 @@ def balanced_flow(
         Time at which the flow ends.
     record : sequence, optional
         Times (or steps) at which to keep a snapshot; the last one is always kept.
-    probes : mapping, optional
-        Functions of the network, by name; what they return is kept at the same times.
     rtol : float, optional
         Local error (default 1e-7); for p < 2 the largest move of directions and log-norms (default 1e-3).
     step_size : float
@@ -111,7 +107,7 @@ def balanced_flow(
         return BalancedWeights(unit_rows(coordinates.up(state[:, :-1])), state[:, -1].clone(), start.signs)
 
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
-        return _followed(system, initial, segments, Keeper(record, t_end, snapshot, probes, progress))
+        return _followed(system, initial, segments, Keeper(record, t_end, snapshot, progress))
 
     rtol = rtol or (1e-7 if smooth else 1e-3)
     return run_with(

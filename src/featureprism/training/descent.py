@@ -1,6 +1,6 @@
 """Gradient descent: full batch for (stacks of) two-layer networks, SGD with momentum for any module."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -15,8 +15,6 @@ from featureprism.models.one_layer import Gradient, TwoLayerNet, outputs, parame
 from featureprism.training.losses import Loss
 from featureprism.training.trajectory import Ended, Trajectory
 
-Probes = Mapping[str, Callable[[Any], Any]]
-
 
 @torch.no_grad()
 def gradient_descent(
@@ -29,7 +27,6 @@ def gradient_descent(
     steps: int,
     fixed: Collection[str] = (),
     record: Sequence[int] = (),
-    probes: Probes | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
     """Gradient descent θ ← θ - step_size ∇L(θ) on all points at once; the given network is left alone.
@@ -54,8 +51,6 @@ def gradient_descent(
         Parameters that stay as they are, of "W", "a" and "b".
     record : sequence, optional
         Times (or steps) at which to keep a snapshot; the last one is always kept.
-    probes : mapping, optional
-        Functions of the network, by name; what they return is kept at the same times.
     progress : callable, optional
         Called with the share that is done.
 
@@ -79,7 +74,7 @@ def gradient_descent(
     x, y = x.to(net.W.dtype), y.to(net.W.dtype)
     moving = [name not in fixed for name in ("W", "a", "b")]
     parameters = [p.detach().clone() for p in (net.W, net.a, *([] if net.b is None else [net.b]))]
-    wanted, recorder = set(record) | {steps}, Recorder(probes)
+    wanted, recorder = set(record) | {steps}, Recorder()
     ended, step, before = Ended.TIME_REACHED, 0, parameters
     for step in range(steps + 1):
         f, gradient = _outputs(parameters, net.activation, x, y, loss, last=step == steps)
@@ -119,24 +114,20 @@ def _outputs(
 
 
 class Recorder:
-    """Collects snapshots and what the probes say of them."""
+    """Collects snapshots."""
 
-    def __init__(self, probes: Probes | None) -> None:
-        self.probes = dict(probes or {})
+    def __init__(self) -> None:
         self.times: list[float] = []
         self.snapshots: list[Any] = []
-        self.measured: dict[str, list[Any]] = {name: [] for name in self.probes}
 
     def add(self, time: float, snapshot: Any) -> None:
         """Keep one snapshot."""
         self.times.append(time)
         self.snapshots.append(snapshot)
-        for name, probe in self.probes.items():
-            self.measured[name].append(probe(snapshot))
 
     def trajectory(self, ended: Ended, work: int, error: float = float("nan")) -> Trajectory:
         """Everything collected, as a record."""
-        return Trajectory(self.times, self.snapshots, ended, self.measured, work, error)
+        return Trajectory(self.times, self.snapshots, ended, work=work, error=error)
 
 
 def stochastic_descent(
@@ -152,7 +143,6 @@ def stochastic_descent(
     momentum: float = 0.0,
     target_loss: float = 0.0,
     record: Sequence[int] = (),
-    probes: Probes | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[nn.Module]:
     """Stochastic gradient descent with momentum on any module.
@@ -183,8 +173,6 @@ def stochastic_descent(
         Stop once the mean loss over an epoch is below.
     record : sequence of int, optional
         Epochs at which to keep a copy.
-    probes : mapping, optional
-        Functions of the network, by name; what they return is kept at the same steps.
     progress : callable, optional
         Called with the share that is done.
 
@@ -192,10 +180,22 @@ def stochastic_descent(
     -------
     Trajectory
         Times are epochs; the last snapshot is the network itself.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> start = fp.networks.gaussian_start(10, 50, 0.01, fp.networks.ReLU(), generator=fp.generator_for('start', 0))
+    >>> options = {"step_size": 0.1, "batch_size": 5, "epochs": 30, "generator": fp.generator_for("order", 0)}
+    >>> loss = fp.training.Loss("logistic", "mean")
+    >>> run = fp.training.stochastic_descent(start, data.x, data.y, loss=loss, **options)
+    >>> type(run).__name__
+    'Trajectory'
     """
     check_points(x, y)
     optimiser = torch.optim.SGD(net.parameters(), lr=step_size, momentum=momentum)
-    recorder, ended, epoch = Recorder(probes), Ended.TIME_REACHED, 0
+    recorder, ended, epoch = Recorder(), Ended.TIME_REACHED, 0
     for epoch in range(epochs):
         if epoch in record:
             recorder.add(epoch, deepcopy(net))

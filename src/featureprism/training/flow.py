@@ -17,7 +17,7 @@ from featureprism._inputs import as_tensors, check_points
 from featureprism._progress import Progress, no_progress
 from featureprism.models.activations import Activation, Tanh
 from featureprism.models.one_layer import TwoLayerNet
-from featureprism.training.descent import Probes, Recorder
+from featureprism.training.descent import Recorder
 from featureprism.training.integrators import (
     Field,
     Segment,
@@ -65,7 +65,7 @@ def run_with(
         if error < rtol:
             break
     ended = run.ended if error < rtol else Ended.NOT_CONVERGED
-    return Trajectory(run.times, run.snapshots, ended, run.probes, work, error)
+    return Trajectory(run.times, run.snapshots, ended, work=work, error=error)
 
 
 class Keeper:
@@ -76,12 +76,11 @@ class Keeper:
         record: Sequence[float],
         t_end: float,
         snapshot: Callable[[Tensor], Any],
-        probes: Probes | None,
         progress: Progress,
     ) -> None:
         self.times = sorted({float(t) for t in record if 0 <= t < t_end} | {float(t_end)})
         self.t_end, self.snapshot, self.progress = t_end, snapshot, progress
-        self.recorder = Recorder(probes)
+        self.recorder = Recorder()
 
     def __call__(self, until: float, at: Callable[[float], Tensor]) -> None:
         """Record what is due up to a time; `at(t)` is the state at each time since the last call."""
@@ -130,7 +129,6 @@ def gradient_flow(
     loss: Loss,
     t_end: float,
     record: Sequence[float] = (),
-    probes: Probes | None = None,
     rtol: float | None = None,
     step_size: float = 0.1,
     progress: Progress = no_progress,
@@ -154,8 +152,6 @@ def gradient_flow(
         Time at which the flow ends.
     record : sequence, optional
         Times (or steps) at which to keep a snapshot; the last one is always kept.
-    probes : mapping, optional
-        Functions of the network, by name; what they return is kept at the same times.
     rtol : float, optional
         Local error (default 1e-7), or for kinks the largest relative move of the final parameters (default 1e-3).
     step_size : float
@@ -187,7 +183,7 @@ def gradient_flow(
         return -packing.gradient(state, x, lambda f: loss.residual(f, y))
 
     def integrate(segments: Segments) -> tuple[Trajectory, Tensor]:
-        return _followed(velocity, start, segments, Keeper(record, t_end, packing.net, probes, progress))
+        return _followed(velocity, start, segments, Keeper(record, t_end, packing.net, progress))
 
     smooth = is_smooth(net.activation)
     rtol = rtol or (1e-7 if smooth else 1e-3)

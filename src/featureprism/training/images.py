@@ -23,7 +23,6 @@ from featureprism.networks.deep import channels_last, home_of
 from featureprism.seeds import generator_for
 
 SCHEDULES = ("constant", "cosine", "step", "one-cycle")
-TIMED = 32  # images of a step that is timed
 RISE = 0.25  # of a one-cycle training, until the largest step
 Adversary = Callable[
     [nn.Module, Tensor, Tensor, float, torch.Generator], tuple[Tensor, Tensor]

@@ -18,7 +18,7 @@ from featureprism._inputs import check_points
 from featureprism._progress import Progress, no_progress
 from featureprism._threads import one_thread
 from featureprism.models.one_layer import TwoLayerNet, parameter_gradient
-from featureprism.training.descent import Probes, Recorder
+from featureprism.training.descent import Recorder
 from featureprism.training.packing import Packing, packed
 from featureprism.training.span import span_coordinates
 from featureprism.training.trajectory import Ended, Trajectory
@@ -62,7 +62,6 @@ def margin_descent(
     step_size: float,
     steps: int,
     record: Sequence[int] = (),
-    probes: Probes | None = None,
     progress: Progress = no_progress,
 ) -> Trajectory[TwoLayerNet]:
     """Follow g = -∇ ln L on all parameters: the path of gradient flow on L, without waiting for its slowing clock.
@@ -89,8 +88,6 @@ def margin_descent(
         Number of steps.
     record : sequence of int, optional
         Steps at which to keep a snapshot; the last one is always kept.
-    probes : mapping, optional
-        Functions of the network, by name; what they return is kept at the same steps.
     progress : callable, optional
         Called with the share that is done.
 
@@ -98,6 +95,16 @@ def margin_descent(
     -------
     Trajectory
         Times are steps.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> start = fp.networks.biased_start(8, 50, 0.1, generator=fp.generator_for('start', 0))
+    >>> net = fp.training.margin_descent(start, data.x, data.y, step_size=0.1, steps=200).last
+    >>> bool((data.y * net(data.x) > 0).all())
+    True
     """
     check_points(x, y)
     if method not in METHODS:
@@ -106,7 +113,7 @@ def margin_descent(
     span = span_coordinates(x, net.W.detach().double())
     W, a = span.down(net.W.detach().double()), net.a.detach().double()
     b = None if net.b is None else net.b.detach().double()
-    wanted, recorder = set(record) | {steps}, Recorder(probes)
+    wanted, recorder = set(record) | {steps}, Recorder()
     for step in range(steps + 1):
         if step in wanted:
             recorder.add(step, TwoLayerNet(span.up(W), a, b, activation=net.activation))

@@ -15,7 +15,7 @@ from featureprism._progress import Progress, no_progress
 from featureprism.data.sparse_coding import SparseCoding, sample_points
 from featureprism.networks.gates import Bias, Gates, gates, openings, smoothed_step
 from featureprism.networks.symmetric import SymmetricNet
-from featureprism.training.descent import Probes, Recorder
+from featureprism.training.descent import Recorder
 from featureprism.training.resting import Watch
 from featureprism.training.trajectory import Ended, Trajectory
 
@@ -114,6 +114,15 @@ def from_pool(
     -------
     callable
         For the argument `draw` of `train_symmetric`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> draw = fp.training.from_pool(torch.eye(3), torch.ones(3), 5, generator=fp.generator_for('batches', 0))
+    >>> x, y = draw()
+    >>> x.shape, y.shape
+    (torch.Size([5, 3]), torch.Size([5]))
     """
     check_points(x, y)
 
@@ -234,7 +243,6 @@ def train_symmetric(
     penalty: float,
     noise: torch.Generator | None = None,
     record: Sequence[int] = (),
-    probes: Probes | None = None,
     watch: int = 0,
     progress: Progress = no_progress,
 ) -> Trajectory[SymmetricNet]:
@@ -256,8 +264,6 @@ def train_symmetric(
         Draw the noise ρ of the neurons instead of averaging it out.
     record : sequence of int, optional
         Steps at which to keep a snapshot; the last one is always kept.
-    probes : mapping, optional
-        Functions of the network, by name; what they return is kept at the same steps.
     watch : int
         If positive, neurons far from being active are only updated in every `watch`-th step.
     progress : callable, optional
@@ -275,7 +281,7 @@ def train_symmetric(
     trains_biases = any(p.bias_descent for p in phases)
     now = SymmetricNet(net.W, _own_biases(net) if trains_biases else net.thresholds, net.smoothing)
     total, step = sum(p.steps for p in phases), 0
-    wanted, recorder = {*record, total}, Recorder(probes)
+    wanted, recorder = {*record, total}, Recorder()
     crew = Watch(now, 0 if isinstance(now.thresholds, Tensor) else watch, penalty)
     move, memory = partial(symmetric_step, penalty=penalty, noise=noise), now.W.new_empty(0)
     for phase in phases:

@@ -367,35 +367,8 @@ def learning_time(log_mass: float, cosine: float, p: float) -> float:
     return alignment_time(cosine, p) + 0.5 * max(0.0, -log_mass)
 
 
-def aligned_when_learned(start_mass: float, p: float) -> float:
-    """Cosine of a cluster's neurons with its centre when its mass reaches 1, from unbalanced random entries N(0, s²).
-
-    One cluster, n neurons of norm W = s√D with output weights near 0, before noise and before f matters: with u' = c^p,
-    |v| = W sinh u, ‖w‖ = W cosh u, 1 - c² = cosh^(-2p) u, and the mass is nW² sinh u cosh u c^p. `start_mass` is nW² = n s² D.
-    Not in the paper: follows from its flow for v(0) = c(0) = 0.
-    """
-    low, high = 0.0, 50.0
-    for _ in range(200):
-        u = (low + high) / 2
-        low, high = (u, high) if start_mass * _grown_mass(u, p) < 1 else (low, u)
-    return _cosine(low, p)
-
-
-def critical_start(dim: int, neurons_per_cluster: float, p: float, cosine: float = math.sqrt(0.5)) -> float:
-    """The entry std s up to which neurons reach `cosine` before their cluster is learned; see `aligned_when_learned`.
-
-    cosh u = (1 - c²)^(-1/2p), s = (n D sinh u cosh u c^p)^(-1/2). At c = 1/√2 a neuron is as much its centre as everything else.
-    """
-    u = math.acosh((1 - cosine**2) ** (-1 / (2 * p)))
-    return (neurons_per_cluster * dim * _grown_mass(u, p)) ** -0.5
-
-
 def _cosine(u: float, p: float) -> float:
     return math.sqrt(max(0.0, 1 - math.cosh(u) ** (-2 * p)))
-
-
-def _grown_mass(u: float, p: float) -> float:
-    return math.sinh(u) * math.cosh(u) * _cosine(u, p) ** p
 
 
 def proposition_1_premises(s: OrthonormalGMM) -> list[Premise]:
