@@ -162,7 +162,7 @@ def bracket_called(
     called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Query, budget: Budget
 ) -> RadiusBracket:
     """Brackets of a model that is only called; in units of the query's weights."""
-    began, limits = time.perf_counter(), Limits.of(budget, budget.seconds)
+    began, limits = time.thread_time(), Limits.of(budget, budget.seconds)
     label = class_positions(y, called.classes, called.num_classes)
     if len(label) != len(x):
         raise ValueError(f"Need one label per point: {len(x)} points, {len(label)} labels.")
@@ -214,7 +214,7 @@ def bracket_called(
         tuple(kind if r else MISCLASSIFIED for r in right),
         delta,
         tuple({} for _ in x),
-        seconds=(time.perf_counter() - began) / max(1, len(x)),
+        seconds=(time.thread_time() - began) / max(1, len(x)),
         label=label,
         predicted=np.minimum(predicted, called.num_classes - 1),
         target=target,
