@@ -65,7 +65,7 @@ test-oldest:                     ## the quick tests with the oldest versions tha
 	$(PYTHON) -m venv .venv
 
 .venv/run.stamp: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[onnx,play]'
 	touch $@
 
 .venv/dev.stamp: pyproject.toml constraints.txt | .venv/bin/python

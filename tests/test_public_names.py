@@ -37,7 +37,7 @@ TOP = [
     "explain",
     "generator_for",
     "load_head",
-    "property_of",
+    "read_model",
     "robust_radius",
     "verify_property",
 ]

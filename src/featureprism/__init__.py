@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from featureprism.brackets import RadiusBracket
     from featureprism.heads import DecoupledHead, GaussianHead, PReLUHead, load_head
     from featureprism.lab import Claim, Experiment, Paper
+    from featureprism.models import read_model
     from featureprism.seeds import generator_for
-    from featureprism.verify import Budget, check, property_of, robust_radius, verify_property
+    from featureprism.verify import Budget, check, robust_radius, verify_property
 
 _MODULES = (
     "attacks",
@@ -62,11 +63,11 @@ _NAMES = {
         "Experiment",
         "Paper",
     ),
+    "models": ("read_model",),
     "seeds": ("generator_for",),
     "verify": (
         "Budget",
         "check",
-        "property_of",
         "robust_radius",
         "verify_property",
     ),
@@ -86,7 +87,7 @@ __all__ = [
     "explain",
     "generator_for",
     "load_head",
-    "property_of",
+    "read_model",
     "robust_radius",
     "verify_property",
 ]

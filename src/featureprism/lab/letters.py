@@ -30,7 +30,7 @@ KNOWN = {
 }  # every reader has met them
 PRODUCTS = {"md", "mk", "kd", "nm", "rr", "Mw", "Ct"}
 NOT_LETTERS = re.compile(
-    r"\d+e-?\d+|'s\b|\bL2PGD|\b(?:Theorem|Lemma|Remark|Proposition|Section|Appendix) [A-Z](?:\.\d+)?\b"
+    r"\bo\(|\d+e-?\d+|'s\b|\bL2PGD|\b(?:Theorem|Lemma|Remark|Proposition|Section|Appendix) [A-Z](?:\.\d+)?\b"
 )
 LETTER = "A-Za-zͰ-Ͽℓ"
 RUN = re.compile(rf"(?<![{LETTER}_])([{LETTER}]{{1,2}})((?:_[A-Za-z]+|[₀-₉*'])*)(?![{LETTER}])")

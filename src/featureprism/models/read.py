@@ -231,6 +231,16 @@ def read_model(model: Any, classes: Any = None, *, probe: Any = None) -> Model:
     ------
     ValueError
         If the model cannot be read, or the network that was read disagrees with it.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = fp.read_model(LogisticRegression(max_iter=500).fit(X, y))
+    >>> model.dim, model.num_classes, model.classes.tolist()
+    (4, 3, [0, 1, 2])
     """
     network = _read(model, Probe.of(probe))
     if classes is None:

@@ -132,7 +132,7 @@ CLAIMS = (
     Claim(
         "a11",
         source="Lemma A.11",
-        says="Every cluster feeds the neurons of its own sign by at least (1 - c'/(1 - 2c'))/(3d + Δ + 1).",
+        says="Every cluster feeds the neurons of its sign by at least (1 - c'/(1 - 2c'))/(3d + Δ + 1).",
         quantity="least cluster sum Σ λ_i v_j² φ'_ij over neurons of the cluster's sign ÷ the bound, Δ of the sample",
         formula=r"\sum_{i \in I_q} \sum_{j \in J_{y_q}} \lambda_i v_j^2 \phi'_{ij} \ge \frac{1 - c'/(1 - 2c')}{3d + \Delta + 1}",
         bound=at_least(1.0),
@@ -194,7 +194,7 @@ CLAIMS = (
     Claim(
         "sums",
         source="Lemmas A.10, A.11, sharp",
-        says="Under Assumption 2.2 every cluster feeds the neurons of its own sign by nearly 1/(d + 1), in the middle of the"
+        says="Under Assumption 2.2 every cluster feeds the neurons of its sign by nearly 1/(d + 1), in the middle of the"
         " lemmas' bounds.",
         quantity="|(d + 1) × mean cluster sum Σ λ_i v_j² φ'_ij over neurons of the cluster's sign - 1|, largest over all KKT"
         " points found inside with orthogonal means",

@@ -132,7 +132,7 @@ CLAIMS = (
         quantity="number of points with which a max-margin linear classifier would err as often ÷ n, mean over sizes",
         formula=r"\mathbb{E}\, \Phi\big(-|x_1|\, \mathbb{E}|x_1| \sqrt{n'/d}\big) = \text{error}",
         bound=between(0.45, 0.75),
-        because="a neuron has the points of its own class, n/2; of the other class those help at which it would be on, less than half",
+        because="a neuron has the points of its class, n/2; of the other class those help at which it would be on, less than half",
         value=lambda rows: rows.of("point", origin="one neuron a class").mean("worth"),
         origin="featureprism",
     ),

@@ -85,7 +85,8 @@ CLAIMS = (
         quantity="|proven median radius of test points ÷ √d - ½|, largest over settings",
         formula=r"R = \sqrt d/2",
         bound=at_most(0.05),
-        because="along its own mean the output falls to 0 at √d/2; a tenth of that is left for noise and the gap of the bracket",
+        because="along the mean of its cluster the output falls to 0 at √d/2; a tenth of that is left for noise and the gap of"
+        " the bracket",
         value=lambda rows: abs(
             rows.of("radius").farthest("certified_half_radius", theory.SHARP_ROBUST) - theory.SHARP_ROBUST
         ),

@@ -83,7 +83,7 @@ CLAIMS = (
         says="With means at slightly obtuse angles there are KKT points in which any number m of clusters of a class share a"
         " neuron, and"
         " they break along u = Σ y_q μ_q at about k/(k/2 + m) times ‖u‖/k.",
-        quantity="|norm along u that flips half of the test points ÷ the law of groups - 1|, largest over group sizes",
+        quantity="|norm along u that flips half of the test points ÷ (k/(k/2 + m) ‖u‖/k) - 1|, largest over group sizes",
         formula=r"\lVert z\rVert = \frac{k}{k/2 + m}\,\frac{\lVert u\rVert}{k}",
         bound=at_most(0.0025),
         because="the law is exact without noise; noise of σ√d = 1 moves each of k = 8 responses by about 3 of d = 10⁴",

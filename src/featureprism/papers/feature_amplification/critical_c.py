@@ -223,7 +223,8 @@ CLAIMS = (
         source="Theorem 3.1 (1), sharp",
         says="How large C must be for Theorem 3.1 is decided by luck with the labels: below C near 12 one of four small clusters has"
         " too few right labels and is lost.",
-        quantity=f"least C at which the theorem holds in {GOOD:.0%} of the runs ÷ the same for the predicted chance that no cluster is"
+        quantity=f"least C at which the theorem holds in {GOOD:.0%} of the runs ÷ least C at which 80% is the predicted chance"
+        " that no cluster is"
         " lost",
         bound=between(0.8, 1.25),
         because="a fifth; the runs of one seed determine C to about a tenth",
@@ -249,7 +250,7 @@ CLAIMS = (
         source="beyond Theorem 3.1",
         says="On the edge of its assumptions, the conclusion of Theorem 3.1 holds for a network whose features stay those of the start"
         " from a smaller C on than for the network whose features move.",
-        quantity=f"least C at which the conclusion holds in {GOOD:.0%} of the runs of the lazy twin ÷ the same for the network",
+        quantity=f"least C at which the conclusion holds in {GOOD:.0%} of the runs: of the lazy twin ÷ of the network",
         bound=below(1.0),
         because="a ratio below 1 means that fixed features need less",
         value=lambda rows: _least_constant(rows, LAZY) / _least_constant(rows, "theorem"),

@@ -110,7 +110,8 @@ CLAIMS = (
         quantity=f"exponent in C of the largest |cosine| with a centre of the other label after training, over neurons with a cosine of"
         f" {CAPTURED:g} or more after one step",
         bound=below(0.0),
-        because="'for C sufficiently large' is a statement about a limit, judged by its rate; T gains along the own centre beside one"
+        because="'for C sufficiently large' is a statement about a limit, judged by its rate; T gains along the centre of its"
+        " cluster beside one"
         " along the other make 1/√(1+T²), and T = 1 + √C/2",
         value=lambda rows: rate(rows.of("cosine"), x="constant", y="across"),
         premises=requires("assumption", "theorem-3-1"),

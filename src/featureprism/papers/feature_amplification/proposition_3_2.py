@@ -89,7 +89,7 @@ CLAIMS = (
         says="The bound of Proposition 3.2 is too small by a factor of order √d, which the step ‖φ(W⁰x)‖ ≤ ‖W⁰‖‖x‖ of its proof loses.",
         quantity="exponent in d of the mean relative change times ω√(md)",
         bound=between(0.4, 0.6),
-        because="1/2 by the law above",
+        because="1/2 is the exponent of the factor √d that is lost",
         value=lambda rows: rate(rows.of("change", family="dimension"), x="dim", y="scaled"),
         origin="featureprism",
         premises=requires("assumption"),

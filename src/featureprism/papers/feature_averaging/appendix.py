@@ -149,7 +149,7 @@ CLAIMS = (
     Claim(
         "memorised",
         source="Lemma B.7 (1), from above",
-        says="The coefficient σ of a point's own noise, in a neuron of its class, is at most (2k/n) ln(t+1).",
+        says="The coefficient σ of a point's noise, in a neuron of its class, is at most (2k/n) ln(t+1).",
         quantity="largest σ of a training point ÷ (2k/n) ln(t+1), at the end of training",
         formula=r"\sigma_{y_i,r,i}^{(t)} \le \tfrac{2k}{n}\ln(t+1)",
         bound=at_most(1.0),
@@ -177,8 +177,9 @@ CLAIMS = (
     Claim(
         "growth",
         source="Lemma B.23, sharp",
-        says="With two labels, the coefficient λ of the own features is q/(1+k/n), where the margin q follows q + e^q = 1 + Ct.",
-        quantity="mean coefficient of own features ÷ law",
+        says="With two labels, the coefficient λ of a feature of the neuron's class is q/(1+k/n), where the margin q follows q +"
+        " e^q = 1 + Ct.",
+        quantity="mean coefficient of the features of a neuron's class ÷ q/(1+k/n)",
         formula=r"\lambda = q/(1+k/n),\qquad q + e^q = 1 + Ct",
         bound=between(0.97, 1.03),
         because="three percent; the lemma's bounds, ln(ηt)/4 and 4 ln(t+1), are a factor of 20 apart here",
@@ -200,7 +201,7 @@ CLAIMS = (
     Claim(
         "k-class-memorised",
         source="Lemma C.10 (1), from above",
-        says="With a label for each cluster, the coefficient σ of a point's own noise, in a neuron of its cluster, is at most"
+        says="With a label for each cluster, the coefficient σ of a point's noise, in a neuron of its cluster, is at most"
         " (2k/n) ln(t+1).",
         quantity="largest σ of a training point ÷ (2k/n) ln(t+1), at the end of training",
         formula=r"\sigma_{c(i),r,i}^{(t)} \le \tfrac{2k}{n}\ln(t+1)",

@@ -99,7 +99,7 @@ CLAIMS = (
         "spread",
         source="Section 5.3, step 1 (Lemma B.24)",
         says="The coefficients of any two features in the neurons of a class have a ratio of 1 ± o(1).",
-        quantity="largest ratio of two coefficients λ of own features minus 1",
+        quantity="largest ratio of two coefficients λ of features of the neuron's class, minus 1",
         formula=r"\lambda_{s,r,j} / \lambda_{s,r',j'} = 1 \pm o(1)",
         bound=at_most(0.2),
         because="o(1) is read as a fifth: below 1 would say nothing about a ratio",

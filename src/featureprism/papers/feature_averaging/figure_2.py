@@ -52,7 +52,7 @@ CLAIMS = (
     Claim(
         "uniform",
         source="Figure 2 (a)",
-        says="With two labels, every neuron points more towards every cluster of its own class than towards any cluster of the other"
+        says="With two labels, every neuron points more towards every cluster of its class than towards any cluster of the other"
         " class.",
         quantity="least cosine of a neuron with a cluster centre of its class minus the largest with one of the other class",
         bound=above(0.0),
@@ -76,7 +76,7 @@ CLAIMS = (
     Claim(
         "diagonal",
         source="Figure 2 (b)",
-        says="With a label for each cluster, every group of neurons points along the centre of its own cluster.",
+        says="With a label for each cluster, every group of neurons points along the centre of its cluster.",
         quantity="mean cosine of the weights of a label with the centre of its cluster",
         bound=above(0.985),
         because="nearly diagonal is read as an angle below ten degrees",

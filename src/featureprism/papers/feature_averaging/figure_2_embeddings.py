@@ -157,7 +157,7 @@ CLAIMS = (
     Claim(
         "diagonal",
         source="Figure 2 (d)",
-        says="On embeddings, every weight of a head trained with ten labels points along the mean of its own class and hardly along"
+        says="On embeddings, every weight of a head trained with ten labels points along the mean of its class and hardly along"
         " others.",
         quantity="mean absolute cosine with the means of other classes ÷ mean cosine with the mean of the weight's class",
         bound=at_most(0.25),

@@ -33,9 +33,9 @@ CLAIMS = (
         source="Figure 3 (right)",
         says="On CIFAR-10, a network trained with all ten labels and merged afterwards is more robust than one trained with two"
         " labels.",
-        quantity="50 % ℓ2 radius with ten labels ÷ with two, each image under the stronger of two attacks",
+        quantity="ℓ2 radius at which half of the images break with ten labels ÷ with two, each image under the stronger of two attacks",
         bound=above(1.0),
-        because="more robust",
+        because="above 1 the radius with ten labels is larger",
         value=gain,
         note=gain_note,
     ),
@@ -43,7 +43,8 @@ CLAIMS = (
         "lead",
         source="Figure 3 (right)",
         says="On CIFAR-10, the network trained with ten labels keeps a higher robust accuracy at small perturbations too.",
-        quantity="robust accuracy with ten labels minus with two, at half of the 50 % radius of two labels",
+        quantity="robust accuracy with ten labels minus with two, at half of the radius at which half of the images break with"
+        " two labels",
         bound=above(0.0),
         because="higher",
         value=lead_half_way,
@@ -52,7 +53,8 @@ CLAIMS = (
         "attack",
         source="beside Figure 3 (right)",
         says="On CIFAR-10, an attack on the ten labels overstates the robustness of the merged decision.",
-        quantity="50 % radius of the ten-label network under the attack on its labels ÷ under the attack on the decision",
+        quantity="radius at which half of the images break, of the ten-label network under the attack on its labels ÷ under the"
+        " attack on the decision",
         bound=above(1.0),
         because="above 1 it overstates",
         value=overstated,

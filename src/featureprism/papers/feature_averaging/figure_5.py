@@ -16,7 +16,8 @@ CLAIMS = (
         "averages",
         source="Figure 5",
         says="More training points do not keep a network with two labels from averaging features.",
-        quantity="mean cosine of a neuron with the centres of its class ÷ its law, least over the numbers of points",
+        quantity="mean cosine of a neuron with the centres of its class ÷ the cosine that averaging predicts, least over the"
+        " numbers of points",
         bound=at_least(AVERAGES),
         because=AVERAGES_READ,
         value=least_share,
@@ -25,7 +26,7 @@ CLAIMS = (
         "radius",
         source="beside Figure 5",
         says="More training points do not make a network with two labels more robust than √(d/k).",
-        quantity="|attacked 50 % radius ÷ √(d/k) - 1|, largest over the numbers of points",
+        quantity="|radius at which an attack breaks half of the test points ÷ √(d/k) - 1|, largest over the numbers of points",
         bound=at_most(0.1),
         because="a tenth; radii of points spread by 6 %",
         value=radius_error,

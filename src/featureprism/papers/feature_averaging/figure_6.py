@@ -38,7 +38,7 @@ CLAIMS = (
         source="Figure 6",
         says="A small step size is necessary for feature averaging: "
         "at a step size of 0.01 the cosines of neurons with their class have fallen.",
-        quantity="mean cosine of a neuron with the centres of its class ÷ its law, at step size 0.01",
+        quantity="mean cosine of a neuron with the centres of its class ÷ the cosine that averaging predicts, at step size 0.01",
         bound=below(AVERAGES),
         because=f"0.01 is the largest step size of the figure; {AVERAGES_READ}",
         value=lambda rows: share_at(rows, 1e-2),
@@ -58,7 +58,7 @@ CLAIMS = (
         "radius",
         source="beside Figure 6",
         says="No step size makes a network with two labels more robust than √(d/k).",
-        quantity="largest attacked 50 % radius ÷ √(d/k) over all step sizes",
+        quantity="largest radius at which an attack breaks half of the test points ÷ √(d/k) over all step sizes",
         bound=at_most(1.05),
         because="five percent, as for the baseline in Figure 3",
         value=lambda rows: rows.of("summary").largest("radius"),

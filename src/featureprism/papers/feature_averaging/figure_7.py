@@ -20,8 +20,9 @@ CLAIMS = (
         "weakens",
         source="Figure 7",
         says="A small initialisation is necessary for feature averaging: from weights of standard deviation 0.001 the cosines with the"
-        " own class are smaller.",
-        quantity="mean cosine of a neuron with the centres of its class ÷ its law, from initial weights of standard deviation 0.001",
+        " centres of the class are smaller.",
+        quantity="mean cosine of a neuron with the centres of its class ÷ the cosine that averaging predicts, from initial"
+        " weights of standard deviation 0.001",
         bound=below(AVERAGES),
         because=AVERAGES_READ,
         value=lambda rows: share_at(rows, 1e-3),
@@ -30,7 +31,7 @@ CLAIMS = (
         "radius",
         source="beside Figure 7",
         says="A larger initialisation hides feature averaging in noise but does not make the network more robust.",
-        quantity="attacked 50 % radius ÷ √(d/k), from initial weights of standard deviation 0.001",
+        quantity="radius at which an attack breaks half of the test points ÷ √(d/k), from initial weights of standard deviation 0.001",
         bound=between(0.9, 1.05),
         because="within a tenth below and five percent above the radius of the averaging classifier",
         value=summary("radius", value=1e-3),

@@ -17,7 +17,8 @@ CLAIMS = (
         "averages",
         source="Figure 8",
         says="A network with two labels averages features at every constant signal-to-noise ratio.",
-        quantity="mean cosine of a neuron with the centres of its class ÷ its law, least over the signal-to-noise ratios",
+        quantity="mean cosine of a neuron with the centres of its class ÷ the cosine that averaging predicts, least over the"
+        " signal-to-noise ratios",
         bound=at_least(AVERAGES),
         because=AVERAGES_READ,
         value=least_share,
@@ -26,7 +27,7 @@ CLAIMS = (
         "radius",
         source="beside Figure 8",
         says="A network with two labels breaks at α√(d/k), whatever the signal-to-noise ratio α.",
-        quantity="|attacked 50 % radius ÷ α√(d/k) - 1|, largest over the signal-to-noise ratios",
+        quantity="|radius at which an attack breaks half of the test points ÷ α√(d/k) - 1|, largest over the signal-to-noise ratios",
         bound=at_most(0.1),
         because="a tenth; radii of points spread by 6 %",
         value=radius_error,

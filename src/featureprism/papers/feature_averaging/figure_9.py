@@ -21,7 +21,8 @@ CLAIMS = (
         "averages",
         source="Figure 9",
         says="A network with two labels averages features also when the cluster centres are only nearly orthogonal.",
-        quantity="mean cosine of a neuron with the centres of its class ÷ its law, least over the cosines of the centres",
+        quantity="mean cosine of a neuron with the centres of its class ÷ the cosine that averaging predicts, least over the"
+        " cosines of the centres",
         bound=at_least(AVERAGES),
         because=AVERAGES_READ,
         value=least_share,
@@ -30,7 +31,8 @@ CLAIMS = (
         "radius",
         source="beside Figure 9",
         says="When any two centres have the cosine c, a network with two labels breaks at √((1-c)d/k).",
-        quantity="|attacked 50 % radius ÷ √((1-c)d/k) - 1|, largest over the cosines of the centres",
+        quantity="|radius at which an attack breaks half of the test points ÷ √((1-c)d/k) - 1|, largest over the cosines of the"
+        " centres",
         bound=at_most(0.1),
         because="a tenth; radii of points spread by 6 %",
         value=radius_error,
@@ -40,7 +42,8 @@ CLAIMS = (
         "law",
         source="Figure 9, sharp",
         says="When centres are correlated, neurons unlearn so much of the other class that they hardly see its points any more.",
-        quantity=f"mean cosine of a neuron with the centres of its class ÷ its law, at a cosine of {LARGEST_COSINE} between centres",
+        quantity="mean cosine of a neuron with the centres of its class ÷ the cosine that averaging predicts, at a cosine of"
+        f" {LARGEST_COSINE} between centres",
         formula=r"w \propto \sum_{\text{own}} \mu_j - o \sum_{\text{other}} \mu_j,\qquad o\,(1+(|J|-1)c) = |J|c + o_0",
         bound=between(0.97, 1.03),
         because="three percent; without the unlearning the law would be off by a fifth",

@@ -172,7 +172,8 @@ CLAIMS = (
         "momentum",
         source="beyond Theorem 4.5",
         says="Gradient descent with momentum averages features too, and its network breaks at √(d/k) in every coordinate system.",
-        quantity="|attacked 50 % radius ÷ √(d/k) - 1|, the larger of centres along the axes and in general position",
+        quantity="|radius at which an attack breaks half of the test points ÷ √(d/k) - 1|, the larger of centres along the axes"
+        " and in general position",
         bound=at_most(0.05),
         because="five percent, as for plain descent in Figure 3",
         value=_momentum_error,
@@ -182,7 +183,7 @@ CLAIMS = (
         "sign-rotated",
         source="beyond Theorem 4.5",
         says="With centres in general position, sign descent finds a network whose radius is √(2/π) = 0.80 of √(d/k).",
-        quantity="attacked 50 % radius of sign descent ÷ √(2d/(πk))",
+        quantity="radius at which an attack breaks half of the test points of sign descent ÷ √(2d/(πk))",
         formula=r"w \propto \operatorname{sign}\Bigl(\sum_{\text{own}} \mu_j\Bigr),\qquad"
         r" \cos\bigl(w, \textstyle\sum_{\text{own}} \mu_j\bigr) = \sqrt{2/\pi}",
         bound=between(0.95, 1.08),
@@ -198,7 +199,7 @@ CLAIMS = (
         source="beyond Theorem 4.5",
         says="With centres along the coordinate axes, the radius of a network trained by sign descent does not grow with the"
         " dimension.",
-        quantity="exponent in d of the attacked 50 % radius of sign descent",
+        quantity="exponent in d of the radius at which an attack breaks half of the test points of sign descent",
         formula=r"\delta_{1/2} = O(1), \text{ where descent has } \sqrt{d/k}",
         bound=between(-0.2, 0.2),
         because="every one of d - k coordinates of pure noise gets a weight as large as a coordinate of signal: ‖w‖ = c√d, and the"
@@ -210,7 +211,7 @@ CLAIMS = (
         "adam-axes",
         source="beyond Theorem 4.5",
         says="Adam's network is far less robust when the centres lie along the coordinate axes than when the same problem is rotated.",
-        quantity="attacked 50 % radius of Adam, centres along the axes ÷ in general position",
+        quantity="radius at which an attack breaks half of the test points of Adam, centres along the axes ÷ in general position",
         bound=at_most(0.2),
         because="a fifth or less; for plain descent the two are equal",
         value=lambda rows: _axes_over_rotated(rows, "adam"),

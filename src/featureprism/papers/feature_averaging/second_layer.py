@@ -75,7 +75,7 @@ CLAIMS = (
         "radius",
         source="beside Theorem 4.6",
         says="A network whose second layer is trained too, from ±1/m, breaks at √(d/k) like one whose second layer is fixed.",
-        quantity="attacked 50 % radius of the network with both layers trained ÷ √(d/k)",
+        quantity="radius at which an attack breaks half of the test points of the network with both layers trained ÷ √(d/k)",
         bound=between(0.93, 1.05),
         because="seven percent below and five above the radius of the averaging classifier",
         value=summary("radius", layers="both"),

@@ -94,7 +94,7 @@ CLAIMS = (
         source="Theorem 4.5 (2), sharp",
         says="The distance of a neuron from the averaged features consists of memorised noise, unequal cluster sizes and what it has"
         " unlearned of the other class.",
-        quantity="root mean square over neurons of the relative distance from λ Σ μ_j/d, ÷ its law",
+        quantity="root mean square over neurons of the relative distance from λ Σ μ_j/d, ÷ the predicted distance",
         formula=r"\frac{\lVert w - \lambda \sum \mu_j/d \rVert}{\lVert \lambda \sum \mu_j/d \rVert}"
         r" = \sqrt{\tfrac{k}{n}\bigl(1 + (g/\lambda)^2\bigr) + o^2}",
         bound=between(0.94, 1.06),

@@ -121,7 +121,7 @@ CLAIMS = (
         source="Theorem 4.6, sharp",
         says="The distance from the averaging classifier is set by memorised noise, unequal cluster sizes and what neurons have"
         " unlearned of the other class.",
-        quantity="|relative distance ÷ its law - 1|, largest over the sizes (k, d, n)",
+        quantity="|relative distance of a neuron from its centre ÷ the predicted distance - 1|, largest over the sizes (k, d, n)",
         formula=r"\frac{\inf_C \sup |C f_{FA} - f|}{\sup |f|} = \sqrt{2\tfrac{k}{n}\bigl(1 + (g/\lambda)^2\bigr) + o^2}",
         bound=at_most(0.2),
         because="the law is of first order in both terms, and a little too large where they are not small",
@@ -133,7 +133,7 @@ CLAIMS = (
         source="Theorem 4.6, sharp",
         says="More training points do not bring the network arbitrarily near to the averaging classifier: neurons keep a negative"
         " share, of order √(k/d), of the other class.",
-        quantity="(coefficient of an opposite cluster ÷ own coefficient) ÷ o, mean over sizes",
+        quantity="(coefficient of an opposite cluster ÷ coefficient of the neuron's cluster) ÷ o, mean over sizes",
         formula=r"o = \Phi(-o/s),\qquad s^2 = |J|(1+k/n)/d",
         bound=between(0.85, 1.15),
         because="fifteen percent; where few points of a cluster are still active the share is a little smaller",

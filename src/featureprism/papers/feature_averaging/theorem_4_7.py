@@ -85,7 +85,7 @@ CLAIMS = (
         source="Theorem 4.7 (2), sharp",
         says="With a label for each cluster, the distance of a neuron from the centre of its cluster consists of memorised noise,"
         " unequal cluster sizes and what it has unlearned of the other clusters.",
-        quantity="root mean square over neurons of the relative distance from λ μ_j/d, ÷ its law",
+        quantity="root mean square over neurons of the relative distance from λ μ_j/d, ÷ the predicted distance",
         formula=r"\frac{\lVert w - \lambda \mu_j/d \rVert}{\lVert \lambda \mu_j/d \rVert}"
         r" = \sqrt{\tfrac{k}{n}\bigl(1 + (g/\lambda)^2\bigr) + (k-1)\,o^2}",
         bound=between(0.94, 1.06),

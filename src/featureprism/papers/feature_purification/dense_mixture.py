@@ -81,7 +81,7 @@ CLAIMS = (
     Claim(
         "uniform",
         source="Theorem 5.2, (5.1)",
-        says="Beside its own feature a neuron holds every other one with a relative weight near k/d.",
+        says="Beside the feature that it has learned a neuron holds every other one with a relative weight near k/d.",
         quantity="(d/k) β/α, mean over large neurons after clean training",
         bound=between(0.5, 2.0),
         because="the order k/d with a constant between 1/2 and 2; the population dynamics has 1.0",

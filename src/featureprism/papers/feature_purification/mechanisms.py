@@ -314,7 +314,7 @@ CLAIMS = (
     Claim(
         "openings",
         source="Lemma C.19",
-        says="At a point only the neurons of its own features, O(kΞ₂) of them, come near to opening.",
+        says="At a point only the neurons of the features in it, O(kΞ₂) of them, come near to opening.",
         quantity="neurons that reach b/10 at a point ÷ (its number of features × winners of a feature)",
         bound=at_most(2.0),
         because=ORDER + ", up to a factor of two",

@@ -62,7 +62,7 @@ CLAIMS = (
         "before",
         source="Section 5.1, Figure 7",
         says="The perturbations that fool a cleanly trained network are dense: they use features that the point does not have.",
-        quantity="participation ratio of PGD perturbations in the dictionary ÷ d, median over points",
+        quantity="share of features that carry a PGD perturbation (participation ratio ÷ d), median over points",
         bound=at_least(1 / 3),
         because="a Gaussian vector has 1/3",
         value=density("clean", "participation"),
@@ -72,7 +72,8 @@ CLAIMS = (
         "after",
         source="Section 5.1, Figure 7",
         says="The perturbations that are left after adversarial training are as sparse as the points themselves.",
-        quantity="participation ratio of PGD perturbations ÷ mean number of features of a point, median over points",
+        quantity="number of features that carry a PGD perturbation (participation ratio) ÷ mean number of features of a point,"
+        " median over points",
         bound=at_most(2.0),
         because="sparse as a point, up to a factor of two",
         value=_over_support,

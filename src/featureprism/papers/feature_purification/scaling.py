@@ -90,7 +90,8 @@ CLAIMS = (
     Claim(
         "mixture",
         source="Theorem 5.2, (5.1)",
-        says="From a random start too, a neuron holds every feature but its own with a relative weight of the order k/d.",
+        says="From a random start too, a neuron holds every feature but the one that it has learned with a relative weight of"
+        " the order k/d.",
         quantity="exponent in d of β/(α k) over large neurons after clean training",
         formula=r"\beta/\alpha = \Theta(k/d)",
         bound=between(-1.2, -0.8),
@@ -160,7 +161,7 @@ CLAIMS = (
         source="Section 5.1, Figure 7",
         says="As the dimension grows, the perturbations that fool a network after adversarial training use a smaller"
         " share of the features.",
-        quantity="exponent in d of the participation ratio of perturbations ÷ d",
+        quantity="exponent in d of the share of features that carry a perturbation (participation ratio ÷ d)",
         bound=below(0.0),
         because="k/d, the share of features that a point has, falls",
         value=_law("density"),

@@ -79,7 +79,7 @@ CLAIMS = (
         says="Perturbations that fool a clean network do little to the network that adversarial training makes of it.",
         quantity="accuracy of the adversarially trained network under perturbations of the clean one ÷ without them",
         bound=at_least(0.9),
-        because="nine tenths of its own accuracy, which is below 1 at this size",
+        because="nine tenths of the accuracy of that network, which is below 1 at this size",
         value=_kept("purified", "attack"),
         premises=requires(*PURIFIED),
     ),

@@ -134,7 +134,7 @@ CLAIMS = (
         "averaging",
         source="behind Figure 2",
         says="Tanh networks and logistic regression break at 1/√K, where a classifier breaks that averages the features of each class.",
-        quantity="relative deviation of the 50 % radius from 1/√20, the larger of the two models",
+        quantity="relative deviation of the radius at which half of the test points break from 1/√20, the larger of the two models",
         bound=at_most(0.05),
         because="the law 1/√K holds without noise; noise of size α/√D moves a radius by a few percent",
         value=_deviation_from_averaging,

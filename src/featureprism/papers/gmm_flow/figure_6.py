@@ -54,7 +54,7 @@ CLAIMS = (
     Claim(
         "faster",
         source="behind Figure 6",
-        says="Neurons of unit norm nudged towards a centre of their own class align faster than random ones.",
+        says="Neurons of unit norm nudged towards a centre of their class align faster than random ones.",
         quantity=f"steps to a median alignment of {ALIGNED}, nudged start divided by random start",
         bound=below(1.0),
         because="faster means fewer steps",

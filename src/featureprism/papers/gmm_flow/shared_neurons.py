@@ -196,7 +196,8 @@ CLAIMS = (
         "radius",
         source="behind Figures 2 and 7",
         says="A neuron that serves s centres of one class leaves the centres of the other class a radius of at most 1/√(s+1).",
-        quantity="relative deviation from the law of the attacked radius of a centre with a neuron of its own, largest over networks",
+        quantity="relative deviation from the law of the attacked radius of a centre that shares its neuron with no other,"
+        " largest over networks",
         formula=r"r = a/\sqrt{a^2 + G^2}, \quad G^p = \max_{\lVert x\rVert = 1} f_{\pm}(x), \quad G = \sqrt s, \quad a^p = |f(\nu)|",
         bound=at_most(0.02),
         because="the law leaves out the noise that the network has fitted, of size α/√N = 0.014 and less",

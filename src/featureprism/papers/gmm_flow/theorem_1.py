@@ -355,7 +355,7 @@ CLAIMS = (
     Claim(
         "lemma-17-sharp",
         source="Lemma 17, corrected and sharp",
-        says="The distance to F^(p) is what the most tilted neuron makes alone: clusters do not add up.",
+        says="The distance to F^(p) is that of the worst cluster alone: errors of several clusters do not add up.",
         quantity="relative deviation of the distance from that of one cluster with the largest tilt and mass error, largest over runs",
         formula=r"\sup_\varphi |(1-\nu)(\cos\varphi + \sqrt{2\delta} \sin\varphi)_+^p - \cos^p\varphi|",
         bound=at_most(0.2),

@@ -136,7 +136,7 @@ def verify_property(
     ...     _ = torch.nn.init.constant_(p, 1.0)
     >>> text = "(declare-const X_0 Real)(declare-const X_1 Real)(declare-const Y_0 Real)(declare-const Y_1 Real)"
     >>> text += "(assert (>= X_0 0))(assert (<= X_0 1))(assert (>= X_1 0))(assert (<= X_1 1))(assert (>= Y_0 7.5))"
-    >>> print(fp.verify_property(net, fp.property_of(text)).answer)
+    >>> print(fp.verify_property(net, fp.verify.property_of(text)).answer)
     holds
     """
     began = time.thread_time()
