@@ -116,6 +116,16 @@ def fgm(net: nn.Module, x: Float[Tensor, "n d"], y: Float[Tensor, " n"], ball: L
     -------
     AttackOutcome
         The perturbations, and which points they flip.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> outcome = fp.attacks.fgm(net, data.x, data.y, fp.geometry.LpBall(2, 0.5))
+    >>> bool((outcome.delta.norm(dim=1) <= 0.5 + 1e-9).all())
+    True
     """
     small, z, signs, basis = _prepare(net, x, y, ball)
     _, gradient = margin_gradient(small, z, signs)
@@ -218,6 +228,17 @@ def strongest_of(*attacks: Attack) -> Attack:
     -------
     callable
         An attack with the same arguments.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> u = clusters.labels @ clusters.mu
+    >>> attack = fp.attacks.strongest_of(fp.attacks.fgm, fp.attacks.along(u))
+    >>> attack(net, data.x, data.y, fp.geometry.LpBall(2, 6.0)).delta.shape
+    torch.Size([20, 50])
     """
 
     def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:

@@ -45,6 +45,7 @@ SHORTEN_ROUNDS = 4  # at most with each of these
 GAIN = 1e-3  # relative: less is no gain
 MANY_ROWS = 128  # that a small network sees at once
 HALVINGS = 16  # of the ray through a flip
+STEEP_SHARE = 0.05  # of the coordinates: those along which an ℓ1 step goes
 
 
 class TargetMargins:
@@ -162,7 +163,7 @@ def minimum_norm(
     x, label, target, point : tensors
         One row for each pair of a point and a target class; `point` numbers the points from 0.
     norm : float
-        2 or math.inf.
+        1, 2 or math.inf.
     domain : pair of floats, optional
         Bounds of every coordinate of a perturbed point.
     reach : tensor
@@ -247,7 +248,7 @@ class _Search:
         return _Search(self.margins.rows(index), x, point, self.norm, box, reach)
 
     def project(self, delta: Tensor, eps: Tensor) -> Tensor:
-        """A near point of the ball and the box; the nearest one except for an ℓ2 ball with a box."""
+        """A near point of the ball and the box; the nearest one except for an ℓ1 or ℓ2 ball with a box."""
         column = torch.minimum(eps, self.reach).unsqueeze(1)
         if self.norm == inf:
             delta = torch.minimum(torch.maximum(delta, -column), column)
@@ -255,6 +256,8 @@ class _Search:
             delta = torch.minimum(torch.maximum(delta, self.box.low), self.box.high)
         if self.norm == inf:
             return delta
+        if self.norm == 1:
+            return onto_l1_ball(delta, column)
         length = torch.linalg.vector_norm(delta, dim=1, keepdim=True)
         return delta * (column / length.clamp_min(torch.finfo(delta.dtype).tiny)).clamp_max(1)
 
@@ -262,9 +265,13 @@ class _Search:
         return torch.linalg.vector_norm(delta, ord=self.norm, dim=1)
 
     def direction(self, gradient: Tensor, by_signs: bool) -> Tensor:
-        """For ℓ∞ of root mean square 1, for ℓ2 of length 1."""
-        if self.norm == 2:
+        """For ℓ∞ of root mean square 1, for ℓ2 of length 1, for ℓ1 also along the steepest coordinates alone."""
+        if self.norm == 2 or (self.norm == 1 and not by_signs):
             return _unit(gradient)
+        if self.norm == 1:
+            count = max(1, round(STEEP_SHARE * gradient.shape[1]))
+            least = gradient.abs().topk(count, dim=1).values[:, -1:]
+            return torch.where(gradient.abs() >= least, gradient.sign(), 0.0) / count
         return gradient.sign() if by_signs else gradient.shape[1] ** 0.5 * _unit(gradient)
 
 
@@ -293,8 +300,18 @@ def _fmn(search: _Search, delta: Tensor, rows: Tensor, flips: Flips) -> Tensor:
 
 def _first_order(margin: Tensor, gradient: Tensor, norm: float) -> Tensor:
     """margin/‖∇margin‖ in the dual norm."""
-    dual = torch.linalg.vector_norm(gradient, ord=1 if norm == inf else norm, dim=1)
+    dual = torch.linalg.vector_norm(gradient, ord={1: inf, inf: 1}.get(norm, norm), dim=1)
     return margin / dual.clamp_min(torch.finfo(margin.dtype).tiny)
+
+
+def onto_l1_ball(delta: Float[Tensor, "m d"], eps: Float[Tensor, "m 1"]) -> Float[Tensor, "m d"]:
+    """The nearest point of ‖δ‖₁ ≤ eps in ℓ2: every coordinate is shortened by the same amount (Duchi et al., ICML 2008)."""
+    size = delta.abs()
+    ordered = size.sort(dim=1, descending=True).values
+    excess = (ordered.cumsum(dim=1) - eps) / torch.arange(1, size.shape[1] + 1).to(size)
+    last = (ordered > excess).sum(dim=1, keepdim=True).clamp_min(1) - 1
+    shortened = delta.sign() * (size - excess.gather(1, last)).clamp_min(0)
+    return torch.where(size.sum(dim=1, keepdim=True) <= eps, delta, shortened)
 
 
 def _unit(gradient: Tensor) -> Tensor:

@@ -125,6 +125,16 @@ def flip_rate(
     -------
     float
         Share of the points with y f(x - y z) ≤ 0.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> u = clusters.labels @ clusters.mu
+    >>> fp.attacks.flip_rate(net, data.x, data.y, 6 * u / u.norm())
+    1.0
     """
     return float((y * net(x - y.unsqueeze(1) * z) <= 0).double().mean())
 
@@ -157,6 +167,17 @@ def flipping_norm(
     -------
     float
         The least length t, to a relative 1e-6; inf if 16 max‖x‖ is not enough.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> u = clusters.labels @ clusters.mu
+    >>> norm = fp.attacks.flipping_norm(net, data.x, data.y, u)
+    >>> print(f'{norm / (50 / 4) ** 0.5:.2f} of √(d/k)')
+    1.01 of √(d/k)
     """
     check_points(x, y)
     unit = direction / torch.linalg.vector_norm(direction)
@@ -189,6 +210,17 @@ def along(direction: Float[Tensor, " d"]) -> Attack:
     -------
     callable
         An attack with the arguments (net, x, y, ball).
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> attack = fp.attacks.along(clusters.labels @ clusters.mu)
+    >>> outcome = attack(net, data.x, data.y, fp.geometry.LpBall(2, 5.0))
+    >>> outcome.delta.shape
+    torch.Size([20, 50])
     """
 
     def attack(net: nn.Module, x: Tensor, y: Tensor, ball: LpBall) -> AttackOutcome:

@@ -96,6 +96,17 @@ def neuron_cards(
     ------
     ValueError
         If the model has no single hidden layer.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neural_network import MLPClassifier
+    >>> import featureprism as fp
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MLPClassifier((8,), solver='lbfgs', alpha=0.1, max_iter=500, random_state=0).fit(X, y)
+    >>> cards = fp.audit.neuron_cards(model, X, y, fine=y)
+    >>> sum(card.size for card in cards)
+    8
     """
     return cards_of(subject(model, X, y, fine), most=most, alike=alike)
 

@@ -87,6 +87,19 @@ def read_property(path: Path) -> Property:
     ------
     ValueError
         With the file's name, for whatever is wrong with it.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import featureprism as fp
+    >>> text = '(declare-const X_0 Real)(declare-const Y_0 Real)(assert (>= X_0 0))(assert (<= X_0 1))(assert (<= Y_0 0))'
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / 'p.vnnlib'
+    ...     _ = path.write_text(text)
+    ...     prop = fp.verify.read_property(path)
+    >>> len(prop.cases)
+    1
     """
     try:
         with path.open("rb") as file:

@@ -74,6 +74,12 @@ def class_labels(num_positive: int, num_negative: int) -> Float[Tensor, " k"]:
     -------
     tensor (k,)
         +1 for the first `num_positive` clusters, then -1.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.data.class_labels(2, 1).tolist()
+    [1.0, 1.0, -1.0]
     """
     if num_positive < 1 or num_negative < 1:
         raise ValueError(f"Each class needs a cluster, got {num_positive} and {num_negative}.")
@@ -119,6 +125,13 @@ def equicorrelated_centres(
     References
     ----------
     feature-averaging, Appendix E.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> mu = fp.data.equicorrelated_centres(3, 10, 2.0, -0.1, generator=fp.generator_for('centres', 0))
+    >>> [round(value, 6) for value in (mu @ mu.T)[0].tolist()]
+    [4.0, -0.4, -0.4]
     """
     if not -1 / max(num_clusters - 1, 1) <= cosine < 1:
         raise ValueError(f"{num_clusters} vectors cannot all have cosine {cosine}.")
@@ -343,6 +356,13 @@ def sample_in_span(
     -------
     Dataset
         Points in k + n coordinates; the first k are along the centres.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> data = fp.data.sample_in_span(10**6, 2, 2, 8, generator=fp.generator_for('data', 0))
+    >>> data.x.shape
+    torch.Size([8, 12])
     """
     labels = class_labels(num_positive, num_negative)
     k = len(labels)

@@ -107,6 +107,13 @@ def two_level(dim: int, sparsity: float, large: float = 1.0, small: float = 1.0)
     -------
     HiddenVector
         With E z_i² = (large + small)/d.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> law = fp.data.two_level(100, 5.0)
+    >>> type(law).__name__
+    'HiddenVector'
     """
     k = sparsity
     return HiddenVector(dim, k, ((1.0, large / dim), (k**-0.5, small * k / dim)))
@@ -158,6 +165,13 @@ def dictionary(
     -------
     tensor (d, d)
         An orthogonal matrix M whose columns are the features.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> M = fp.data.dictionary('haar', 4, generator=fp.generator_for('features', 0))
+    >>> bool((M @ M.T - M.new_ones(4).diag()).abs().max() < 1e-5)
+    True
     """
     if kind == "identity":
         return torch.eye(dim, dtype=dtype)
@@ -218,6 +232,12 @@ def label_weights(
     -------
     tensor (d,)
         The weights w*.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.data.label_weights('ones', 3, generator=fp.generator_for('weights', 0)).shape
+    torch.Size([3])
     """
     if kind not in LABEL_WEIGHTS:
         raise ValueError(f"Unknown label weights {kind!r}; choose one of {', '.join(LABEL_WEIGHTS)}.")

@@ -104,6 +104,12 @@ def below(value: float) -> Bound:
     Returns
     -------
     Bound
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> str(fp.lab.below(0.1)), fp.lab.below(0.1).holds(0.1)
+    ('< 0.1', False)
     """
     return Bound(high=value, is_open=True)
 
@@ -119,6 +125,12 @@ def at_most(value: float) -> Bound:
     Returns
     -------
     Bound
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> str(fp.lab.at_most(0.1)), fp.lab.at_most(0.1).holds(0.1)
+    ('≤ 0.1', True)
     """
     return Bound(high=value)
 
@@ -134,6 +146,12 @@ def above(value: float) -> Bound:
     Returns
     -------
     Bound
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> str(fp.lab.above(0.1)), fp.lab.above(0.1).holds(0.1)
+    ('> 0.1', False)
     """
     return Bound(low=value, is_open=True)
 
@@ -149,6 +167,12 @@ def at_least(value: float) -> Bound:
     Returns
     -------
     Bound
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> str(fp.lab.at_least(0.1)), fp.lab.at_least(0.1).holds(0.1)
+    ('≥ 0.1', True)
     """
     return Bound(low=value)
 
@@ -164,5 +188,11 @@ def between(low: float, high: float) -> Bound:
     Returns
     -------
     Bound
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> str(fp.lab.between(0.9, 1.1)), fp.lab.between(0.9, 1.1).holds(1.0)
+    ('0.9 to 1.1', True)
     """
     return Bound(low, high)

@@ -130,5 +130,11 @@ def requires(*ids: str, **fields: Any) -> Requires:
     -------
     Requires
         For the argument `premises` of `Claim`.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.lab.requires('assumption-2-2', name='within').ids
+    ('assumption-2-2',)
     """
     return Requires(ids, fields)

@@ -132,6 +132,13 @@ def rate(rows: Rows, *, x: str, y: str, tolerance: float = BEND) -> Rate:
     Rate
         `exponents` has one number for each seed, in the order of the seeds. A claim whose `value` returns the `Rate` itself is judged
         by the exponents, and where the points bend by the local exponents at both ends.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> rows = fp.lab.Rows.gather({'seed': s, 'n': n, 'error': (1 + 0.01 * s) * n**-0.5} for s in range(3) for n in (10, 100, 1000))
+    >>> [round(e, 3) for e in fp.lab.rate(rows, x='n', y='error').exponents]
+    [np.float64(-0.5), np.float64(-0.5), np.float64(-0.5)]
     """
     columns = [(part.column(x), part.column(y)) for part in rows.by_seed()]
     sizes = np.concatenate([size for size, _ in columns]) if columns else np.array([])

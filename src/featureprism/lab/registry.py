@@ -31,6 +31,12 @@ def all_papers() -> dict[str, Paper]:
     -------
     dict of str to Paper
         Those of featureprism in reading order, then the others.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> 'gmm-flow' in fp.lab.all_papers()
+    True
     """
     papers = {name: _load(*value.split(":")) for name, value in BUILT_IN.items()}
     for entry in _outside():
@@ -63,6 +69,12 @@ def paper_called(name: str) -> Paper:
     ------
     ValueError
         If there is no such paper; the message has the nearest name.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.lab.paper_called('gmm-flow').name
+    'gmm-flow'
     """
     if name in BUILT_IN:
         return _load(*BUILT_IN[name].split(":"))
@@ -99,6 +111,12 @@ def experiments_called(name: str) -> list[Experiment]:
     ------
     ValueError
         If there is no such paper or item; the message has the nearest name.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> [e.id for e in fp.lab.experiments_called('gmm-flow/figure-2')]
+    ['gmm-flow/figure-2']
     """
     papers = all_papers()
     everything = [e for paper in papers.values() for e in paper.experiments]
@@ -127,6 +145,12 @@ def item_called(name: str) -> Experiment:
     ------
     ValueError
         If there is no such item; the message has the nearest name.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.lab.item_called('gmm-flow/figure-2').title
+    'ReLU, pReLU and the Bayes classifier under attack'
     """
     everything = {e.id: e for paper in all_papers().values() for e in paper.experiments}
     if name not in everything:

@@ -37,6 +37,18 @@ def read_spec(path: Path) -> Sweep:
     ------
     ValueError
         If the file is not a valid description.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import featureprism as fp
+    >>> with TemporaryDirectory() as folder:
+    ...     spec = Path(folder) / 'spec.toml'
+    ...     _ = spec.write_text('item = "gmm-flow/figure-4"')
+    ...     plan = fp.lab.read_spec(spec)
+    >>> plan.name
+    'gmm-flow/figure-4'
     """
     try:
         with path.open("rb") as file:

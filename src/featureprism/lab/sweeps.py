@@ -165,6 +165,13 @@ def of_item(
     -------
     Sweep
         What `sweep` runs.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> plan = fp.lab.of_item('gmm-flow/figure-4', fp.lab.grid(alpha=[0.2, 0.1]), seeds=range(2))
+    >>> len(plan.seeds)
+    2
     """
     experiment, where = item_called(name), where or {}
     settings = experiment.settings(scale)
@@ -197,6 +204,13 @@ def of_function(measure: SimpleMeasure, settings: Sequence[Row], *, name: str = 
     -------
     Sweep
         What `sweep` runs.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> plan = fp.lab.of_function(lambda setting, seed: [{'double': 2 * setting['a']}], fp.lab.grid(a=[1, 2]), name='double')
+    >>> plan.name
+    'double'
     """
     points = [GridPoint(setting, setting) for setting in settings]
     return Sweep(name or f"{measure.__module__}:{measure.__qualname__}", measure, points, **options)

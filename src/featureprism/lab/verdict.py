@@ -135,6 +135,14 @@ def judge(claim: Claim, rows: Rows, id: str = "", level: float = LEVEL) -> Verdi
     ------
     ValueError
         If there is not one value for each seed, or if a claim with aggregate "share" has values other than 0 and 1.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> claim = fp.Claim('small', 'Theorem 1', 'The error is small.', lambda rows: rows.per_seed('error'), fp.lab.at_most(0.1))
+    >>> rows = fp.lab.Rows.gather({'seed': s, 'error': 0.05 + 0.001 * s} for s in range(3))
+    >>> print(fp.lab.judge(claim, rows).outcome)
+    holds
     """
     value = claim.value(rows)
     values = np.asarray(value.exponents if isinstance(value, Rate) else value, dtype=float)

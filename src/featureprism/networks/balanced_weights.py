@@ -52,5 +52,14 @@ def balanced(shape: Float[Tensor, "h d"], signs: Float[Tensor, " h"], log_scale:
     -------
     BalancedWeights
         Where `balanced_flow` starts.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> shape = fp.networks.gaussian_shape(4, 3, generator=fp.generator_for('start', 0))
+    >>> weights = fp.networks.balanced(shape, torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=shape.dtype), -200.0)
+    >>> type(weights).__name__
+    'BalancedWeights'
     """
     return BalancedWeights(unit_rows(shape), log_scale + row_norms(shape).log(), signs)

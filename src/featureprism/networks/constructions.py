@@ -29,6 +29,14 @@ def averaging_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) 
     References
     ----------
     feature-averaging, Definition 4.1.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> net.W.shape
+    torch.Size([2, 50])
     """
     sums = torch.stack([mu[labels > 0].sum(dim=0), mu[labels < 0].sum(dim=0)])
     return TwoLayerNet(sums, torch.tensor([1.0, -1.0], dtype=mu.dtype), activation=ReLU())
@@ -52,6 +60,14 @@ def decoupled_classifier(mu: Float[Tensor, "k d"], labels: Float[Tensor, " k"]) 
     References
     ----------
     feature-averaging, Theorem D.3 (b = -d/2).
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> net = fp.networks.decoupled_classifier(clusters.mu, clusters.labels)
+    >>> net.W.shape
+    torch.Size([4, 50])
     """
     return TwoLayerNet(mu, labels.to(mu.dtype), -(mu**2).sum(dim=1) / 2, activation=ReLU())
 
@@ -80,6 +96,14 @@ def robust_margin_classifier(
     References
     ----------
     double-edged, Theorem 4.1.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> net = fp.networks.robust_margin_classifier(clusters.mu, clusters.labels)
+    >>> [round(value, 6) for value in net(clusters.mu).tolist()]
+    [2.0, 2.0, -2.0, -2.0]
     """
     votes = labels.to(mu.dtype)
     return TwoLayerNet(4 * mu / (dim or mu.shape[1]), votes, torch.full_like(votes, -2.0), activation=ReLU())

@@ -75,6 +75,12 @@ def biased_start(width: int, dim: int, size: float, *, generator: torch.Generato
     References
     ----------
     double-edged, Section 2.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.networks.biased_start(6, 3, 0.1, generator=fp.generator_for('start', 0)).W.shape
+    torch.Size([6, 3])
     """
     lifted = size / sqrt(dim + 1) * torch.randn(width, dim + 1, generator=generator, dtype=torch.float64)
     a = size * torch.randn(width, generator=generator, dtype=torch.float64).abs()
@@ -108,6 +114,12 @@ def voting_start(
     References
     ----------
     feature-averaging, Section 3.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.networks.voting_start(2, 3, 0.1, fp.networks.ReLU(), generator=fp.generator_for('start', 0)).a.tolist()
+    [0.5, 0.5, -0.5, -0.5]
     """
     W = std * torch.randn(2 * per_class, dim, generator=generator, dtype=torch.float64)
     b = std * torch.randn(2 * per_class, generator=generator, dtype=torch.float64)
@@ -141,6 +153,12 @@ def unit_votes_start(
     References
     ----------
     feature-amplification, Section 2.2.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.networks.unit_votes_start(4, 3, 0.1, fp.networks.ReLU(), generator=fp.generator_for('start', 0)).a.tolist()
+    [0.5, 0.5, -0.5, -0.5]
     """
     W = std * torch.randn(width, dim, generator=generator, dtype=torch.float64)
     a = torch.zeros(width, dtype=torch.float64)
@@ -174,6 +192,14 @@ def grouped_start(
     References
     ----------
     feature-averaging, Section 4.2.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.networks.grouped_start(3, 2, 5, 0.1, generator=fp.generator_for('start', 0))
+    >>> net(torch.zeros(4, 5, dtype=torch.float64)).shape
+    torch.Size([4, 3])
     """
     shape = (num_classes, per_class, dim)
     return GroupedNet(std * torch.randn(shape, generator=generator, dtype=torch.float64))
@@ -212,6 +238,12 @@ def gaussian_shape(width: int, dim: int, *, generator: torch.Generator) -> Float
     References
     ----------
     gmm-flow, Appendix B.1.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.networks.gaussian_shape(4, 3, generator=fp.generator_for('start', 0)).shape
+    torch.Size([4, 3])
     """
     return torch.randn(width, dim, generator=generator, dtype=torch.float64)
 
@@ -268,6 +300,17 @@ def nudge_to_own_class(
     -------
     tensor (h, d)
         Weights of the same norms.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> shape = fp.networks.gaussian_shape(4, 50, generator=fp.generator_for('start', 0))
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> signs = torch.tensor([1.0, 1.0, -1.0, -1.0], dtype=shape.dtype)
+    >>> turned = fp.networks.nudge_to_own_class(shape, signs, clusters.mu, clusters.labels, 0.5, generator=fp.generator_for('nudge', 0))
+    >>> torch.allclose(turned.norm(dim=1), shape.norm(dim=1))
+    True
     """
     target = own_class_targets(signs, labels, generator=generator)
     turned = unit_rows(_towards(unit_rows(shape), unit_rows(centres)[target], strength))

@@ -152,6 +152,12 @@ def symmetric_start(
     References
     ----------
     feature-purification, Section 4.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> fp.networks.symmetric_start(6, 4, 0.1, 0.2, 0.0, generator=fp.generator_for('start', 0)).W.shape
+    torch.Size([6, 4])
     """
     return SymmetricNet(std * torch.randn(width, dim, generator=generator, dtype=dtype), bias, smoothing)
 

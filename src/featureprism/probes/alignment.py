@@ -40,6 +40,13 @@ def cosines(W: Float[Tensor, "h d"], centres: Float[Tensor, "k d"]) -> Float[Ten
     -------
     tensor (h, k)
         cos(w_j, μ_k); zero for a zero neuron.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.probes.cosines(torch.tensor([[0.0, 2.0]]), torch.eye(2)).tolist()
+    [[0.0, 1.0]]
     """
     return unit_rows(W) @ unit_rows(centres).T.to(W.dtype)
 
@@ -62,6 +69,13 @@ def alignment(W: Float[Tensor, "h d"], centres: Float[Tensor, "k d"]) -> Float[T
     References
     ----------
     gmm-flow, Appendix B.1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.probes.alignment(torch.tensor([[2.0, 0.0], [3.0, 4.0]]), torch.eye(2)).tolist()
+    [1.0, 0.800000011920929]
     """
     return cosines(W, centres).amax(dim=1)
 
@@ -94,6 +108,13 @@ def cluster_masses(
     References
     ----------
     gmm-flow, equation (14).
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> fp.probes.cluster_masses(torch.zeros(3), torch.tensor([0, 0, 1]), 2).tolist()
+    [2.0, 1.0]
     """
     masses = torch.zeros(num_clusters, dtype=log_norms.dtype)
     inside = region >= 0

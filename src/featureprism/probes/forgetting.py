@@ -87,6 +87,15 @@ def forget(
     -------
     Forgotten
         The network after the step, and the audits of both.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 2, generator=fp.generator_for('points', 0))
+    >>> net = fp.training.max_margin_network(data.x, data.y).net
+    >>> type(fp.probes.forget(net, data.x, data.y, 0)).__name__
+    'Forgotten'
     """
     if not 0 <= index < len(y):
         raise ValueError(f"There is no point {index}: points are numbered from 0 to {len(y) - 1}.")

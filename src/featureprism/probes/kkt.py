@@ -380,6 +380,14 @@ def direction_cosines(net: TwoLayerNet, other: TwoLayerNet) -> Float[Tensor, " 2
     -------
     tensor (2,)
         cos(u_s, u'_s) for s = + and -.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> net = fp.networks.averaging_classifier(clusters.mu, clusters.labels)
+    >>> [round(value, 6) for value in fp.probes.direction_cosines(net, net).tolist()]
+    [1.0, 1.0]
     """
     return torch.nn.functional.cosine_similarity(summed_neurons(net), summed_neurons(other), dim=1)
 

@@ -67,6 +67,16 @@ def other_data(
     ------
     ValueError
         If no point can move: there the KKT conditions determine the points locally.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample_balanced(clusters, 2, generator=fp.generator_for('points', 0))
+    >>> net = fp.training.max_margin_network(data.x, data.y).net
+    >>> other = fp.probes.other_data(net, data.x, data.y, generator=fp.generator_for('split', 0))
+    >>> fp.probes.kkt_audit(net, other.x, other.y).stationarity < 1e-6
+    True
     """
     if not distance > 0:
         raise ValueError(f"The distance must be positive, got {distance}.")

@@ -180,6 +180,18 @@ def stochastic_descent(
     -------
     Trajectory
         Times are epochs; the last snapshot is the network itself.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> start = fp.networks.gaussian_start(10, 50, 0.01, fp.networks.ReLU(), generator=fp.generator_for('start', 0))
+    >>> options = {"step_size": 0.1, "batch_size": 5, "epochs": 30, "generator": fp.generator_for("order", 0)}
+    >>> loss = fp.training.Loss("logistic", "mean")
+    >>> run = fp.training.stochastic_descent(start, data.x, data.y, loss=loss, **options)
+    >>> type(run).__name__
+    'Trajectory'
     """
     check_points(x, y)
     optimiser = torch.optim.SGD(net.parameters(), lr=step_size, momentum=momentum)

@@ -74,6 +74,16 @@ def first_layer_descent(
     References
     ----------
     feature-averaging, Section 3.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> start = fp.networks.voting_start(3, 50, 1e-3, fp.networks.ReLU(), generator=fp.generator_for('start', 0))
+    >>> net = fp.training.first_layer_descent(start, data.x, data.y, step_size=0.01, steps=100).last
+    >>> bool((data.y * net(data.x) > 0).all())
+    True
     """
     _refuse(net, x, representation)
     layer, many = _layer(net)
@@ -131,6 +141,13 @@ def growing_lumps(steps: int, growth: float) -> list[int]:
     -------
     list of int
         Numbers that add up to `steps`: ones at first, then larger and larger.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> lumps = fp.training.growing_lumps(10**9, 0.05)
+    >>> sum(lumps), len(lumps) < 500
+    (1000000000, True)
     """
     lumps, done = [], 0
     while done < steps:

@@ -91,6 +91,15 @@ def pattern_point(
     ------
     NotSeparableError
         Where no network with this pattern has all margins positive.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> x, y = torch.eye(2, dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
+    >>> point = fp.training.pattern_point(x, y, torch.tensor([1.0, -1.0], dtype=torch.float64), torch.eye(2, dtype=torch.bool))
+    >>> point.net(x).round(decimals=6).tolist()
+    [1.0, -1.0]
     """
     check_points(x, y)
     x, y, signs = x.double(), y.double(), signs.double()
@@ -140,6 +149,15 @@ def flow_limit(net: TwoLayerNet, x: Float[Tensor, "n d"], y: Float[Tensor, " n"]
     -------
     PatternPoint
         The limit, with its multipliers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> x, y = torch.eye(2, dtype=torch.float64), torch.tensor([1.0, -1.0], dtype=torch.float64)
+    >>> net = fp.networks.biased_start(8, 2, 0.1, generator=fp.generator_for('start', 0))
+    >>> type(fp.training.flow_limit(net, x, y)).__name__
+    'PatternPoint'
     """
     inputs = x.double() @ net.W.double().T + (0 if net.b is None else net.b.double())
     return pattern_point(x, y, torch.sign(net.a), inputs > 0)

@@ -95,6 +95,16 @@ def margin_descent(
     -------
     Trajectory
         Times are steps.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> clusters = fp.data.orthogonal_clusters(50, 2, 2, 0.1, generator=fp.generator_for("centres", 0))
+    >>> data = fp.data.sample(clusters, 20, generator=fp.generator_for("points", 0))
+    >>> start = fp.networks.biased_start(8, 50, 0.1, generator=fp.generator_for('start', 0))
+    >>> net = fp.training.margin_descent(start, data.x, data.y, step_size=0.1, steps=200).last
+    >>> bool((data.y * net(data.x) > 0).all())
+    True
     """
     check_points(x, y)
     if method not in METHODS:

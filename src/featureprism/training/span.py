@@ -67,6 +67,13 @@ def start_in_span(
     TwoLayerNet, Tensor
         The network with weights in the span, and for each neuron the squared length of what lies outside of it: χ² with
         dim - num_coordinates degrees of freedom, by its normal limit.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> net, outside = fp.training.start_in_span(2, 10**6, 12, 1e-3, generator=fp.generator_for('start', 0))
+    >>> net.W.shape, outside.shape
+    (torch.Size([4, 12]), torch.Size([4]))
     """
     net = voting_start(per_class, num_coordinates, std, ReLU(), generator=generator)
     freedom = dim - num_coordinates

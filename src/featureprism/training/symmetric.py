@@ -114,6 +114,15 @@ def from_pool(
     -------
     callable
         For the argument `draw` of `train_symmetric`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> draw = fp.training.from_pool(torch.eye(3), torch.ones(3), 5, generator=fp.generator_for('batches', 0))
+    >>> x, y = draw()
+    >>> x.shape, y.shape
+    (torch.Size([5, 3]), torch.Size([5]))
     """
     check_points(x, y)
 

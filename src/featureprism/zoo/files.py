@@ -64,6 +64,13 @@ def read_card(name: str, folder: Path = KEPT) -> Row | None:
     -------
     dict or None
         None where the network is not there.
+
+    Examples
+    --------
+    >>> import featureprism as fp
+    >>> card = fp.zoo.read_card('alexnet-clean')
+    >>> isinstance(card, dict)
+    True
     """
     path = _card(name, folder)
     if not path.exists():
@@ -98,6 +105,14 @@ def load(name: str, folder: Path = KEPT) -> nn.Module:
     ------
     ValueError
         If it is not there.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import featureprism as fp
+    >>> net = fp.zoo.load('alexnet-clean').eval()
+    >>> net(torch.zeros(1, 3, 32, 32)).shape
+    torch.Size([1, 10])
     """
     if name not in MEMBERS:
         raise ValueError(f"The zoo knows no {name!r}; it has {', '.join(MEMBERS)}.")

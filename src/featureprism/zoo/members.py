@@ -84,18 +84,18 @@ ALEXNET = family(
     Recipe(5, step_size=0.02, weight_decay=5e-4, schedule="one-cycle", augment=True),
     attacker=MAIN,
 )
-SET, NUM_SETS = "wrn-10-1-set", 5  # each set has its own start, batches and attacks
+SET, SET_SEEDS = "wrn-10-1-set", (2001, 2002, 2004)  # each set has its own start, batches and attacks
 SETS = [
     family(
-        f"{SET}-{number + 1}",
+        f"{SET}-{number}",
         "wrn-10-1",
         1.0,
         Recipe(4, step_size=0.2, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
         Recipe(1, step_size=0.1, weight_decay=1e-4, schedule="one-cycle", augment=True, bfloat16=True),
         attacker=THREE_STEPS,
-        seed=2000 + number,
+        seed=seed,
     )
-    for number in range(NUM_SETS)
+    for number, seed in enumerate(SET_SEEDS, 1)
 ]
 FIRST_CYCLE = [  # one recipe, with the labels of two groups of classes and with all ten
     Member(
@@ -125,7 +125,7 @@ MEMBERS: Mapping[str, Member] = {
 
 def stems(stem: str) -> tuple[str, ...]:
     """The families of this name: each of the independent sets, or the one."""
-    return tuple(f"{SET}-{number + 1}" for number in range(NUM_SETS)) if stem == SET else (stem,)
+    return tuple(f"{SET}-{number}" for number, _ in enumerate(SET_SEEDS, 1)) if stem == SET else (stem,)
 
 
 def member_of(stem: str, training: str, seed: int) -> Member:

@@ -121,3 +121,38 @@ def test_neurons_as_vectors():
     assert second.drift_from(first, 4) == pytest.approx(((v - w) ** 2).sum() / (v**2).sum())
     assert first.cosine_with(second, 4) == pytest.approx(v @ w / np.linalg.norm(v) / np.linalg.norm(w))
     assert dynamics.pure(first) == dynamics.Neuron(0.6, 0.0)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+def test_differences_between_neurons_grow_at_the_rates_of_the_second_variation(kind):
+    """Beside them: second differences of the mean loss of full matrices, along mixtures that differ and along single entries."""
+    neuron, generator = dynamics.Neuron(0.8, 0.06), np.random.default_rng(5)
+    x, counts = points(4000)
+    W = full_network(x[:1], neuron)[2]
+
+    def loss(weights):
+        values = dynamics._value(x @ weights.T, MODEL)
+        return np.logaddexp(0, -counts.y * MODEL.copies * values.sum(axis=1)).mean()
+
+    middle, curvatures = loss(W), []
+    for _ in range(10):
+        along = generator.standard_normal((DIM, DIM) if kind else (DIM, 1)) * np.ones((DIM, DIM))
+        along -= along.mean(axis=0)
+        along -= kind * along.mean(axis=1, keepdims=True)
+        along *= 0.02 / np.linalg.norm(along)
+        curvatures.append((loss(W + along) + loss(W - along) - 2 * middle) / 0.02**2)
+    expected = -DIM * np.mean(curvatures) / MODEL.copies - 0.1 * (1 + neuron.norm(DIM))
+    assert dynamics.spread_rates(MODEL, neuron, counts)[kind] == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize(("scaled_bias", "grows"), [(0.15, True), (0.4, False)])
+def test_mixtures_that_open_closed_neurons_let_differences_grow(scaled_bias, grows):
+    """d = 400, k = d^0.3999: a network leaves the two numbers at b√k = 0.15 and follows them at 0.4 (`demonstration`)."""
+    k, generator = 400**0.3999, np.random.default_rng(0)
+    bias = scaled_bias / k**0.5
+    model = dynamics.PopulationModel(400.0, k, bias, 0.05 * bias, 0.07 / 400, copies=1.0)
+    path = dynamics.descend(
+        model, dynamics.Neuron(0.75, 0.0), [24.0] * 150, generator=generator, num_points=1000
+    )
+    rates = dynamics.spread_rates(model, path[-1], dynamics.draw_counts(model, 20_000, generator))
+    assert (max(rates) > 0) == grows

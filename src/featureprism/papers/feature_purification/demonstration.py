@@ -3,11 +3,12 @@
 It starts from neurons that have won their features, as Section 6.2 allows, in batches large enough that their noise does not hide the
 mixtures. Beside it stand the population dynamics of the same setting and a proof of its robustness.
 
-Two numbers describe the whole network as long as a neuron is closed where its feature is absent. With the mixture β/α = k/d a neuron
-receives βS of size √2 αk/d from the other features of a point, beside the threshold b. Once βS exceeds b all neurons open together,
-f depends on Σ_i w_i alone, and nothing but the penalty holds back differences between neurons. That they grow is our reading: at
-d = 100 batches sixteen times as large leave the same spread. The comparison is therefore made at b√k = 0.4 and k = d^0.3999; the
-demonstration, whose large mixtures open all neurons, stands beside its two numbers without a claim.
+Two numbers describe the whole network as long as differences between its neurons shrink. With the mixture β/α = k/d a neuron receives
+βS of size √2 αk/d from the other features of a point, beside the threshold b. Where βS reaches b, a neuron that holds more of the
+mixture opens first and gains more: differences grow at a rate that the second variation of the loss gives
+(`population_dynamics.spread_rates`). At k = d^0.3999 it is positive up to b√k = 0.3 at d = 100 and up to 0.25 at d = 400, negative from
+d = 10⁴ on along the path of `population`. The comparison is therefore made at b√k = 0.4; the demonstration, whose large mixtures open
+all neurons, stands beside its two numbers without a claim.
 """
 
 import math
@@ -333,7 +334,7 @@ DEMONSTRATION = Experiment(
         "σ_x = 0, ties dropped, m = d, b√k = 0.15, from 0.75 w*_j M_j. The price of a large effect at a trainable size"
         " is a large mixture:"
         " k²/d is 0.6, and the drift is not small here. Small drift together with everything else needs d ≥ 10⁷, where the population"
-        " dynamics has it. Two numbers predict a network at b√k = 0.4 and k = d^0.3999, where neurons are closed without their feature;"
-        " at b√k = 0.15 all neurons open together, and differences between them grow."
+        " dynamics has it. Two numbers predict a network at b√k = 0.4 and k = d^0.3999, where differences between neurons shrink; at"
+        " b√k = 0.15 they grow, by a factor of e¹³ at d = 400."
     ),
 )

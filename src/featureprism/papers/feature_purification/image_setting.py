@@ -53,7 +53,7 @@ FOUR = (CLEAN, *CONTROLS, FROM_CLEAN)
 SHIPPED = {CLEAN: "clean", CONTROL: "more-clean", NOISE: "noise", FROM_CLEAN: "adversarial-l2-1"}
 SAMPLED = 2000  # images whose principal components are compared with
 SETS_ABOUT = (
-    "Quick, on CIFAR-10: five independently trained sets of WRN-10-1 (78 thousand weights; 'featureprism zoo' says how they were"
+    "Quick, on CIFAR-10: three independently trained sets of WRN-10-1 (78 thousand weights; 'featureprism zoo' says how they were"
     " trained: against ℓ2 perturbations of radius 1 by three steps of PGD, without smoothing noise). Each seed measures its own set."
 )
 SHIPPED_ABOUT = (

@@ -20,6 +20,7 @@ from featureprism.papers.feature_purification.population_dynamics import (
     descend,
     draw_counts,
     pure,
+    spread_rates,
 )
 from featureprism.seeds import generator_for
 
@@ -81,6 +82,7 @@ def measure(s: PopulationSetting, seed: int, context: Context) -> list[Row]:
         model, clean, times, generator=generator, num_points=s.points, radius=sizes.radius
     )[-1]
     test = draw_counts(model, s.test_points, generator)
+    spread = max(max(spread_rates(model, neuron, test)) for neuron in path[:: CLEAN_STEPS // 10])
     rows: list[Row] = []
     for stage, neuron in (("clean", clean), ("adversarial", after), ("pure", pure(after))):
         shares = accuracies(model, neuron, test, sizes.radius)
@@ -102,6 +104,7 @@ def measure(s: PopulationSetting, seed: int, context: Context) -> list[Row]:
             "cosine": after.cosine_with(clean, dim),
             "share": clean.beta / (clean.alpha * k),
             "impurity": 1 - clean.purity(dim) ** 2,
+            "spread_rate": spread,
         }
     )
     premises = [
@@ -246,6 +249,16 @@ CLAIMS = (
         value=_law("network", "robust_error", stage="adversarial"),
         premises=requires(*ROBUST, path=GROWING),
         note="τ√k falls as d^-0.02 along this path, and the robust error with it",
+    ),
+    Claim(
+        "stable",
+        source="Theorem 5.2",
+        says="Neurons that hold their features alike stay alike: differences between them shrink all through clean training.",
+        quantity="rate at which differences between neurons grow in units of 1/d, the largest over d and the time of clean training",
+        bound=below(0.0),
+        because="two numbers describe every neuron only while differences shrink; the rate is that of the second variation",
+        value=lambda rows: rows.of("movement").largest("spread_rate"),
+        origin="featureprism",
     ),
     Claim(
         "pure-limit",

@@ -32,6 +32,11 @@ def _normal_cdf(t: np.ndarray) -> np.ndarray:
     return ndtr(t)
 
 
+def _normal_density(t: np.ndarray) -> np.ndarray:
+    """φ(t)."""
+    return np.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)
+
+
 def _logistic(t: np.ndarray) -> np.ndarray:
     """1/(1 + e^-t)."""
     from scipy.special import expit
@@ -246,6 +251,33 @@ def accuracies(model: PopulationModel, neuron: Neuron, counts: Counts, radius: f
     held = [right & (counts.y * forward(model, neuron, counts, shift).output > 0) for shift in attacks]
     worst = np.logical_and.reduce(held)
     return Accuracies(float(right.mean()), float(held[0].mean()), float(worst.mean()))
+
+
+def spread_rates(model: PopulationModel, neuron: Neuron, counts: Counts) -> tuple[float, float]:
+    """Rates at which descent lets differences between the neurons grow, in units of 1/d: of mixtures, and of single entries.
+
+    Give each neuron j a mixture β + c_j of its own, Σ_j c_j = 0. The first-order change of the loss vanishes by symmetry; the second
+    moves c_j at the rate
+
+        E[σ(-yf) y Σ_j h''(u_j) S²]/d² - q E[σ(-yf) σ(yf) Σ_j (h'(u_j) - mean h')² S²]/d² - λ(1 + ‖w‖),
+
+    with h the value of a neuron and S = Σ_j x_j. For perturbations of single entries, with zero sums over rows and columns, ‖x‖² takes
+    the place of S². The first term counts the points at which the mixture alone brings neurons to their threshold, β|S| = b: there a
+    neuron that holds more of the mixture opens first and gains more.
+    """
+    b, s, d = model.bias, model.smoothing, model.dim
+    at = forward(model, neuron, counts, no_shift(counts))
+    missing = _logistic(-counts.y * at.output)
+    values = [*model.levels, *(-v for v in model.levels), 0.0]
+    kinks = gates = squares = energy = np.zeros_like(counts.y)
+    for n, v in zip(_sizes(model, counts), values, strict=True):
+        u = (neuron.alpha - neuron.beta) * v + neuron.beta * at.sum
+        gate = _open(u, model)
+        kinks = kinks + n * (_normal_density((u - b) / s) - _normal_density((u + b) / s)) / s
+        gates, squares, energy = gates + n * gate, squares + n * gate**2, energy + n * v**2
+    gained = missing * counts.y * kinks - model.copies * missing * (1 - missing) * (squares - gates**2 / d)
+    held = d * model.penalty * (1 + neuron.norm(d))
+    return float((gained * at.sum**2).mean()) / d - held, float((gained * energy).mean()) / d - held
 
 
 def _pulls(model: PopulationModel, neuron: Neuron, counts: Counts, radius: float) -> Neuron:
