@@ -2,6 +2,8 @@
 
     python -m benchmarks.thousand workers [NUM]     NUM Dask workers in eight processes, units that sleep
     python -m benchmarks.thousand processes [NUM]   NUM processes on one store, units that sleep
+    python -m benchmarks.thousand share             80 units of a second: one process, then four on one store
+    python -m benchmarks.thousand plan [NUM]        plan NUM units, plan them again, list them
 
 Units only wait, so that two cores do for all of them: what is measured is the load on the scheduler, on the sweep and on the store.
 """
@@ -17,12 +19,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from featureprism.lab import Store, of_function
+from featureprism.lab import Context, Store, of_function
 from featureprism.lab.cluster import Cluster
+from featureprism.lab.engine import BATCH, batches
 from featureprism.lab.executors import Serial
 from featureprism.lab.rows import Row
 from featureprism.lab.sweeps import sweep
 
+QUIET = {  # what every worker does beside its units, which a thousand on two cores cannot
+    "DASK_LOGGING__DISTRIBUTED": "critical",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "60s",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "5s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "120s",
+    "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "300s",
+}
 SECONDS = 5.0  # of a unit
 UNITS_EACH = 4  # for every client
 
@@ -33,9 +44,9 @@ def wait(setting: Row, _seed: int) -> list[Row]:
     return [{"value": setting["i"]}]
 
 
-def settings(num: int) -> list[Row]:
-    """Units of a few seconds."""
-    return [{"i": i, "seconds": SECONDS} for i in range(num)]
+def settings(num: int, seconds: float = SECONDS) -> list[Row]:
+    """Units of so many seconds."""
+    return [{"i": i, "seconds": seconds} for i in range(num)]
 
 
 def cpu_seconds(pid: int) -> float:
@@ -74,6 +85,8 @@ async def _workers(address: str, num: int, folder: str) -> None:
 
 def workers(num: int) -> None:
     """Seconds of the scheduler and of the sweep for every unit."""
+    import distributed  # noqa: F401  # once, before the forks
+
     port, per_process = 18786, -(-num // 8)
     address = f"tcp://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as folder:
@@ -108,12 +121,12 @@ def _await_workers(address: str, num: int) -> None:
         client.wait_for_workers(num, timeout=600)
 
 
-def processes(num: int) -> None:
+def processes(num: int, total: int | None = None, seconds: float = SECONDS) -> None:
     """Calls, CPU seconds and rows when so many processes share one store."""
-    total = 2 * num
+    total = total or 2 * num
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plan = of_function(partial(noted, folder), settings(total), name="wait")
+        plan = of_function(partial(noted, folder), settings(total, seconds), name="wait")
         began = time.perf_counter()
         children = [forked(sweep, plan, folder / "out", Serial()) for _ in range(num)]
         failed = sum(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0 for child in children)
@@ -122,11 +135,33 @@ def processes(num: int) -> None:
         with Store(folder / "out") as store:
             rows = sorted(row["value"] for row in store.rows("wait"))
         print(
-            f"{num} processes, {failed} of them failed, {total} units of {SECONDS:g} s: {calls} calls, {took:.0f} s by the clock"
+            f"{num} processes, {failed} of them failed, {total} units of {seconds:g} s: {calls} calls, {took:.1f} s by the clock"
         )
         print(
             f"{1000 * (used.ru_utime + used.ru_stime) / total:.1f} ms of CPU a unit; every row there: {rows == list(range(total))}"
         )
+
+
+def share(_num: int) -> None:
+    """What three more processes give."""
+    for num in (1, 4):
+        processes(num, 80, 1.0)
+
+
+def plan(num: int) -> None:
+    """CPU seconds of a plan, of the same plan again as after a stop, and of a list of what is planned."""
+    with tempfile.TemporaryDirectory() as name:
+        for what in ("plan", "plan again"):
+            began = time.process_time()
+            with Store(Path(name), write=True) as store:
+                units = of_function(wait, settings(num), name="wait").units(Context())
+                planned = sum(len(store.plan(some)[0]) for some in batches(units, BATCH))
+            print(f"{what} {planned} units: {time.process_time() - began:.1f} s of CPU")
+        began = time.process_time()
+        with Store(Path(name)) as store:
+            listed = sum(ended is None for _, _, ended in store.planned("wait"))
+        print(f"list {listed} units: {time.process_time() - began:.1f} s of CPU")
+    print(f"most memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000:.0f} MB")
 
 
 def noted(folder: Path, setting: Row, seed: int) -> list[Row]:
@@ -137,7 +172,7 @@ def noted(folder: Path, setting: Row, seed: int) -> list[Row]:
 
 
 if __name__ == "__main__":
-    os.environ["DASK_LOGGING__DISTRIBUTED"] = "critical"  # read when distributed is imported
+    os.environ |= QUIET  # read when distributed is imported
     kind, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
-    {"workers": workers, "processes": processes}[kind](count)
+    {"workers": workers, "processes": processes, "share": share, "plan": plan}[kind](count)
     print(f"most memory of a child {resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000:.0f} MB")

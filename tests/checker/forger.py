@@ -18,12 +18,15 @@ import torch
 from featureprism.checker import (
     cells,
     certificate,
+    curves,
     deep,
     ellipsoids,
+    exact,
     layers,
     lines,
     power_bounds,
     quadratic,
+    slopes,
     verify,
 )
 from featureprism.checker.certificate import EVERYWHERE, Certificate
@@ -32,11 +35,14 @@ from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Model, Scores
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
+from featureprism.models.activations import of_layers_named
 from featureprism.models.model import as_model
 from featureprism.models.scores import ScoreNet
 from featureprism.networks import PowerReLU, ReLU
 from featureprism.verify.deep.methods import norm_certificates
 from featureprism.verify.one_layer.certify import _completed
+from featureprism.verify.query import Limits, Query
+from featureprism.verify.slopes import _Search
 
 BEYOND = 1.001  # times the witness: what is claimed
 BOX = (-3.0, 3.0)
@@ -101,7 +107,11 @@ def exact_margin(model: Model, point: list[Fraction]) -> Fraction:
         case Layers():
             h = point
             for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
-                h = [max(dot(w, h) + Fraction(float(o)), Fraction(0)) for w, o in zip(W, b, strict=True)]
+                z = [dot(w, h) + Fraction(float(o)) for w, o in zip(W, b, strict=True)]
+                if model.activation == "relu":
+                    h = [max(t, Fraction(0)) for t in z]
+                else:  # off by less than 1e-60
+                    h = [sum(exact.activation(model.activation, t)) / 2 for t in z]
             W, b = model.weights[-1], model.biases[-1]
             return dot(W[0], h) - dot(W[1], h) + Fraction(float(b[0])) - Fraction(float(b[1]))
     raise AssertionError(model)
@@ -127,6 +137,10 @@ def drawn_model(kind: str, rng: np.random.Generator, farthest: int = 60) -> Mode
     if kind == "quadratic":
         A = draw(size=(2, 3, 3))
         return QuadraticScores(A + A.transpose(0, 2, 1), draw(size=(2, 3)), 3 * draw(size=2))
+    if kind == "smooth":
+        shapes = ((6, 3), (5, 6), (2, 5))
+        parts = tuple(draw(size=s) for s in shapes), tuple(draw(size=s[0]) for s in shapes)
+        return Layers(*parts, str(rng.choice(["tanh", "gelu", "silu"])))
     if kind == "layers":
         shapes = ((6, 3), (5, 6), (2, 5))
         k = rng.integers(-farthest, farthest + 1, size=2) * rng.integers(2)
@@ -152,8 +166,9 @@ def margins(model: Model, z: np.ndarray) -> np.ndarray:
         case Scores():
             scores = np.maximum(z @ model.W.T + model.b, 0) ** model.p @ model.V + model.c
         case Layers():
+            phi = of_layers_named(model.activation)
             for W, b in zip(model.weights[:-1], model.biases[:-1], strict=True):
-                z = np.maximum(z @ W.T + b, 0)
+                z = phi.value(torch.from_numpy(z @ W.T + b)).numpy()
             scores = z @ model.weights[-1].T + model.biases[-1]
         case _:
             raise AssertionError(model)
@@ -209,7 +224,10 @@ def cases(
                 for kind in kinds_of(case.certificate):
                     yield replace(case, certificate=wide(case, kind, rng))
             case Layers():
-                yield replace(case, certificate=replace(case.certificate, kind="deep"))
+                if model.activation == "relu" and norm != 1:
+                    yield replace(case, certificate=replace(case.certificate, kind="deep"))
+                else:
+                    yield replace(case, certificate=relaxed(case))
             case QuadraticScores():
                 best = model.nearest(case.x[None], 0, 1).multiplier
                 yield replace(case, certificate=replace(case.certificate, tree={"numbers": best}))
@@ -243,6 +261,38 @@ def wide(case: Case, kind: str, rng: np.random.Generator) -> Certificate:
 
         found.append(_completed(claim, pair, x, 1.0, leaf, weights))
     return max(found, key=lambda one: one.radius)
+
+
+def relaxed(case: Case) -> Certificate:
+    """A linear relaxation of the region that holds the witness, with genuine bounds."""
+    found, model = case.certificate, case.model
+    assert isinstance(model, Layers)
+    bounds = None if found.domain == EVERYWHERE else found.domain
+    search = _Search(model, case.x, 0, [1], Query(found.norm, bounds=bounds), Limits(0))
+    chosen = search.started(case.claim)
+    parts = [torch.cat([v.reshape(-1) for v in part]).numpy() for part in chosen.parts()]
+    numbers = np.concatenate([*search.proven_bounds(case.claim, chosen), *parts])
+    return replace(found, kind="relaxation", tree={"numbers": numbers})
+
+
+def pinched(case: Case, rng: np.random.Generator) -> Certificate:
+    """Bounds of a linear relaxation that are too narrow, and other slopes."""
+    low, high, *parts = case.certificate.tree["numbers"].reshape(6, -1)
+    middle, share = (low + high) / 2, rng.uniform(0, 0.5)
+    parts = [part * (1 + 0.1 * rng.normal(size=len(part))) for part in parts]
+    ends = [middle + share * (end - middle) for end in (low, high)]
+    return replace(case.certificate, tree={"numbers": np.concatenate([*ends, *parts])})
+
+
+def tilted(case: Case, rng: np.random.Generator) -> Certificate:
+    """Slopes of lines of any size, one neuron's bounds turned round."""
+    numbers = case.certificate.tree["numbers"].copy()
+    H = len(numbers) // 6
+    numbers[2 * H :] *= 1 + 10 ** rng.uniform(-2, 1) * rng.normal(size=4 * H)
+    if rng.integers(2):
+        j = int(rng.integers(H))
+        numbers[[j, H + j]] = numbers[[H + j, j]]
+    return replace(case.certificate, tree={"numbers": numbers})
 
 
 def at_edge(case: Case, rng: np.random.Generator) -> Case:
@@ -470,6 +520,7 @@ class Forger:
 
 ONE = ("cells", "crown", "lines", "ellipsoid")
 BOTH = ({}, {"norm": np.inf}, {"box": BOX}, {"norm": np.inf, "box": BOX})
+ALL_NORMS = ({"norm": 1}, {"norm": 1, "box": BOX}, *BOTH)
 MALFORMED = ((cells, "_refuse_malformed_leaf", nothing),)
 FORGERS = {
     "steep": Forger(steep, ("1",), ONE, MALFORMED, BOTH),
@@ -515,12 +566,22 @@ FORGERS = {
     "blind": Forger(
         blind, ("layers",), ("crown", "deep", "norm product"), ((deep, "enclosed_neurons", believed),), BOTH
     ),
+    "pinched": Forger(
+        pinched, ("smooth", "layers"), ("relaxation",), ((slopes, "_hold", lambda *_: True),), ALL_NORMS
+    ),
+    "tilted": Forger(
+        tilted,
+        ("smooth", "layers"),
+        ("relaxation",),
+        ((curves.Curve, "offset", lambda _curve, low, _high, _slope, side: 0 * low + 10 * side),),
+        ALL_NORMS,
+    ),
     "boastful": Forger(
         boastful,
-        ("linear", "quadratic", "1", "2", "layers"),
-        (*ONE, "closed form", "deep", "norm product"),
+        ("linear", "quadratic", "1", "2", "layers", "smooth"),
+        (*ONE, "closed form", "deep", "norm product", "relaxation"),
         ((verify, "verified_radius", lambda *_: np.inf),),
-        (*BOTH, *({**option, "farthest": 300} for option in BOTH), {"farthest": 1100}),
+        (*BOTH, *ALL_NORMS[:2], *({**option, "farthest": 300} for option in BOTH), {"farthest": 1100}),
     ),
 }
 

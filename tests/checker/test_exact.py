@@ -185,7 +185,11 @@ def test_what_the_fast_checker_accepts_the_exact_one_accepts(tmp_path: Path):
         seen.update(file.arrays["proof_kind"].tolist())
         assert exact.estimate(file.proofs, file.model) > 0
     assert seen["fast"] == seen["exact"] == len(EVERY_KIND)
-    elsewhere = ("lipschitz", "balls")  # balls: tests/verify/test_balls.py, both checkers
+    elsewhere = (
+        "lipschitz",
+        "balls",
+        "norm product",
+    )  # the last two: tests/verify/test_balls.py, both checkers
     assert all(seen[kind] for kind in exact.KINDS if kind not in elsewhere)
 
 

@@ -1,16 +1,19 @@
 """Every guard of the checker, asked directly: what it must refuse is refused, in the words of the guard."""
 
 import json
+import zipfile
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from featureprism.checker import cells, certificate, cheap, deep, ellipsoids, lines, readouts, scaled
-from featureprism.checker.arrays import LARGEST_FILE
+from featureprism.checker.arrays import LARGEST_FILE, arrays_of, read_arrays, real_number, real_numbers
 from featureprism.checker.certificate import Certificate
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.exact import MAX_FILE
+from featureprism.checker.float32 import float32_layers
 from featureprism.checker.layers import Layers, Neurons, Region
 from featureprism.checker.linear import LinearScores
 from featureprism.checker.models import Scores, TwoClasses, demanding, weights_of
@@ -18,12 +21,14 @@ from featureprism.checker.proofs import Proof, Source, Statement, proof_bytes, r
 from featureprism.checker.quadratic import QuadraticScores
 from featureprism.checker.scaled import LARGEST, Network, posed
 from featureprism.checker.stated import Checked, Stated
+from featureprism.checker.weights import weighted_model
 
 EYE = np.eye(2)
 ONES, ZEROS = np.ones(2), np.zeros(2)
 BAD = np.array([1.0, np.nan])
 BOTH = np.array([1.0, -1.0])  # labels
 HUGE = np.array([1.0, 1e101])
+MULTIPLIERS = np.array([1.1, 1, 0, 0])  # of balls: a norm, a multiplier, slopes
 
 
 def network(p=1.0, **other):
@@ -143,6 +148,18 @@ REFUSED = {
         lambda: cheap.readout_radius(EYE[:, None], np.array([1.0, -1.0]), ONES, 1.0, "mean"),
         "a read-out that it knows",
     ),
+    "neurons of boxes of two axes": (lambda: boxes(W=EYE), "finite W"),
+    "neurons of boxes with NaN": (lambda: boxes(W=np.full((2, 1, 2), np.nan)), "finite W"),
+    "a point of boxes with NaN": (lambda: boxes(x=BAD), "a finite float64 point"),
+    "a label of boxes that is 0": (lambda: boxes(y=0.0), "a label -1 or"),
+    "a tree of a read-out that is none": (lambda: readout_leaves(cut({}, [])), "a tree of dictionaries"),
+    "a cut of a read-out at no class": (lambda: readout_leaves(cut({}, {}, 2)), "at one of the classes"),
+    "a cut of a read-out at class -1": (lambda: readout_leaves(cut({}, {}, -1)), "at one of the classes"),
+    "an infinite cut of a read-out": (lambda: readout_leaves(cut({}, {}, 0, np.inf)), "a finite cut"),
+    "one side of a cut of a read-out": (
+        lambda: readout_leaves({"cut": 0, "value": 0.0, "below": {}}),
+        "both sides",
+    ),
     "shares above 1": (lambda: readout_leaf(share=np.array([0.6, 0.6])), "shares that add up"),
     "a negative share": (lambda: readout_leaf(share=np.array([-0.1, 0.6])), "without negative"),
     "alpha with NaN": (lambda: readout_leaf(alpha=BAD), "alpha"),
@@ -154,7 +171,7 @@ REFUSED = {
     "too many trees": (lambda: boxes(trees=[{}, {}, {}]), "1 trees"),
     "a point of boxes too large": (lambda: boxes(x=np.array([1e101, 0])), "usual sizes"),
     # deep.py, layers.py
-    "another activation": (lambda: layers(activation="sigmoid"), "relu or tanh"),
+    "another activation": (lambda: layers(activation="sigmoid"), "layers of relu, tanh, gelu, silu"),
     "one layer": (lambda: layers(depth=1), "two layers or more"),
     "a bias too few": (lambda: Layers((EYE, EYE), (ZEROS,), "relu"), "as many biases"),
     "layers that do not fit": (
@@ -163,7 +180,7 @@ REFUSED = {
     ),
     "a bias with NaN": (lambda: Layers((EYE, EYE), (ZEROS, BAD), "relu"), "fit together"),
     "one class": (lambda: Layers((EYE, np.ones((1, 2))), (ZEROS, np.zeros(1)), "relu"), "two classes"),
-    "norm 1": (lambda: Region.around(ONES, 1.0, 1.0, (-np.inf, np.inf)), "the norm 2 or inf"),
+    "norm 3": (lambda: Region.around(ONES, 1.0, 3.0, (-np.inf, np.inf)), "the norm 1, 2 or inf"),
     "a region of radius 0": (lambda: Region.around(ONES, 0.0, 2.0, (-np.inf, np.inf)), "a radius"),
     "neurons without bounds": (lambda: Neurons(ZEROS, BAD), "bounds of neurons that are numbers"),
     "a deep tree that is none": (lambda: list(deep._leaves(cut([], {}), 2)), "a tree of dictionaries"),
@@ -186,6 +203,11 @@ REFUSED = {
     "norms too small": (lambda: product(np.array([0.9])), "norms that are no smaller"),
     "norms of another length": (lambda: product(ONES), "norms of the layers"),
     "norm 1 of a product": (lambda: product(ONES[:1], norm=1.0), "the norm 2 or inf"),
+    "balls of another activation": (lambda: ball_proof(model=layers(activation="tanh")), "layers of ReLU"),
+    "balls of radius 0": (lambda: ball_proof(radius=0.0), "a radius"),
+    "balls of other multipliers": (lambda: ball_proof(ONES), "of multipliers"),
+    "a multiplier of balls that is 0": (lambda: ball_proof(np.array([1.1, 0, 0, 0])), "that are positive"),
+    "a norm of balls too small": (lambda: ball_proof(np.array([0.9, 1, 0, 0])), "norms that are no smaller"),
     # linear.py, quadratic.py, models.py
     "V of one axis": (lambda: LinearScores(ONES, ONES), "weights V"),
     "one linear class": (lambda: LinearScores(EYE[:1], ONES[:1]), "k ≥ 2"),
@@ -200,7 +222,7 @@ REFUSED = {
     "a quadratic point with NaN": (lambda: quadratic().radius(BAD, 0, 1, 2, ONES[:1]), "x as"),
     "two multipliers": (lambda: quadratic().radius(ONES, 0, 1, 2, ONES), "one multiplier"),
     "a negative multiplier": (lambda: quadratic().radius(ONES, 0, 1, 2, -ONES[:1]), "one multiplier"),
-    "a quadratic norm 1": (lambda: quadratic().radius(ONES, 0, 1, 1, ONES[:1]), "the norm 2 or inf"),
+    "a quadratic norm 3": (lambda: quadratic().radius(ONES, 0, 1, 3, ONES[:1]), "the norm 1, 2 or inf"),
     "scores with V of one axis": (lambda: scores(V=ONES), "weights V"),
     "scores with one class": (lambda: scores(V=EYE[:, :1], c=ONES[:1]), "k ≥ 2"),
     "scores with c of another length": (lambda: scores(c=np.ones(3)), "c as"),
@@ -219,11 +241,29 @@ REFUSED = {
     "a file with a of another length": (lambda: model_file(W=EYE, a=np.ones(3)), r"a \(2,\)"),
     "a file with three offsets": (lambda: model_file(W=EYE, a=ONES, c=np.ones(3)), "c as one number"),
     "a file of another activation": (
-        lambda: model_file(W=EYE, V=EYE, c=ONES, activation="gelu"),
-        "not of gelu",
+        lambda: model_file(W=EYE, V=EYE, c=ONES, activation="elu"),
+        "not of elu",
     ),
     "a file of relu with p = 2": (lambda: model_file(W=EYE, a=ONES, p=2.0), "p = 1 with relu"),
     "a file without p": (lambda: model_file(W=EYE, a=ONES, activation="prelu"), "p"),
+    # arrays.py, stated.py, weights.py, float32.py
+    "words for numbers": (lambda: real_numbers(np.array(["a"]), "W"), "W must hold real numbers"),
+    "two numbers for one": (lambda: real_number(ONES, "p"), "p must be one number"),
+    "an archive of other files": (lambda: arrays_of(other_archive(), "it"), "an archive of other files"),
+    "an archive that grows": (lambda: arrays_of(growing_archive(), "it"), "more than is read"),
+    "a folder for a file": (lambda: read_arrays(Path("/")), "Cannot read /"),
+    "bounds of another length": (lambda: Stated(bounds=(np.ones(3), 2.0)).sides(2), "bounds must be"),
+    "bounds upside down": (lambda: Stated(bounds=(1.0, 0.0)).sides(2), "Lower bounds"),
+    "bounds with NaN": (lambda: Stated(bounds=(np.nan, 0.0)).sides(2), "Lower bounds"),
+    "weights of another length": (lambda: Stated(weights=np.ones(3)).weight(2), "weights must be"),
+    "a weight that is 0": (lambda: Stated(weights=np.array([0.0, 1.0])).weight(2), "must be positive"),
+    "a weight that is NaN": (lambda: Stated(weights=BAD).weight(2), "must be positive"),
+    "weights with one output": (
+        lambda: weighted_model(TwoClasses(network()), ONES),
+        "a score for each class",
+    ),
+    "float32 of a tanh": (lambda: float32_layers(layers(activation="tanh")), "about float32 exist"),
+    "float32 of a power": (lambda: float32_layers(scores(p=2.0)), "about float32 exist"),
     # certificate.py
     "another kind": (lambda: certificate._in_its_units(Certificate(1.0, "magic"), problem(), ONES), "magic"),
     "a certificate of norm 1": (
@@ -240,10 +280,32 @@ def readout_leaf(**other):
     return readouts._refuse_malformed(parts, known)
 
 
-def boxes(labels=BOTH, x=ONES, kind="max", trees=()):
-    return readouts.proven_readout(
-        EYE[:, None], labels, x, 1.0, kind, 0.5, trees if trees == {} else list(trees)
-    )
+def readout_leaves(tree):
+    nothing = enclosed(ZEROS)
+    known = readouts.Scores(nothing, nothing, nothing, ZEROS, ZEROS, 2, True, 0, -ONES, ONES, -ONES, ONES)
+    return list(readouts._leaves(tree, known))
+
+
+def boxes(labels=BOTH, x=ONES, kind="max", trees=(), W=EYE[:, None], y=1.0):
+    return readouts.proven_readout(W, labels, x, y, kind, 0.5, trees if trees == {} else list(trees))
+
+
+def ball_proof(numbers=MULTIPLIERS, radius=0.1, model=None):
+    return deep.balls(model or layers(), np.array([1.0, 0.0]), 0, 1, radius, numbers)
+
+
+def other_archive():
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("words.txt", "words")
+    return content.getvalue()
+
+
+def growing_archive():
+    """70 MB of zeros."""
+    content = BytesIO()
+    np.savez_compressed(content, x=np.zeros(9_000_000))
+    return content.getvalue()
 
 
 def signed(place):
@@ -363,6 +425,22 @@ def test_no_positive_number_is_no_radius(radius):
     assert problem().unscaled(0.25) == pytest.approx(0.25 * 2.0 ** problem().length)
 
 
+@pytest.mark.parametrize(
+    "certificate",
+    [
+        Certificate(0.1, "magic", 2, 0.1),
+        Certificate(0.1, "balls", np.inf, 0.1, {"numbers": MULTIPLIERS}),
+        Certificate(0.1, "norm product", 2, 0.1),
+    ],
+)
+def test_a_malformed_certificate_of_several_layers_verifies_nothing(certificate):
+    x = np.array([1.0, 0.0])
+    good = Certificate(0.1, "norm product", 2, 0.1, {"numbers": np.array([1.1])})
+    assert deep.verified(good, layers(), x, 0, 1) > 0.1
+    assert deep.verified(good, layers(), np.ones(3), 0, 1) == 0
+    assert deep.verified(certificate, layers(), x, 0, 1) == 0
+
+
 # --- proof files
 
 
@@ -397,12 +475,14 @@ FILES = {
     "a header that is no JSON": (lambda: {"header": np.array("{")}, "no JSON"),
     "another version": (lambda: {"header": header(version=3)}, "version 2 is read"),
     "another format": (lambda: {"header": header(format="x")}, "version 2 is read"),
-    "norm 1": (lambda: {"header": header(norm=1)}, "not as the format"),
+    "norm 3": (lambda: {"header": header(norm=3)}, "not as the format"),
     "eps 0": (lambda: {"header": header(eps=0)}, "not as the format"),
     "eps of words": (lambda: {"header": header(eps="1")}, "not as the format"),
     "classes of lists": (lambda: {"header": header(classes=[[]])}, "not as the format"),
     "another arithmetic": (lambda: {"header": header(arithmetic="float16")}, "not as the format"),
     "points without a hash": (lambda: {"header": header(points={})}, "not as the format"),
+    "a weight that is 0": (lambda: {"weights": np.array([0.0, 1.0])}, "weights must be positive"),
+    "weights of another length": (lambda: {"weights": np.ones(3)}, "weights must be positive"),
     "lower above upper": (lambda: {"lower": np.ones(2), "upper": np.array([2.0, 0.9])}, "lower bounds"),
     "bounds of another length": (column("lower", -np.inf), "lower bounds"),
     "a column that is missing": (lambda: {"margin": None}, "it lacks margin"),
@@ -473,7 +553,7 @@ def test_a_point_without_a_verified_radius_is_not_proven(eps, proven):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"norm": 1}, {"eps": 0.0}, {"eps": np.inf}, {"eps": np.nan}, {"arithmetic": "float16"}]
+    "wrong", [{"norm": 3}, {"eps": 0.0}, {"eps": np.inf}, {"eps": np.nan}, {"arithmetic": "float16"}]
 )
 def test_a_question_that_nobody_can_answer_is_refused(wrong):
     with pytest.raises(ValueError, match="must be"):

@@ -50,6 +50,16 @@ def test_version_2_says_the_same_as_version_1(text):
     assert property_of(in_second_version(BOX + text)).sha256 == property_of(DECLARED + BOX + text).sha256
 
 
+def test_as_many_variables_as_are_allowed_are_allowed(monkeypatch):
+    text = in_second_version(BOX + "(assert (<= Y_0 Y_1))")
+    monkeypatch.setattr(vnnlib, "MOST_VARIABLES", 2)
+    assert property_of(text).num_inputs == 2
+    monkeypatch.setattr(vnnlib, "MOST_VARIABLES", 1)
+    for too_many in (text, DECLARED + BOX):
+        with pytest.raises(ValueError, match="more than 1 variables"):
+            property_of(too_many)
+
+
 def test_elements_are_counted_in_c_order_and_equalities_are_two_rows():
     text = SECOND.replace("[1, 2]", "[2,2]") + "".join(
         f"(assert (== image[{i},{j}] {2 * i + j}))" for i in range(2) for j in range(2)
@@ -123,6 +133,9 @@ def test_a_gzipped_file_is_the_same(tmp_path):
         (DECLARED + BOX + "(assert (<= (* Y_0 Y_1) 1))", "not linear"),
         (DECLARED + BOX + "(assert (<= (+ X_0 X_1) 1))", "bound of one input"),
         (DECLARED + BOX + "(assert (< Y_0 1))", "not understood"),
+        (DECLARED + BOX + "(assert (<= (/ Y_0 2) 1))", "wanted are numbers"),
+        (DECLARED + BOX + f"(assert (or {'(<= Y_0 1) ' * 10_001}))", "more than 10000 cases"),
+        ("(vnnlib-version <2.0>)\n(declare-const X_0 Real)", "wanted are declare-network"),
         (DECLARED + BOX + "(assert (<= Y_0 nan))", "no number"),
         (DECLARED + BOX + "(assert (<= Y_0 1e999999999))", "no number"),
         (DECLARED + BOX + "(assert (<= Y_0 1e200))", "too large"),

@@ -468,7 +468,7 @@ BAD_ARRAYS = {
     "c of two": ({"a": A, "c": np.ones(3)}, "one number"),
     "NaN": ({"V": V * np.nan}, "usual numbers"),
     "complex": ({"V": V + 1j}, "complex"),
-    "activation": ({"V": V, "activation": np.array("gelu")}, "gelu"),
+    "activation": ({"V": V, "activation": np.array("elu")}, "elu"),
     "no activation": ({"V": V, "activation": None}, "lacks activation"),
     "power": ({"V": V, "activation": np.array("prelu")}, "needs p\\."),
     "classes": ({"V": V, "classes": np.array(["a", "b"])}, "3 scores"),

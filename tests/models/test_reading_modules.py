@@ -205,7 +205,7 @@ class Picky(nn.Module):
 
 
 ONLY_CALLED = {
-    "GELU": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.GELU(), nn.Linear(5, 3)), "gelu"),
+    "ELU": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.ELU(), nn.Linear(5, 3)), "elu"),
     "norm over a layer": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.LayerNorm(5), nn.Linear(5, 3)), "layer_norm"),
     "control flow": (Looks, "depends on the values"),
     "softmax inside": (lambda: nn.Sequential(nn.Linear(DIM, 5), nn.Softmax(dim=1), nn.Linear(5, 3)), "Softmax"),
@@ -264,7 +264,7 @@ def test_a_module_of_single_precision_is_called_in_it():
 @pytest.mark.parametrize("last", [nn.Sigmoid, nn.Identity])
 def test_the_sign_of_a_single_logit_decides_before_its_sigmoid(last):
     torch.manual_seed(0)
-    body = nn.Sequential(nn.Linear(DIM, 5), nn.GELU(), nn.Linear(5, 1))
+    body = nn.Sequential(nn.Linear(DIM, 5), nn.ELU(), nn.Linear(5, 1))
     found = read_model(nn.Sequential(body, last()), probe=POINTS)
     torch.testing.assert_close(found.net(POINTS)[:, 1], outputs(body, POINTS))
 

@@ -60,11 +60,18 @@ PROVEN = {
     "tree": (DecisionTreeClassifier(random_state=0), 3),
     "scaled tree": (make_pipeline(MinMaxScaler(), DecisionTreeClassifier(random_state=0)), 3),
     "nearest neighbour": (KNeighborsClassifier(1), 3),
+    "extra trees": (ExtraTreesClassifier(5, random_state=0), 3),
+    "histogram boosting": (HistGradientBoostingClassifier(max_iter=3), 3),
+    "boosting": (GradientBoostingClassifier(n_estimators=5, random_state=0), 3),
+    "boosted stumps": (AdaBoostClassifier(n_estimators=3, random_state=0), 3),
+    "bagged trees": (BaggingClassifier(n_estimators=4, max_features=0.5, random_state=0), 3),
 }
 BOUNDED = {
     "forest": (RandomForestClassifier(5, random_state=0), 3),
     "extra trees": (ExtraTreesClassifier(5, random_state=0), 3),
     "boosting": (GradientBoostingClassifier(n_estimators=5, random_state=0), 3),
+    "histogram boosting": (HistGradientBoostingClassifier(max_iter=3), 3),
+    "boosted stumps": (AdaBoostClassifier(n_estimators=3, random_state=0), 3),
     "boosting of two classes": (GradientBoostingClassifier(n_estimators=5, random_state=0), 2),
     "neighbours": (KNeighborsClassifier(5), 3),
     "kernel machine": (SVC(), 3),
@@ -72,13 +79,11 @@ BOUNDED = {
 }
 ATTACKED = {
     "linear SVC of three classes": (SVC(kernel="linear"), 3),
-    "histogram boosting": (HistGradientBoostingClassifier(max_iter=3), 3),
     "naive Bayes": (GaussianNB(), 3),
     "vote": (VotingClassifier([("a", logistic()), ("b", RidgeClassifier())]), 3),
     "bagging": (BaggingClassifier(logistic(), n_estimators=2, random_state=0), 3),
     "polynomials": (make_pipeline(PolynomialFeatures(2), logistic()), 3),
     "normalised rows": (make_pipeline(Normalizer(), logistic()), 3),
-    "boosted stumps": (AdaBoostClassifier(n_estimators=3, random_state=0), 3),
     "quadratic": (QuadraticDiscriminantAnalysis(), 3),
 }
 
@@ -155,6 +160,55 @@ def test_a_tree_agrees_with_a_grid_in_the_plane():
         nearest = np.linalg.norm(grid[answers != label] - point, axis=1).min()
         assert radius <= nearest + 1e-6
         assert radius >= nearest - 0.015
+
+
+FORESTS = {
+    "forest": RandomForestClassifier(6, max_depth=3, random_state=0),
+    "votes that tie": RandomForestClassifier(4, random_state=0),
+    "boosting": GradientBoostingClassifier(n_estimators=8, max_depth=2, random_state=0),
+    "histogram boosting": HistGradientBoostingClassifier(max_iter=5, max_leaf_nodes=4, min_samples_leaf=3),
+    "stumps": AdaBoostClassifier(n_estimators=6, random_state=0),
+}
+
+
+@pytest.mark.parametrize("norm", [2, np.inf])
+@pytest.mark.parametrize("bounds", [None, (-1.2, 0.8)])
+@pytest.mark.parametrize("name", FORESTS)
+def test_a_forest_agrees_with_all_cells_of_the_plane(name, bounds, norm):
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1.1, 0.7, size=(60, 2))
+    y = (x[:, 0] * x[:, 1] > 0).astype(int) + (x[:, 0] > 0.5)
+    model, weights = FORESTS[name].fit(x, y), np.array([1.0, 3.0])
+    label = model.predict(x[:5])
+    bracket = fp.robust_radius(model, x[:5], label, norm=norm, bounds=bounds, weights=weights)
+    side = [
+        np.unique(np.clip(np.concatenate([np.linspace(-2, 2, 401), x[:, j]]), *(bounds or (-2, 2))))
+        for j in (0, 1)
+    ]
+    grid = np.stack(np.meshgrid(*side), axis=-1).reshape(-1, 2)
+    answers = model.predict(grid)
+    flipped = np.isfinite(bracket.attacked)
+    assert (model.predict(x[:5] + bracket.witness) != label)[flipped].all()
+    for point, own, low, high in zip(x[:5], label, bracket.certified, bracket.attacked, strict=True):
+        flipped = grid[answers != own]
+        nearest = (
+            np.linalg.norm((flipped - point) * weights, ord=norm, axis=1).min() if len(flipped) else np.inf
+        )
+        assert low <= nearest
+        assert low >= 0.99 * high - 1e-5 or high == np.inf  # coordinates are rounded to float32
+
+
+@pytest.mark.parametrize("library", ["xgboost.XGBClassifier", "lightgbm.LGBMClassifier"])
+@pytest.mark.parametrize("num_classes", [2, 3])
+def test_boosting_of_other_libraries_is_read(library, num_classes):
+    module, name = library.split(".")
+    model = getattr(pytest.importorskip(module), name)(n_estimators=5, max_depth=3)
+    points, labels = (X[TWO], Y[TWO]) if num_classes == 2 else (X, Y)
+    model.fit(points.to_numpy(), labels)
+    part = points.to_numpy()[::30]
+    bracket = fp.robust_radius(model, part, model.predict(part))
+    assert (bracket.gap <= 0.01).all()
+    assert set(bracket.method) == {"search over the leaves"}
 
 
 class Several(nn.Module):

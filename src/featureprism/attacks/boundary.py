@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from featureprism.attacks.gradient import margin_gradient
 from featureprism.geometry import Box, unit_rows
@@ -85,6 +86,8 @@ def _nearest(
 ) -> Float[Tensor, "n d"]:
     """The shortest δ of the box with ⟨gradient, δ⟩ = level, as far as the box reaches."""
     direction = gradient if norm == 2 else gradient.sign()
+    if norm == 1:
+        direction = direction * one_hot(gradient.abs().argmax(dim=1), gradient.shape[1])
     if box is None:
         square = (gradient * direction).sum(dim=1).clamp_min(torch.finfo(gradient.dtype).tiny)
         return (level / square).unsqueeze(1) * direction

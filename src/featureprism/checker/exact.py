@@ -35,7 +35,10 @@ MAX_MEMBERS = 10_000
 MOST_WORK = 1e10  # multiplications that `featureprism check --exact` takes on: about an hour
 EXACT_SIZE = 48  # larger matrices that 256 bits do not decide count as not positive
 
-KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls")
+KINDS = (
+    "closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls", "relaxation",
+)  # fmt: skip
+ACTIVATIONS = ("relu", "tanh", "gelu", "silu")
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
 
 Vector = tuple[list[int], int]
@@ -401,16 +404,14 @@ def _form(archive: Archive, activation: str, names: list[Any] | None) -> tuple[s
     if activation == "quadratic":
         return "quadratic", {"A": get("A", 3), "V": get("V", 2), "c": get("c", 1)}
     if "W1" in archive:
-        _require(activation in ("relu", "tanh"), f"Layers must be relu or tanh, not {activation}.")
+        _require(activation in ACTIVATIONS, f"Layers must be {', '.join(ACTIVATIONS)}, not {activation}.")
         layers: dict[str, Entries] = {}
         k = 1
         while f"W{k}" in archive:
             layers[f"W{k}"], layers[f"b{k}"] = get(f"W{k}", 2), get(f"b{k}", 1)
             k += 1
         return f"layers {activation}", layers
-    _require(
-        activation in ("relu", "polynomial", "tanh", "prelu"), f"The activation {activation} is unknown."
-    )
+    _require(activation in (*ACTIVATIONS, "polynomial", "prelu"), f"The activation {activation} is unknown.")
     W = get("W", 2)
     h = W.shape[0]
     b = get("b", 1, h)
@@ -437,7 +438,7 @@ def _form(archive: Archive, activation: str, names: list[Any] | None) -> tuple[s
         c = archive["c"].doubles()
         _require(c.shape in ((), (1,), (2,)), "The array c must hold one number or two.")
         return _scores(activation, W, b, V, _vector("c", [0.0, *c.flat][-2:]))
-    if activation == "tanh":
+    if activation in ACTIVATIONS[1:]:
         return _scores(activation, W, b, V, _vector("c", [0.0, 0.0]))
     return ("network normalised" if activation == "prelu" else "network"), {"W": W, "a": a, "b": b}
 
@@ -446,9 +447,9 @@ def _scores(
     activation: str, W: Entries, b: Entries, V: Entries, c: Entries
 ) -> tuple[str, dict[str, Entries]]:
     _require(activation != "prelu", "A prelu network has one output and no bias at it.")
-    if activation == "tanh":
+    if activation in ACTIVATIONS[1:]:
         columns = _array("W2", list(zip(*V.rows(), strict=True)) or [[0.0]])
-        return "layers tanh", {"W1": W, "b1": b, "W2": columns, "b2": c}
+        return f"layers {activation}", {"W1": W, "b1": b, "W2": columns, "b2": c}
     return "scores", {"W": W, "b": b, "V": V, "c": c}
 
 
@@ -689,7 +690,7 @@ def _header(text: str) -> tuple[str, list[Any] | None, str, str]:
         "Only version 2 of the format is understood.",
     )
     norm = header.get("norm")
-    _require((type(norm) is int and norm == 2) or norm == "inf", "The norm must be 2 or inf.")
+    _require((type(norm) is int and norm in (1, 2)) or norm == "inf", "The norm must be 1, 2 or inf.")
     classes = header.get("classes")
     fine = classes is None or (
         isinstance(classes, list) and all(isinstance(c, str | int | float) for c in classes)
@@ -885,8 +886,14 @@ class _Check:
         kind, form, norm = self.file.kind[m], self.model.form, self.file.norm
         if form in ("linear", "quadratic"):
             return kind == "closed form"
+        if kind == "relaxation":
+            return form.startswith("layers") or (self.model.p == 1 and form != "network normalised")
+        if norm == "1":
+            return False
         if form.startswith("layers"):
-            return kind == "norm product" or (kind in ("deep", "crown", "balls") and form == "layers relu")
+            return (kind == "norm product" and form in ("layers relu", "layers tanh")) or (
+                kind in ("deep", "crown", "balls") and form == "layers relu"
+            )
         if kind == "lipschitz":
             return norm == "2" and self.model.p == 1
         return kind in ("crown", "lines", "ellipsoid") or (kind == "cells" and norm == "2")
@@ -897,14 +904,17 @@ class _Check:
         if not self.fits(m):
             return
         widths = self.model.widths
-        own = {"ellipsoid": 2 * d, "norm product": len(widths), "balls": 2 * len(widths) + sum(widths)}.get(
-            kind, 0
-        )
+        own = {
+            "ellipsoid": 2 * d,
+            "norm product": len(widths),
+            "balls": 2 * len(widths) + sum(widths),
+            "relaxation": 6 * sum(widths),
+        }.get(kind, 0)
         own = 1 if self.model.form == "quadratic" else own
         _require(own == 0 or file.width[m] == own, f"A proof of kind {kind} needs {own} numbers.")
         size = sum(self.model.widths)
         widths = (2 * size, 5 * size + d + 2)  # a crown proof of layers with multipliers or cuts is as good
-        if not self.model.form.startswith("layers") and kind != "closed form":
+        if not self.model.form.startswith("layers") and kind not in ("closed form", "relaxation"):
             size = len(neurons(self, m)[0])
             votes = file.votes[m]
             _require(
@@ -938,6 +948,8 @@ class _Check:
             return norm_product(self, m)
         if kind == "balls":
             return balls(self, m)
+        if kind == "relaxation":
+            return Relaxation(self, m).valid()
         if self.model.form == "layers relu":
             return Deep(self, m).valid()
         return OneHidden(self, m).valid()
@@ -957,9 +969,9 @@ class _Check:
         """c_o - c_r."""
         return Fraction(self.margin_bias(m)) - Fraction(self.model.last_biases[self.classes(m)[1]])
 
-    def room(self, m: int) -> tuple[list[float], list[float]] | None:
+    def room(self, m: int, reach: float) -> tuple[list[float], list[float]] | None:
         """A and B of the box -A ≤ δ ≤ B around the point, None if the point is outside of its bounds."""
-        file, x, reach = self.file, self.x(m), self.file.reach[m]
+        file, x = self.file, self.x(m)
         if not all(lo <= t <= hi for lo, t, hi in zip(file.lower, x, file.upper, strict=True)):
             return None
         down = [min(math.nextafter(t - lo, math.inf), reach) for t, lo in zip(x, file.lower, strict=True)]
@@ -981,6 +993,8 @@ def linear(check: _Check, m: int) -> bool:
     radius = Fraction(check.file.radius[m])
     if check.file.norm == "2":
         return g * g >= radius * radius * dot(v, v)
+    if check.file.norm == "1":
+        return g >= radius * value(max(map(abs, v[0])), v[1])
     return g >= radius * value(sum(map(abs, v[0])), v[1])
 
 
@@ -1002,7 +1016,7 @@ def quadratic(check: _Check, m: int) -> bool:
     v = [Fraction(s) - Fraction(t) for s, t in zip(V[o], V[r], strict=True)]
     point = [Fraction(t) for t in check.x(m)]
     g = check.bias_gap(m) + sum(t * (s - HALF * q) for t, s, q in zip(point, v, Qx, strict=True))
-    radius = Fraction(check.file.radius[m]) ** 2 * (1 if check.file.norm == "2" else d)
+    radius = Fraction(check.file.radius[m]) ** 2 * (d if check.file.norm == "inf" else 1)
     form = [[(i == k) - HALF * scale * Q[i][k] for k in range(i + 1)] for i in range(d)]
     form.append([HALF * scale * (s - q) for s, q in zip(v, Qx, strict=True)] + [scale * g - radius])
     return positive(triangle(form)[0], strict=False)
@@ -1124,6 +1138,8 @@ def farthest(
     )
     if norm == "inf":
         return corner
+    if norm == "1":
+        return _filled(w, below, above, reach)
     ball = root(reach * reach * dot(w, w), True)
     if not boxed or ball == 0:
         return ball if not boxed else min(ball, corner)
@@ -1143,6 +1159,22 @@ def farthest(
         e + above[1],
     )
     return min(ball, corner, split)
+
+
+def _filled(w: Vector, below: Vector, above: Vector, reach: Fraction) -> Fraction:
+    """The maximum of ⟨w, δ⟩ over ‖δ‖₁ ≤ reach, -below ≤ δ ≤ above: the largest weights come first."""
+    total, left = ZERO, reach
+    ends = zip(
+        map(abs, w[0]),
+        (b if t > 0 else a for t, a, b in zip(w[0], below[0], above[0], strict=True)),
+        strict=True,
+    )
+    for size, end in sorted(ends, reverse=True):
+        step = min(left, value(end, above[1]))
+        total, left = total + value(size, w[1]) * step, left - step
+        if left <= 0 or size == 0:
+            break
+    return total
 
 
 def _multiplier(w: Vector, below: Vector, above: Vector, reach: Fraction) -> float:
@@ -1268,7 +1300,7 @@ class OneHidden:
         if self.kind == "lipschitz":
             return self.lipschitz()
         self.supporting = [v > 0 for v in self.votes]
-        room = self.check.room(self.m)
+        room = self.check.room(self.m, self.file.reach[self.m])
         if room is None and (self.norm == "inf" or self.kind == "ellipsoid"):
             return False
         below, above = room or ([0.0], [0.0])
@@ -1632,8 +1664,8 @@ class Deep:
     """Kinds `deep` and `crown` of several layers."""
 
     def __init__(self, check: _Check, m: int) -> None:
-        self.check, self.m, self.file, self.model = check, m, check.file, check.model
-        model, o, r = check.model, *check.classes(m)
+        model, o, r = as_layers(check.model), *check.classes(m)
+        self.check, self.m, self.file, self.model = check, m, check.file, model
         self.widths, self.d, self.norm = model.widths, model.dimension, check.file.norm
         self.starts = [sum(self.widths[:k]) for k in range(len(self.widths) + 1)]
         self.size = self.starts[-1]
@@ -1649,18 +1681,19 @@ class Deep:
         biases = [list(map(Fraction, model.arrays[f"b{k}"].flat)) for k in range(2, len(self.widths) + 1)]
         self.biases = [self.c, *biases]
         self.biases_dyadic = [dyadic(b) for b in self.biases]
-        self.reach = Fraction(check.file.reach[m])
 
     def _layer(self, k: int) -> tuple[list[list[int]], int, list[list[int]]]:
         rows, e = self.model.once(("layer", k), lambda: matrix(self.model.rows(f"W{k}")))
         columns = self.model.once(("columns", k), lambda: [list(c) for c in zip(*rows, strict=True)])
         return rows, e, columns
 
-    def valid(self) -> bool:
-        room = self.check.room(self.m)
+    def enter(self, reach: float) -> bool:
+        """Look at the region of a radius; False where the point is outside of its bounds."""
+        room = self.check.room(self.m, reach)
         if room is None:
             return False
-        self.boxed = any(t < self.file.reach[self.m] for side in room for t in side)
+        self.reach = Fraction(reach)
+        self.boxed = any(t < reach for side in room for t in side)
         both, e = dyadic([*room[0], *room[1]])
         self.below, self.above = (both[: self.d], e), (both[self.d :], e)
         rows, e, _ = self.layers[0]
@@ -1668,6 +1701,11 @@ class Deep:
             (c - self.span(([-t for t in w], e)), c + self.span((w, e)))
             for c, w in zip(self.c, rows, strict=True)
         ]
+        return True
+
+    def valid(self) -> bool:
+        if not self.enter(self.file.reach[self.m]):
+            return False
         stack: list[tuple[int, dict[int, bool]]] = [(self.file.root[self.m], {})]
         while stack:
             node, cuts = stack.pop()
@@ -1743,8 +1781,8 @@ class Deep:
                 best = max(best, self.from_below(a, b, k, lines, way))
         return best
 
-    def relaxed(self, low: list[Fraction], high: list[Fraction]) -> tuple[list[list[int]], int, Vector]:
-        """Slopes of a layer's neurons: three choices below, then the one above, with its offsets."""
+    def relaxed(self, low: list[Fraction], high: list[Fraction]) -> "Lines":
+        """Lines of a layer's neurons: three choices below, through 0, then the one above."""
         below: list[list[float]] = [[], [], []]
         above: list[float] = []
         offsets: list[Fraction] = []
@@ -1760,16 +1798,16 @@ class Deep:
             above.append(steep)
             for row, t in zip(below, choices, strict=True):
                 row.append(t)
-        slopes, e = matrix([*below, above])
-        return slopes, e, dyadic(offsets)
+        return _lines([*below, above], [[ZERO] * len(offsets), offsets])
 
     def from_below(self, a: Vector, b: Fraction, k: int, lines: list[Any], way: int) -> Fraction:
         """A lower bound of ⟨a, h⟩ + b, h the values of layer k after ReLU, by lines from layer k back to the first."""
         for layer in range(k - 1, -1, -1):
-            slopes, e, offsets = lines[layer]
-            b += value(sum(t * o for t, o in zip(a[0], offsets[0], strict=True) if t < 0), a[1] + offsets[1])
+            slopes, e, (below, above), f = lines[layer]
+            shifts = (t * (o if t >= 0 else p) for t, o, p in zip(a[0], below, above, strict=True))
+            b += value(sum(shifts), a[1] + f)
             inner = (
-                [t * (s if t >= 0 else u) for t, s, u in zip(a[0], slopes[way], slopes[3], strict=True)],
+                [t * (s if t >= 0 else u) for t, s, u in zip(a[0], slopes[way], slopes[-1], strict=True)],
                 a[1] + e,
             )
             b += dot(inner, self.biases_dyadic[layer])
@@ -1858,6 +1896,232 @@ class Deep:
         return z[:-1], z[-1]
 
 
+Lines = tuple[
+    list[list[int]], int, list[list[int]], int
+]  # slopes times 2^e, offsets below and above times 2^f
+
+
+def _lines(slopes: list[list[Any]], offsets: list[list[Fraction]]) -> Lines:
+    return *matrix(slopes), *matrix(offsets)
+
+
+class Relaxation(Deep):
+    """Kind `relaxation`: bounds of neurons and slopes of lines, for any activation and norm."""
+
+    def valid(self) -> bool:
+        if not self.enter(self.file.radius[self.m]):
+            return False
+        H, numbers = self.size, [Fraction(t) for t in self.file.own_numbers(self.m)]
+        low, high, *slopes = (numbers[i * H : (i + 1) * H] for i in range(6))
+        if any(lo > hi for lo, hi in zip(low, high, strict=True)):
+            return False
+        key = "hold", self.file.point[self.m], self.reach, *numbers[: 4 * H]
+        if not self.model.once(key, lambda: self._hold(low, high, slopes)):
+            return False
+        lines = self._of_layers(low, high, slopes[2:])
+        return self.from_below(self.readout, self.offset, len(self.widths), lines, 0) > 0
+
+    def _hold(self, low: list[Fraction], high: list[Fraction], slopes: list[list[Fraction]]) -> bool:
+        lines = self._of_layers(low, high, slopes[:2])
+        return all(
+            low[j] <= lo and hi <= high[j]
+            for k in range(len(self.widths))
+            for j, (lo, hi) in enumerate(self._bounds(k, lines), self.starts[k])
+        )
+
+    def _bounds(self, k: int, lines: list[Lines]) -> Iterator[Interval]:
+        if k == 0:
+            yield from self.first
+            return
+        rows, e, _ = self.layers[k]
+        for row, b in zip(rows, self.biases[k], strict=True):
+            lo = self.from_below((row, e), b, k, lines, 0)
+            yield lo, -self.from_below(([-t for t in row], e), -b, k, lines, 0)
+
+    def _of_layers(
+        self, low: list[Fraction], high: list[Fraction], slopes: list[list[Fraction]]
+    ) -> list[Lines]:
+        """Lines of these slopes, shifted below and above the activation."""
+        name = self.model.form.removeprefix("layers ")
+        offsets = [
+            [
+                self.model.once((lo, hi, s, side), lambda a=(name, lo, hi, s, side): line_offset(*a))
+                for lo, hi, s in zip(low, high, part, strict=True)
+            ]
+            for part, side in zip(slopes, (1, -1), strict=True)
+        ]
+        return [
+            _lines([part[s:t] for part in slopes], [part[s:t] for part in offsets])
+            for s, t in pairwise(self.starts)
+        ]
+
+
+def as_layers(model: Model) -> Model:
+    """Layers that compute the same as one hidden layer of ReLU; layers as they are."""
+
+    def build() -> Model:
+        W, b = model.arrays["W"], model.arrays["b"]
+        if model.form == "scores":
+            V = [list(column) for column in zip(*model.rows("V"), strict=True)]
+            last = model.arrays["c"].flat
+        else:
+            a = list(model.arrays["a"].flat)
+            V, last = [[0.0] * len(a), a], [0.0, 0.0]
+        arrays = {"W1": W, "b1": b, "W2": _array("W2", V), "b2": _vector("b2", last)}
+        return Model("layers relu", arrays, model.names)
+
+    return model if model.form.startswith("layers") else model.once("as layers", build)
+
+
+# ---------------------------------------------------------------------------------------------------------------------------------
+# Activations
+
+
+PI = Fraction(
+    "3.14159265358979323846264338327950288419716939937510582097494459230"
+)  # less than 2^-200 below π
+BENDS = {  # convex (1) or concave (-1) pieces, between inflection points that lie between two doubles
+    "tanh": ([(0.0, 0.0)], (1, -1)),
+    "gelu": (
+        [(-1.4142135623730951, -1.414213562373095), (1.414213562373095, 1.4142135623730951)],
+        (-1, 1, -1),
+    ),
+    "silu": (
+        [(-2.399357280515468, -2.3993572805154675), (2.3993572805154675, 2.399357280515468)],
+        (-1, 1, -1),
+    ),
+}
+
+
+def line_offset(name: str, low: Fraction, high: Fraction, s: Fraction, side: int) -> Fraction:
+    """Nearly the least (side 1) or largest (side -1) φ(z) - s z over low ≤ z ≤ high, on the safe side."""
+    if name == "relu":
+        places = [z for z in (low, high, ZERO) if low <= z <= high]
+        return side * min(side * (max(z, ZERO) - s * z) for z in places)
+
+    def gap(z: Fraction) -> Fraction:
+        least, most = activation(name, z)
+        return least - s * z if side > 0 else s * z - most
+
+    inflections, bends = BENDS[name]
+    borders = [low, *(Fraction(t) for pair in inflections for t in pair), high]
+    found = []
+    for piece, bend in enumerate(bends):
+        a, b = max(low, borders[2 * piece]), min(high, borders[2 * piece + 1])
+        if a > b:
+            continue
+        if bend != side:
+            found += [gap(a), gap(b)]
+            continue
+        at = _tangent(name, a, b, s, side)
+        least, most = derivative(name, at)
+        rise = (least - s, most - s) if side > 0 else (s - most, s - least)
+        found += [gap(at) + min(t * (end - at) for t in rise) for end in (a, b)]
+    for pair in inflections:
+        left, right = Fraction(pair[0]), Fraction(pair[1])
+        if left < right and low < right and high > left:
+            found.append(gap(left) - (right - left) * (abs(s) + 2))
+    return rounded(side * min(found), side < 0)
+
+
+def _tangent(name: str, a: Fraction, b: Fraction, s: Fraction, side: int) -> Fraction:
+    """A place in [a, b] near which φ' = s: any is sound, so it is found in doubles."""
+    left, right, goal = float(a), float(b), float(s)
+    for _ in range(60):
+        middle = left / 2 + right / 2
+        z = max(min(middle, 40.0), -40.0)
+        if name == "tanh":
+            steep = 1 - math.tanh(z) ** 2
+        elif name == "gelu":
+            steep = (1 + math.erf(z / math.sqrt(2))) / 2 + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        else:
+            steep = (1 + z / (1 + math.exp(z))) / (1 + math.exp(-z))
+        left, right = (middle, right) if side * (steep - goal) < 0 else (left, middle)
+    return max(a, min(b, Fraction(left)))
+
+
+def exponential(t: Fraction) -> Interval:
+    """Bounds of exp t for |t| ≤ 500: exp(t/2^k) by its series, squared k times, in integers of 512 bits."""
+    fine, halvings = 2 * BITS, 10
+    z = (t.numerator << fine - halvings) // t.denominator  # t/2^k, off by less than 1 in the last place
+    found = []
+    for number, up in ((abs(z) - 1 if z < 0 else z, False), (abs(z) if z < 0 else z + 1, True)):
+        term = total = 1 << fine
+        for n in range(1, 101):
+            term = -(-term * number // (n << fine)) if up else term * number // (n << fine)
+            total += term
+        total += up  # the other terms are below 2^-600, for |z| < 1/2
+        for _ in range(halvings):
+            total = -(-total * total >> fine) if up else total * total >> fine
+        found.append(Fraction(total, 1 << fine))
+    low, high = found
+    return (1 / high, 1 / low) if z < 0 else (low, high)
+
+
+def _rounded(ends: Interval) -> Interval:
+    return rounded(ends[0], False), rounded(ends[1], True)
+
+
+def _products(a: Interval, b: Interval) -> Interval:
+    every = [s * t for s in a for t in b]
+    return _rounded((min(every), max(every)))
+
+
+def _logistic(z: Fraction) -> Interval:
+    """1/(1 + exp(-z))."""
+    if abs(z) > 400:
+        return (1 - two(-500), ONE) if z > 0 else (ZERO, two(-500))
+    low, high = exponential(-z)
+    return _rounded((1 / (1 + high), 1 / (1 + low)))
+
+
+def _normal(z: Fraction) -> tuple[Interval, Interval]:
+    """Φ(z) = ½ + φ(z) Σ z^(2n+1)/(2n+1)!! and its density φ(z) = exp(-z²/2)/√(2π)."""
+    if abs(z) > 25:  # both are below 2^-400, or 1 less so much
+        tiny = (ZERO, two(-400))
+        return ((1 - two(-400), ONE) if z > 0 else tiny), tiny
+    roots = 1 / root(2 * (PI + two(-200)), True), 1 / root(2 * PI, False)
+    density = _products(exponential(-z * z / 2), roots)
+    size, fine = abs(z), 2 * BITS
+    square = [(size * size).numerator << fine, (size * size).denominator]
+    ends = []
+    for up in (False, True):
+        term = size.numerator << fine
+        term = -(-term // size.denominator) if up else term // size.denominator
+        factor = -(-square[0] // square[1]) if up else square[0] // square[1]
+        total, n = term, 0
+        while 2 * n + 1 < 2 * size * size or term > 1:
+            n += 1
+            term = (
+                -(-term * factor // ((2 * n + 1) << fine)) if up else term * factor // ((2 * n + 1) << fine)
+            )
+            total += term
+        ends.append(Fraction(total + (4 if up else 0), 1 << fine))  # later terms halve at least
+    part = _products(density, (ends[0], ends[1]))
+    normal = (HALF + part[0], HALF + part[1]) if z >= 0 else (HALF - part[1], HALF - part[0])
+    return normal, density
+
+
+def activation(name: str, z: Fraction) -> Interval:
+    """Bounds of φ(z)."""
+    if name == "tanh":
+        return tanh(z, False), tanh(z, True)
+    return _products((z, z), _logistic(z) if name == "silu" else _normal(z)[0])
+
+
+def derivative(name: str, z: Fraction) -> Interval:
+    """Bounds of φ'(z)."""
+    if name == "tanh":
+        low, high = sorted(abs(t) for t in activation("tanh", z))
+        return _rounded((1 - high * high, 1 - low * low))
+    if name == "silu":
+        other = _products((z, z), _logistic(-z))
+        return _products(_logistic(z), (1 + other[0], 1 + other[1]))
+    normal, density = _normal(z)
+    other = _products((z, z), density)
+    return normal[0] + other[0], normal[1] + other[1]
+
+
 def with_squares(
     form: list[list[Fraction]], squares: list[tuple[Fraction, list[Fraction]]]
 ) -> list[list[int]]:
@@ -1896,6 +2160,9 @@ def cost(file: ProofFile, model: Model, m: int) -> float:
         return d if model.form == "linear" else 10.0 * d * d + d**3 / 6
     if not widths:
         return 0.0
+    if kind == "relaxation":
+        inner = [d * widths[0], *(a * b for a, b in pairwise(widths))]
+        return sum(2 * w * sum(inner[:k]) for k, w in enumerate([*widths, 1])) + 2e3 * sum(widths)
     if kind in ("norm product", "balls"):
         sizes = [d, *widths]
         small = [min(a, b) for a, b in zip(sizes, widths, strict=False)]

@@ -5,7 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-from featureprism.checker.enclosed import LIBRARY, SLACK, Enclosed, down, enclosed, gamma, outward, unit, up
+from featureprism.checker.curves import CURVES
+from featureprism.checker.enclosed import SLACK, Enclosed, down, enclosed, gamma, outward, unit, up
 from featureprism.checker.lines import Bounds, room
 from featureprism.checker.scaled import is_weights, refuse_strange_radius, refuse_unless
 
@@ -17,14 +18,14 @@ SPARE = (
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Scores W_L φ(… φ(W_1 x + b_1) …) + b_L of k classes, φ ReLU or tanh."""
+    """Scores W_L φ(… φ(W_1 x + b_1) …) + b_L of k classes, φ one of the curves."""
 
     weights: tuple[np.ndarray, ...]  # (h_i, h_{i-1})
     biases: tuple[np.ndarray, ...]
     activation: str
 
     def __post_init__(self) -> None:
-        refuse_unless(self.activation in ("relu", "tanh"), "layers of relu or tanh")
+        refuse_unless(self.activation in CURVES, f"layers of {', '.join(CURVES)}")
         refuse_unless(
             len(self.weights) == len(self.biases) > 1, "as many biases as weights, of two layers or more"
         )
@@ -72,6 +73,11 @@ class Layers:
         return {}
 
     @cached_property
+    def shown(self) -> dict[tuple, bool]:
+        """Whether bounds of neurons hold, of a linear relaxation that was asked about last."""
+        return {}
+
+    @cached_property
     def norms(self) -> dict[tuple[int, float, float], bool]:
         """What was asked of the norms of layers already."""
         return {}
@@ -85,7 +91,7 @@ class Layers:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Perturbations ‖δ‖ ≤ radius (ℓ2 or ℓ∞) with low ≤ δ ≤ high, no less than what the bounds and the ℓ∞ ball allow."""
+    """Perturbations ‖δ‖ ≤ radius (ℓ1, ℓ2 or ℓ∞) with low ≤ δ ≤ high, no less than what the bounds and the ℓ∞ ball allow."""
 
     radius: float
     norm: float
@@ -95,23 +101,29 @@ class Region:
     @classmethod
     def around(cls, x: np.ndarray, radius: float, norm: float, domain: Bounds) -> "Region":
         """Of a point within its bounds."""
-        refuse_unless(norm in (2, np.inf), f"the norm 2 or inf, not {norm}")
+        refuse_unless(norm in (1, 2, np.inf), f"the norm 1, 2 or inf, not {norm}")
         refuse_strange_radius(radius)
-        below, above = room(x, radius, domain)  # also each coordinate of an ℓ2 ball
+        below, above = room(x, radius, domain)  # also each coordinate of an ℓ1 or ℓ2 ball
         return cls(radius, norm, -below, above)
 
     @cached_property
     def is_ball(self) -> bool:
-        """Whether no side of the box cuts the ℓ2 ball."""
-        return self.norm == 2 and bool((self.low == -self.radius).all() and (self.high == self.radius).all())
+        """Whether no side of the box cuts the ℓ1 or ℓ2 ball."""
+        return self.norm < np.inf and bool(
+            (self.low == -self.radius).all() and (self.high == self.radius).all()
+        )
 
     def least(self, v: Enclosed) -> np.ndarray:
         """(m,) Floats below min ⟨v, δ⟩ for every row of v (m, d).
 
-        In a ball with a box, for any λ ≥ 0: ⟨v, δ⟩ ≥ Σ_i min (v_i δ_i + λ/2 δ_i²) - λ/2 radius², a minimum over an interval each.
+        In a ball with a box, for any λ ≥ 0: ⟨v, δ⟩ ≥ Σ_i min (v_i δ_i + λ/2 δ_i²) - λ/2 radius², a minimum over an interval each;
+        for ℓ1 ⟨v, δ⟩ ≥ Σ_i min (v_i δ_i + λ|δ_i|) - λ radius, each at an end of its interval or at 0.
         """
         if self.is_ball:
-            return -up(self.radius * norms_above(v))
+            dual = norms_above(v) if self.norm == 2 else v.size.max(axis=1)
+            return -up(self.radius * dual)
+        if self.norm == 1:
+            return self._least_l1(v)
         lam = np.zeros(len(v.mid)) if self.norm == np.inf else self._multipliers(v.mid)
         weight = lam[:, None]
         with np.errstate(all="ignore"):
@@ -124,6 +136,19 @@ class Region:
         floor = down(down(value.low + np.minimum(np.minimum(*ends), 0)) - unknown)
         total = row_sums(enclosed(floor)) - 0.5 * (enclosed(lam) * self.radius * self.radius)
         return total.low
+
+    def _least_l1(self, v: Enclosed) -> np.ndarray:
+        size = np.abs(v.mid)
+        order = np.argsort(-size, axis=1)
+        room_there = np.where(v.mid > 0, -self.low, self.high)
+        filled = np.cumsum(np.take_along_axis(room_there, order, axis=1), axis=1) >= self.radius
+        last = np.where(filled.any(axis=1), filled.argmax(axis=1), 0)
+        lam = np.take_along_axis(np.take_along_axis(size, order, axis=1), last[:, None], axis=1)
+        lam = np.where(filled.any(axis=1), lam[:, 0], 0.0)
+        tilt = enclosed(lam[:, None])
+        ends = [(tilt - v) * -self.low, (tilt + v) * self.high]
+        floor = np.minimum(np.minimum(ends[0].low, ends[1].low), 0.0)
+        return (row_sums(enclosed(floor)) - enclosed(lam) * self.radius).low
 
     def _multipliers(self, v: np.ndarray) -> np.ndarray:
         """(m,) Nearly the λ at which clip(-v/λ) has the length of the radius; 0 where the box is shorter."""
@@ -182,49 +207,50 @@ class Neurons:
         ends = (-(enclosed(slope) * self.low)).high, (self.high - enclosed(slope) * self.high).high
         return slope, np.where(self.unstable, np.maximum(*ends), 0.0)
 
-    def slopes_below(self) -> list[np.ndarray]:
-        """Slopes of lines through 0 that lie below ReLU: the steeper side, the chord's slope, and none."""
-        steep = np.where(self.high > -self.low, 1.0, 0.0)
-        every = [
-            np.where(self.unstable, s, self.active.astype(float)) for s in (steep, self.chord[0], 0.0 * steep)
-        ]
-        return every
+    def lines(self, choice: int) -> "Lines":
+        """Lines through 0 below ReLU, with one of three slopes: the steeper side, the chord's slope, and none; chords above."""
+        slope, lift = self.chord
+        chosen = (np.where(self.high > -self.low, 1.0, 0.0), slope, np.zeros_like(slope))[choice]
+        steep = np.where(self.unstable, chosen, self.active.astype(float))
+        return Lines(steep, np.zeros_like(slope), slope, lift, np.maximum(self.high, 0))
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """slope_below z + offset_below ≤ φ(z) ≤ slope_above z + offset_above and |φ(z)| ≤ size, for every neuron of a layer."""
+
+    slope_below: np.ndarray
+    offset_below: np.ndarray
+    slope_above: np.ndarray
+    offset_above: np.ndarray
+    size: np.ndarray
 
 
 def below(
     rows: Enclosed, offset: Enclosed, known: list[Neurons], model: Layers, c: Enclosed, region: Region
 ) -> np.ndarray:
-    """(m,) Floats below rows·h + offset of the last layer that is known, h = ReLU(z), for all perturbations of the region.
-
-    Every layer is replaced by lines, from the last one back to the input; `c` holds the first layer's values at the point.
-    """
+    """(m,) Floats below rows·h + offset of the last layer that is known, h = ReLU(z), by the best of three choices of lines."""
     best = np.full(len(rows.mid), -np.inf)
     for choice in range(3):
-        best = np.maximum(best, _below(rows, offset, known, model, c, region, choice))
+        lines = [layer.lines(choice) for layer in known]
+        best = np.maximum(best, below_by_lines(rows, offset, lines, model, c, region))
     return best
 
 
-def _below(
-    rows: Enclosed,
-    offset: Enclosed,
-    known: list[Neurons],
-    model: Layers,
-    c: Enclosed,
-    region: Region,
-    choice: int,
+def below_by_lines(
+    rows: Enclosed, offset: Enclosed, lines: list[Lines], model: Layers, c: Enclosed, region: Region
 ) -> np.ndarray:
-    for k in range(len(known) - 1, -1, -1):
-        layer = known[k]
-        slope, lift = layer.chord
-        line = np.where(rows.mid >= 0, layer.slopes_below()[choice], slope)
-        unknown = outward(
-            rows.rad @ np.maximum(layer.high, 0), len(slope)
-        )  # what is not known of a weight, times h ≤ high
-        offset = (
-            offset
-            + row_sums(enclosed(np.minimum(rows.mid, 0)) * lift)
-            - Enclosed(np.zeros_like(unknown), unknown)
-        )
+    """(m,) Floats below rows·h + offset of the last layer that has lines, for all perturbations of the region.
+
+    Every layer is replaced by lines, from the last one back to the input; `c` holds the first layer's values at the point.
+    """
+    for k in range(len(lines) - 1, -1, -1):
+        layer = lines[k]
+        is_below = rows.mid >= 0
+        line = np.where(is_below, layer.slope_below, layer.slope_above)
+        shift = np.where(is_below, layer.offset_below, layer.offset_above)
+        unknown = outward(rows.rad @ layer.size, len(layer.size))  # what is not known of a weight, times |h|
+        offset = offset + row_sums(enclosed(rows.mid) * shift) - Enclosed(np.zeros_like(unknown), unknown)
         rows = enclosed(rows.mid) * line
         if k:
             offset = offset + rows @ model.biases[k]
@@ -305,10 +331,8 @@ def _shown(
 
 
 def activated(z: Enclosed, activation: str) -> Enclosed:
-    """φ(z): both activations rise, so the ends of z give its ends."""
-    if activation == "relu":
-        low, high = np.maximum(z.low, 0), np.maximum(z.high, 0)
-    else:  # tanh t = 1 - 2/(e^2t + 1), whose float is off by a few roundings of numbers up to 2
-        low, high = (1 - 2 / (np.exp(np.minimum(2 * end, 700)) + 1) for end in (z.low, z.high))
-        low, high = np.maximum(low - 8 * LIBRARY, -1.0), np.minimum(high + 8 * LIBRARY, 1.0)
+    """φ(z) of ReLU or tanh, which rise, so that the ends of z give its ends."""
+    refuse_unless(activation in ("relu", "tanh"), "layers of relu or tanh")
+    value = CURVES[activation].value
+    low, high = value(z.low).low, value(z.high).high
     return Enclosed((low + high) / 2, outward((high - low) / 2 + 2 * unit() * (np.abs(low) + np.abs(high))))

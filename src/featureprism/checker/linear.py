@@ -41,5 +41,8 @@ class LinearScores:
         v = all_terms[:-1]
         margin = (all_terms * np.append(x, 1.0)).sum()
         size = enclosed(up(v.size))
-        dual = up(np.sqrt((size * size).sum().high)) if norm == 2 else outward(size.mid.sum(), v.mid.size)
+        if norm == 1:
+            dual = size.mid.max()
+        else:
+            dual = up(np.sqrt((size * size).sum().high)) if norm == 2 else outward(size.mid.sum(), v.mid.size)
         return float(down(margin.low / dual)) if margin.low > 0 else 0.0

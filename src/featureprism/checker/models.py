@@ -83,6 +83,20 @@ def input_dim(model: Model) -> int:
             return model.V.shape[1]
 
 
+def as_layers(model: Model) -> Layers | None:
+    """Layers that compute the same: of layers themselves, and of one hidden layer of ReLU; None for others."""
+    match model:
+        case Layers():
+            return model
+        case Scores() if model.p == 1:
+            return Layers((model.W, np.ascontiguousarray(model.V.T)), (model.b, model.c), "relu")
+        case TwoClasses() if model.network.p == 1 and not model.network.normalised:
+            n = model.network
+            return Layers((n.W, np.stack([np.zeros_like(n.a), n.a])), (n.b, np.zeros(2)), "relu")
+        case _:
+            return None
+
+
 def demanding(model: Model, own: int, margin: float) -> Model:
     """The model whose class `own` wins only where it did by more than the margin: its offset is lowered, rounded down."""
     if margin == 0:
@@ -202,10 +216,11 @@ def _form(found: dict[str, np.ndarray]) -> Model:
 def _scores(
     W: np.ndarray, b: np.ndarray, V: np.ndarray, c: np.ndarray, kind: str, found: dict[str, np.ndarray]
 ) -> Model:
-    if kind == "tanh":
-        return Layers((W, np.ascontiguousarray(V.T)), (b, c), "tanh")
+    if kind in ("tanh", "gelu", "silu"):
+        return Layers((W, np.ascontiguousarray(V.T)), (b, c), kind)
     refuse_unless(
-        kind in ("relu", "polynomial"), f"scores of relu, polynomial or tanh neurons, not of {kind}"
+        kind in ("relu", "polynomial"),
+        f"scores of relu, polynomial, tanh, gelu or silu neurons, not of {kind}",
     )
     return Scores(W, b, V, c, _power(found, kind))
 

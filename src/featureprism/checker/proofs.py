@@ -18,8 +18,21 @@ from featureprism.checker.weights import is_weight, weighted_bounds
 FORMAT, VERSION = "featureprism proof", 2
 ARITHMETICS = ("real", "float32")
 NONE = -1
-KINDS = ("closed form", "lipschitz", "crown", "lines", "cells", "ellipsoid", "deep", "norm product", "balls")
+KINDS = (
+    "closed form",
+    "lipschitz",
+    "crown",
+    "lines",
+    "cells",
+    "ellipsoid",
+    "deep",
+    "norm product",
+    "balls",
+    "relaxation",
+)
+NORMS = {1: 1.0, 2: 2.0, "inf": np.inf}
 WITH_REGION = ("crown", "lines", "cells", "ellipsoid", "deep")
+
 POINTS = {"certified": "<f8", "label": "<i8", "margin": "<f8"}
 OF_PROOF = {
     "point": "<i8",
@@ -35,6 +48,11 @@ OF_PROOF = {
 OF_VOTES = {"first": "<i8", "width": "<i8", "scale": "<i8"}
 OF_NODE = {"cut": "<i8", "value": "<f8", "below": "<i8", "above": "<i8", "first": "<i8", "width": "<i8"}
 TABLES = {"proof": OF_PROOF, "votes": OF_VOTES, "node": OF_NODE}
+
+
+def norm_word(norm: float) -> int | str:
+    """A norm as a header has it."""
+    return "inf" if norm == np.inf else int(norm)
 
 
 @dataclass(frozen=True)
@@ -169,7 +187,7 @@ def proof_bytes(
     """The content of a proof file."""
     s = statement
     model = {name: getattr(s.model, name) for name in ("sha256", "source", "source_sha256", "reader")}
-    header = {"format": FORMAT, "version": VERSION, "norm": 2 if s.norm == 2 else "inf", "eps": s.eps}
+    header = {"format": FORMAT, "version": VERSION, "norm": norm_word(s.norm), "eps": s.eps}
     header |= {
         "classes": s.classes,
         "arithmetic": s.arithmetic,
@@ -233,7 +251,7 @@ def _statement(arrays: dict[str, np.ndarray]) -> Statement:
             found != (FORMAT, VERSION),
             f"it is {found[0]!r:.40}, version {found[1]!r:.20}; version {VERSION} is read",
         )
-        norm = {2: 2.0, "inf": np.inf}.get(header["norm"])
+        norm = NORMS.get(header["norm"]) if type(header["norm"]) in (int, str) else None
         eps, classes, model = header["eps"], header["classes"], header["model"]
         hashes = [
             model["sha256"],

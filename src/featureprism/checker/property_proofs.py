@@ -26,7 +26,7 @@ from featureprism.checker.linear_bounds import (
     ruled_bounds,
     sized,
 )
-from featureprism.checker.models import Model, Scores, model_sha256
+from featureprism.checker.models import Model, Scores, as_layers, model_sha256
 from featureprism.checker.proofs import Source
 from featureprism.checker.vnnlib import Case, Property
 
@@ -134,10 +134,9 @@ def _require(good: bool | np.bool_, why: str) -> None:
 
 def relu_layers(model: Model) -> Layers:
     """A model with one or more hidden layers of ReLU as layers; a ValueError for others."""
-    if isinstance(model, Scores) and model.p == 1:
-        return Layers((model.W, np.ascontiguousarray(model.V.T)), (model.b, model.c), "relu")
-    if isinstance(model, Layers) and model.activation == "relu":
-        return model
+    layers = as_layers(model) if isinstance(model, Scores | Layers) else None
+    if layers is not None and layers.activation == "relu":
+        return layers
     raise ValueError("proofs of properties are about layers of ReLU, and this model has none")
 
 

@@ -100,13 +100,13 @@ class QuadraticScores:
         return Spectrum(values, vectors, _frobenius(Q - rebuilt), _frobenius(skew))
 
     def radius(self, x: np.ndarray, own: int, rival: int, norm: float, multiplier: object) -> float:
-        """A float below min{‖δ‖ : f_own ≤ f_rival at x + δ}, by the multiplier (1,); ‖δ‖_∞ ≥ ‖δ‖₂/√d serves the other norm."""
+        """A float below min{‖δ‖ : f_own ≤ f_rival at x + δ}, by the multiplier (1,); ‖δ‖₁ ≥ ‖δ‖₂ ≥ ‖δ‖_∞ ≥ ‖δ‖₂/√d."""
         refuse_unless(
             is_weights(x, self.V.shape[1:]), f"x as a float64 array {self.V.shape[1:]} of usual numbers"
         )
         good = isinstance(multiplier, np.ndarray) and is_array(multiplier, (1,)) and bool(multiplier[0] >= 0)
         refuse_unless(
-            good and norm in (2, np.inf), "one multiplier that is not negative, and the norm 2 or inf"
+            good and norm in (1, 2, np.inf), "one multiplier that is not negative, and the norm 1, 2 or inf"
         )
         assert isinstance(multiplier, np.ndarray)
         margin = self.margin(own, rival)
@@ -114,7 +114,7 @@ class QuadraticScores:
             at_x, slope = self._around(margin, x[None])
             delta = _steps(margin.values, slope.mid @ margin.vectors, multiplier) @ margin.vectors.T
             found = float(_lengths(_dual(margin, at_x, slope, multiplier, delta))[0])
-        return found if norm == 2 else float(down(found / up(np.sqrt(float(len(x))))))
+        return found if norm < np.inf else float(down(found / up(np.sqrt(float(len(x))))))
 
     @staticmethod
     def _around(margin: Margin, x: np.ndarray) -> tuple[Enclosed, Enclosed]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from featureprism.checker.float32 import float32_margin
 from featureprism.checker.models import Model, input_dim, model_sha256, points_sha256
-from featureprism.checker.proofs import ARITHMETICS, ProofFile, Statement
+from featureprism.checker.proofs import ARITHMETICS, ProofFile, Statement, norm_word
 from featureprism.checker.scaled import LARGEST
 from featureprism.checker.verify import verified_radii
 from featureprism.checker.weights import weighted_model
@@ -33,8 +33,8 @@ class Stated:
     weights: Any = None
 
     def __post_init__(self) -> None:
-        if self.norm not in (2, math.inf):
-            raise ValueError("norm must be 2 or inf.")
+        if self.norm not in (1, 2, math.inf):
+            raise ValueError("norm must be 1, 2 or inf.")
         if self.eps is not None and not 0 < self.eps < math.inf:
             raise ValueError(f"eps must be positive and finite, got {self.eps}.")
         if self.arithmetic not in ARITHMETICS:
@@ -113,7 +113,7 @@ class Checked:
         bounds = [[float(v) for v in side] for side in (s.lower, s.upper)]
         return {
             "points": len(self.verified),
-            "norm": 2 if s.norm == 2 else "inf",
+            "norm": norm_word(s.norm),
             "bounds": bounds if within(s) else None,
             "weights": None if s.weights is None else s.weights.tolist(),
             "eps": self.stated.eps,
@@ -134,7 +134,7 @@ class Checked:
 
 def norm_name(norm: float) -> str:
     """ℓ2 or ℓ∞."""
-    return "ℓ2" if norm == 2 else "ℓ∞"
+    return "ℓ∞" if norm == math.inf else f"ℓ{norm:g}"
 
 
 def within(statement: Statement) -> str:

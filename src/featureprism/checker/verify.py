@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from featureprism.checker import certificate as one_layer
-from featureprism.checker import deep
+from featureprism.checker import deep, slopes
 from featureprism.checker.layers import Layers
 from featureprism.checker.linear import LinearScores
-from featureprism.checker.models import Model, Scores, demanding
+from featureprism.checker.models import Model, Scores, as_layers, demanding
 from featureprism.checker.proofs import Proof
 from featureprism.checker.quadratic import QuadraticScores
 
@@ -54,6 +54,11 @@ def verified_radius(model: Model, x: np.ndarray, proof: Proof) -> float:
             return model.radius(x, proof.own, proof.rival, certificate.norm, multiplier)
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             return 0.0
+    if certificate.kind == "relaxation":
+        layers = as_layers(model)
+        return 0.0 if layers is None else slopes.verified(certificate, layers, x, proof.own, proof.rival)
+    if certificate.norm == 1:
+        return 0.0  # no other kind speaks of it
     if isinstance(model, Layers):
         return deep.verified(certificate, model, x, proof.own, proof.rival)
     network, sign = model.margin(proof.own, proof.rival)

@@ -11,6 +11,7 @@ DATA = "FEATUREPRISM_DATA"  # the folder of real data, or one .npz file
 DEVICE = "FEATUREPRISM_DEVICE"  # where image networks are trained: cpu, cuda, mps
 SCALES = ("quick", "standard", "paper")
 IMAGES = ("cifar10", "mnist")  # what can be fetched
+NORMS = ("1", "2", "inf", "l1", "l2", "linf")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -212,7 +213,9 @@ def _networks(add: Add) -> None:
     )
     _add_model_and_data(checking)
     checking.add_argument(
-        "--norm", default="2", help="2 or inf (l2, linf): proofs about another norm are refused (default: 2)"
+        "--norm",
+        default="2",
+        help="1, 2 or inf (l1, l2, linf): proofs about another norm are refused (default: 2)",
     )
     checking.add_argument("--eps", type=float, help="the radius in question (default: whatever is claimed)")
     checking.add_argument(
@@ -242,9 +245,7 @@ def _networks(add: Add) -> None:
             name, type=Path, metavar=name.upper(), help=".onnx or .npz, as radius takes it"
         )
     comparing.add_argument("data", type=Path, metavar="DATA", help=".npz with x and y, or .csv with labels")
-    comparing.add_argument(
-        "--norm", default="2", choices=("2", "inf", "l2", "linf"), help="norm (default: 2)"
-    )
+    comparing.add_argument("--norm", default="2", choices=NORMS, help="norm (default: 2)")
     comparing.add_argument(
         "--eps", type=float, help="the radius in question (default: what is proven of OLD)"
     )
@@ -373,9 +374,7 @@ def _add_units(command: argparse.ArgumentParser) -> None:
 
 def _add_effort(command: argparse.ArgumentParser) -> None:
     """--norm, --bounds, --gap, --seconds, --branches and --out."""
-    command.add_argument(
-        "--norm", default="2", choices=("2", "inf", "l2", "linf"), help="norm of perturbations (default: 2)"
-    )
+    command.add_argument("--norm", default="2", choices=NORMS, help="norm of perturbations (default: 2)")
     command.add_argument(
         "--bounds",
         type=float,

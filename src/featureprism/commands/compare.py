@@ -14,7 +14,7 @@ from featureprism._inputs import as_points
 from featureprism._points import read_points
 from featureprism.brackets import RadiusBracket
 from featureprism.checker.layers import Layers
-from featureprism.checker.proofs import Proof
+from featureprism.checker.proofs import Proof, norm_word
 from featureprism.checker.verify import verified_radii
 from featureprism.commands.words import say
 from featureprism.lab.terminal import progress_bar
@@ -177,7 +177,7 @@ def _evidence(
 ) -> dict[str, Any]:
     statement = statement_of(models[0], x, label, query)
     return {
-        "norm": 2 if query.norm == 2 else "inf",
+        "norm": norm_word(query.norm),
         "eps": query.eps,
         "bounds": None if query.bounds is None else list(query.bounds),
         "featureprism": __version__,

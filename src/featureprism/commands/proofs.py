@@ -23,7 +23,7 @@ from featureprism.commands.units import stated_units
 from featureprism.commands.words import say
 
 REFUSED = 3
-NORMS = {"2": 2.0, "l2": 2.0, "inf": math.inf, "linf": math.inf}
+NORMS = {"1": 1.0, "l1": 1.0, "2": 2.0, "l2": 2.0, "inf": math.inf, "linf": math.inf}
 ABOUT = {"real": "about real numbers", "float32": "about a program in float32"}
 EVERY = 10  # percent between two lines of progress
 

@@ -133,4 +133,48 @@ class Tanh:
         return 1 - torch.tanh(z) ** 2
 
 
-Activation = ReLU | PowerReLU | PolynomialReLU | Tanh
+@dataclass(frozen=True)
+class GELU:
+    """φ(z) = z Φ(z), Φ the normal distribution function."""
+
+    weight_normalised = False
+    p = math.nan
+
+    def value(self, z: Tensor) -> Tensor:
+        """φ(z)."""
+        return torch.nn.functional.gelu(z)
+
+    def derivative(self, z: Tensor) -> Tensor:
+        """φ'(z) = Φ(z) + z Φ'(z)."""
+        return (1 + torch.erf(z / math.sqrt(2))) / 2 + z * torch.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class SiLU:
+    """φ(z) = z σ(z), also called swish."""
+
+    weight_normalised = False
+    p = math.nan
+
+    def value(self, z: Tensor) -> Tensor:
+        """φ(z)."""
+        return torch.nn.functional.silu(z)
+
+    def derivative(self, z: Tensor) -> Tensor:
+        """φ'(z) = σ(z) (1 + z σ(-z))."""
+        return torch.sigmoid(z) * (1 + z * torch.sigmoid(-z))
+
+
+Smooth = Tanh | GELU | SiLU
+SMOOTH: dict[str, Smooth] = {"tanh": Tanh(), "gelu": GELU(), "silu": SiLU()}
+Activation = ReLU | PowerReLU | PolynomialReLU | Smooth
+
+
+def layers_activation(activation: Activation) -> str:
+    """How the checker calls an activation between layers."""
+    return type(activation).__name__.lower()
+
+
+def of_layers_named(name: str) -> ReLU | Smooth:
+    """The activation between layers that the checker calls so."""
+    return SMOOTH.get(name, ReLU())

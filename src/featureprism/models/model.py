@@ -24,7 +24,15 @@ from featureprism.checker.models import Model as Weights
 from featureprism.checker.models import Scores, TwoClasses, input_dim, model_sha256, named_arrays
 from featureprism.checker.proofs import Source
 from featureprism.checker.scaled import Network
-from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
+from featureprism.models.activations import (
+    Activation,
+    PolynomialReLU,
+    PowerReLU,
+    ReLU,
+    Smooth,
+    layers_activation,
+    of_layers_named,
+)
 from featureprism.models.one_layer import PowerForm, TwoLayerNet
 from featureprism.models.protocols import HasExactRadius, HasInputDirections, HasRadiusBracket
 from featureprism.models.scores import (
@@ -38,7 +46,10 @@ from featureprism.models.scores import (
     TwoScores,
 )
 
-UNPROVABLE = "Proofs exist for linear and quadratic models, for layers of ReLU or tanh, and for one hidden layer of powers of ReLU."
+UNPROVABLE = (
+    "Proofs exist for linear and quadratic models, for layers of ReLU, tanh, GELU or SiLU, "
+    "and for one hidden layer of powers of ReLU."
+)
 
 
 class NotANetwork(ValueError):  # noqa: N818
@@ -128,7 +139,7 @@ class Model:
 
     @property
     def layers(self) -> Layers | None:
-        """Layers of ReLU or tanh, or None."""
+        """Layers of one activation, or None."""
         return self.weights if isinstance(self.weights, Layers) else None
 
     def margins(self, label: Int[Tensor, " m"], target: Int[Tensor, " m"]) -> nn.Module:
@@ -184,12 +195,10 @@ def of_layers(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], activ
         V, c = np.concatenate([np.zeros_like(V), V]), np.concatenate([np.zeros_like(c), c])
     if not weights:
         return of_weights(linear.LinearScores(V, c))
-    if isinstance(activation, Tanh | ReLU) and (len(weights) > 1 or isinstance(activation, Tanh)):
-        return of_weights(
-            Layers((*weights, V), (*biases, c), "tanh" if isinstance(activation, Tanh) else "relu")
-        )
+    if isinstance(activation, Smooth) or (isinstance(activation, ReLU) and len(weights) > 1):
+        return of_weights(Layers((*weights, V), (*biases, c), layers_activation(activation)))
     if len(weights) > 1:
-        raise ValueError("Several hidden layers are known with ReLU or tanh only.")
+        raise ValueError("Several hidden layers are known with ReLU, tanh, GELU or SiLU only.")
     return of_weights(Scores(weights[0], biases[0], np.ascontiguousarray(V.T), c, float(activation.p)))
 
 
@@ -213,9 +222,9 @@ def _net_of(weights: Weights) -> nn.Module:
             net = TwoLayerNet(*tensors(of.W, of.a, of.b), activation=activation)
         case Layers() if weights.activation == "tanh" and len(weights.weights) == 2:
             (W, V), (b, c) = tensors(*weights.weights), tensors(*weights.biases)
-            net = ScoreNet(W, V.T.contiguous(), b, c, activation=Tanh())
+            net = ScoreNet(W, V.T.contiguous(), b, c, activation=of_layers_named("tanh"))
         case Layers():
-            activation = Tanh() if weights.activation == "tanh" else ReLU()
+            activation = of_layers_named(weights.activation)
             net = LayeredScores(tensors(*weights.weights), tensors(*weights.biases), activation)
     return net.requires_grad_(False).eval()
 
@@ -255,9 +264,9 @@ def _(net: QuadraticScores) -> Model:
 def _(net: ScoreNet) -> Model:
     W, V, b, c = (t.detach().double() for t in (net.W, net.V, net.b, net.c))  # of heads, which know more
     same = ScoreNet(W, V, b, c, activation=net.activation).requires_grad_(False).eval()
-    if isinstance(net.activation, Tanh):
+    if isinstance(net.activation, Smooth):
         W0, V0, b0, c0 = arrays_of(W, V.T, b, c)
-        return Model(same, Layers((W0, V0), (b0, c0), "tanh"))
+        return Model(same, Layers((W0, V0), (b0, c0), layers_activation(net.activation)))
     W0, b0, V0, c0 = arrays_of(W, b, V, c)
     return Model(same, Scores(W0, b0, V0, c0, float(net.activation.p)))
 
@@ -265,7 +274,7 @@ def _(net: ScoreNet) -> Model:
 @as_model.register
 def _(net: LayeredScores) -> Model:
     weights, biases = (tuple(arrays_of(*part)) for part in (net.weights, net.biases))
-    return Model(plain(net), Layers(weights, biases, "tanh" if isinstance(net.activation, Tanh) else "relu"))
+    return Model(plain(net), Layers(weights, biases, layers_activation(net.activation)))
 
 
 @as_model.register
@@ -274,8 +283,9 @@ def _(net: TwoLayerNet) -> Model:
         raise ValueError(f"A stack of {len(net.W)} networks was given; choose one, as net[0].")
     W, a = arrays_of(net.W, net.a)
     b = np.zeros(len(a)) if net.b is None else arrays_of(net.b)[0]
-    if isinstance(net.activation, Tanh):
-        weights: Weights = Layers((W, np.stack([np.zeros_like(a), a])), (b, np.zeros(2)), "tanh")
+    if isinstance(net.activation, Smooth):
+        both = W, np.stack([np.zeros_like(a), a])
+        weights: Weights = Layers(both, (b, np.zeros(2)), layers_activation(net.activation))
     else:
         p, normalised = float(net.activation.p), net.activation.weight_normalised
         weights = TwoClasses(Network(W, a, b, p, normalised))

@@ -7,10 +7,19 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from featureprism.geometry import in_batches, products, row_norms, unit_rows
-from featureprism.models.activations import Activation, PolynomialReLU, PowerReLU, ReLU, Tanh
+from featureprism.models.activations import (
+    GELU,
+    Activation,
+    PolynomialReLU,
+    PowerReLU,
+    ReLU,
+    SiLU,
+    Smooth,
+    Tanh,
+)
 from featureprism.models.one_layer import TwoLayerNet
 
-SATURATED = 20.0  # tanh of it is 1 in float64
+ONES = {Tanh: (20.0, 1.0), GELU: (64.0, 64.0), SiLU: (64.0, 64.0)}  # z and φ(z), the same in float64
 
 
 def checked_parameter(values: Tensor, name: str, shape: tuple[int, ...]) -> nn.Parameter:
@@ -117,10 +126,10 @@ class ScoreNet(nn.Module):
         W, V, b, c = (t.detach() for t in (self.W, self.V, self.b, self.c))
         if not bool(c.any()):
             return W, V, b
-        one = SATURATED if isinstance(self.activation, Tanh) else 1.0
+        one, value = ONES.get(type(self.activation), (1.0, 1.0))
         return (
             torch.cat([W, torch.zeros_like(W[:1])]),
-            torch.cat([V, c[None]]),
+            torch.cat([V, c[None] / value]),
             torch.cat([b, b.new_tensor([one])]),
         )
 
@@ -137,7 +146,9 @@ class ScoreNet(nn.Module):
 class LayeredScores(nn.Module):
     """Scores of several hidden layers with one activation between them: W_L φ(… φ(W_1 x + b_1) …) + b_L."""
 
-    def __init__(self, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: ReLU | Tanh) -> None:
+    def __init__(
+        self, weights: Sequence[Tensor], biases: Sequence[Tensor], activation: ReLU | Smooth
+    ) -> None:
         super().__init__()
         widths = [weights[0].shape[1], *(len(W) for W in weights)]
         shapes = list(zip(widths[1:], widths[:-1], strict=True))

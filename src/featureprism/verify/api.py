@@ -138,12 +138,13 @@ def robust_radius(
         )
     query = Query(as_norm(norm), eps, _sides(bounds), max_radius, gap, weighted)
     about = {"points": x.numpy(), "features": features, "spread": spread, "unit": unit or ""}
+    budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
     if lipschitz is None:
         model = _with_output(model, output, X)
         try:
             read = read_model(model, classes, probe=X)
         except NotANetwork as error:
-            bracket = _only_called(model, classes, X, y, query, str(error))
+            bracket = _only_called(model, classes, X, y, query, budget, str(error))
             statement = Statement(*_bound_arrays(query, x.shape[1]), query.norm, query.eps)
             return replace(bracket, statement=statement, **about)
         read = read if weighted is None else read.with_scores()
@@ -156,7 +157,6 @@ def robust_radius(
             has_one_output=True,
         )
     label = read.indices(y, len(x))
-    budget = budget or Budget(seconds=SECONDS * max(1, len(x)))
     if in_float32:
         bracket = bracket_float32(model, read, x, label, query, budget, progress)
     else:
@@ -173,6 +173,7 @@ def robust_radius(
                 X,
                 y,
                 query,
+                budget,
                 "the module gives no gradient (no_grad in its forward pass?)",
             )
     return replace(bracket, statement=statement_of(read, x, label, query, arithmetic), **about)
@@ -187,7 +188,9 @@ def _with_output(model: Any, output: Any, X: Any) -> Any:
     return with_output(model, output, X)
 
 
-def _only_called(model: Any, classes: Any, X: Any, y: Any, query: Query, why: str) -> RadiusBracket:
+def _only_called(
+    model: Any, classes: Any, X: Any, y: Any, query: Query, budget: Budget, why: str
+) -> RadiusBracket:
     """A model that is no network: what its kind has a bound for, and an attack by its answers alone."""
     from featureprism.verify.called.bracket import bracket_called, called_model
 
@@ -200,7 +203,7 @@ def _only_called(model: Any, classes: Any, X: Any, y: Any, query: Query, why: st
         check_domain(as_points(X), query.bounds)
     reason = why.split(";")[0].rstrip(".")
     reason = f"{reason[0].lower()}{reason[1:]}, so it is attacked by its answers alone"
-    return bracket_called(called_model(model, classes, x, X, y, reason), x, y, query)
+    return bracket_called(called_model(model, classes, x, X, y, reason), x, y, query, budget)
 
 
 def _sides(bounds: Any) -> tuple[Any, Any] | None:

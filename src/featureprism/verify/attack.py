@@ -33,10 +33,13 @@ def attack_pairs(pairs: Pairs, starts: Sequence[Start] | None, *, quick: bool = 
     if not len(rows):
         return
     is_l2 = pairs.query.norm == 2
-    if pairs.model.has_one_output:  # gradients of powers vanish on the way: structured starts come first
+    is_l1 = pairs.query.norm == 1
+    if (
+        pairs.model.has_one_output and not is_l1
+    ):  # gradients of powers vanish on the way: structured starts come first
         _draw_in(pairs, rows, starts, 1, 0)
     _attack_targets(pairs, rows, 0 if quick else L2_RESTARTS if is_l2 else RESTARTS)
-    if not quick and (is_l2 or pairs.x.shape[1] <= FEW_DIMENSIONS):
+    if not quick and not is_l1 and (is_l2 or pairs.x.shape[1] <= FEW_DIMENSIONS):
         for tried, rounds in ((TRIED, 0), (1, 8)) if is_l2 else ((1, 0),):
             _draw_in(pairs, rows, starts, tried, rounds)
     if pairs.query.eps is not None:

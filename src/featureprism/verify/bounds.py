@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from featureprism.checker import linear, quadratic
 from featureprism.checker.certificate import Certificate
@@ -34,6 +35,7 @@ class LinearScoresRadius(Method):
     """Linear scores: margin/‖∇margin‖_q. Within bounds radii are no shorter, and the attack finds the witnesses."""
 
     is_closed_form = True
+    norms = (1, 2, inf)
 
     def applies(self, model: Model, query: Query) -> bool:
         return isinstance(model.weights, linear.LinearScores)
@@ -54,17 +56,20 @@ class LinearScoresRadius(Method):
         terms = torch.cat([v * x, (c[label] - c[pairs.target[rows]]).unsqueeze(1)], dim=1)
         # sums of floats of these sizes may be off by this; a witness goes farther
         rounding = 4 * (x.shape[1] + 4) * torch.finfo(torch.float64).eps * terms.abs().sum(dim=1)
-        dual = torch.linalg.vector_norm(v, ord=2 if norm == 2 else 1, dim=1)
+        dual = torch.linalg.vector_norm(v, ord=inf if norm == 1 else 2 if norm == 2 else 1, dim=1)
         length = (terms.sum(dim=1) + rounding) / dual * (1 + FARTHER)
         step = -v / dual.unsqueeze(1) if norm == 2 else -torch.sign(v)
+        if norm == 1:
+            step = step * one_hot(v.abs().argmax(dim=1), v.shape[1])
         flips = dual > 0
         pairs.keep_flips(rows[flips], length[flips], (length.unsqueeze(1) * step)[flips])
 
 
 class QuadraticScoresRadius(Method):
-    """Quadratic scores: the nearest point that the target wins. ℓ∞ by ‖δ‖_∞ ≥ ‖δ‖₂/√d."""
+    """Quadratic scores: the nearest point that the target wins. ℓ∞ by ‖δ‖_∞ ≥ ‖δ‖₂/√d, ℓ1 by ‖δ‖₁ ≥ ‖δ‖₂."""
 
     is_closed_form = True
+    norms = (1, 2, inf)
 
     def applies(self, model: Model, query: Query) -> bool:
         return isinstance(model.weights, quadratic.QuadraticScores)
@@ -74,7 +79,7 @@ class QuadraticScoresRadius(Method):
         assert isinstance(checked, quadratic.QuadraticScores)
         label = pairs.label[pairs.point[rows]]
         radius, multiplier, delta = _nearest(checked, pairs.points(rows), label, pairs.target[rows])
-        claims = radius * (1 - SLACK) / (1.0 if norm == 2 else pairs.x.shape[1] ** 0.5)
+        claims = radius * (1 - SLACK) / (pairs.x.shape[1] ** 0.5 if norm == inf else 1.0)
         for j, claim, lam in zip(rows.tolist(), claims.tolist(), multiplier.tolist(), strict=True):
             pairs.keep(j, Certificate(claim, CLOSED_FORM, norm, tree={"numbers": np.array([lam])}))
         if norm == 2 and pairs.query.bounds is None:
@@ -142,6 +147,8 @@ def _rounded_outward(net: Any, x: Tensor, low: Tensor, high: Tensor) -> tuple[Te
 
 class GivenLipschitz(Method):
     """margin/L for a constant L of every margin; whoever gives it answers for it."""
+
+    norms = (1, 2, inf)
 
     def __init__(self, constant: float) -> None:
         self.constant = constant

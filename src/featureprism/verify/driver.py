@@ -29,6 +29,7 @@ from featureprism.verify.deep.methods import LinearRelaxation, NormProduct, Semi
 from featureprism.verify.one_layer.methods import BranchAndBound, CheapBounds, Ellipsoids
 from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import Budget, Limits, Query
+from featureprism.verify.slopes import OptimisedSlopes
 from featureprism.verify.weights import Weighted
 
 METHODS: tuple[Method, ...] = (  # in the order of their cost
@@ -39,6 +40,7 @@ METHODS: tuple[Method, ...] = (  # in the order of their cost
     CheapBounds(),
     Balls(),
     LinearRelaxation(),
+    OptimisedSlopes(),
     Ellipsoids(),
     BranchAndBound(),
     SemidefiniteRelaxation(),
@@ -122,7 +124,8 @@ def _methods(model: Model, query: Query, lipschitz: float | None) -> list[Method
     if lipschitz is not None:
         return [GivenLipschitz(lipschitz)]
     known = model.net.proof_methods() if isinstance(model.net, HasProofs) else ()
-    return [method for method in (*known, *METHODS) if method.applies(model, query)]
+    every = [method for method in (*known, *METHODS) if query.norm in method.norms]
+    return [method for method in every if method.applies(model, query)]
 
 
 def _close(pairs: Pairs, methods: Sequence[Method], limits: Limits, starts: Sequence[Start] | None) -> None:

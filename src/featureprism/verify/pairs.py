@@ -97,6 +97,7 @@ class Method(ABC):
 
     is_closed_form = False  # it leaves nothing to attack or to prove
     is_cheap = False  # it is tried before the attack takes its time
+    norms: tuple[float, ...] = (2, inf)  # that it knows
 
     @abstractmethod
     def applies(self, model: Model, query: Query) -> bool:

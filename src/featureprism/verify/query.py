@@ -17,13 +17,13 @@ OVERSHOOT = (
     1 + 1e-6
 )  # a proof aims this much beyond its goal, so that slack and rounding do not reopen the bracket
 REACH_MARGIN = 1.001  # times eps: how far proofs about one radius look
-NORMS = {2: 2.0, "2": 2.0, "l2": 2.0, inf: inf, "inf": inf, "linf": inf}
+NORMS = {1: 1.0, "1": 1.0, "l1": 1.0, 2: 2.0, "2": 2.0, "l2": 2.0, inf: inf, "inf": inf, "linf": inf}
 
 
 def as_norm(norm: Any) -> float:
     """The norm that a number or a word names."""
-    if not isinstance(norm, Real | str) or norm not in NORMS:
-        raise ValueError(f'norm must be 2 or math.inf ("l2", "linf"), got {norm!r}.')
+    if not isinstance(norm, Real | str) or isinstance(norm, bool) or norm not in NORMS:
+        raise ValueError(f'norm must be 1, 2 or math.inf ("l1", "l2", "linf"), got {norm!r}.')
     return NORMS[norm]
 
 
@@ -33,7 +33,7 @@ class Query:
 
     Parameters
     ----------
-    norm : {2, inf}
+    norm : {1, 2, inf}
         Norm of perturbations.
     eps : float, optional
         The one radius in question. Without it the radius of every point is bracketed.
@@ -59,8 +59,8 @@ class Query:
             value = getattr(self, name)
             if (value is not None or name == "gap") and not isinstance(value, Real):
                 raise ValueError(f"{name} must be one number, got {value!r}.")
-        if self.norm not in (2, inf):
-            raise ValueError(f"norm must be 2 or math.inf, got {self.norm!r}.")
+        if self.norm not in (1, 2, inf):
+            raise ValueError(f"norm must be 1, 2 or math.inf, got {self.norm!r}.")
         if not 0 < self.gap < 1:
             raise ValueError(f"gap must lie between 0 and 1, got {self.gap}.")
         for name in ("eps", "max_radius"):

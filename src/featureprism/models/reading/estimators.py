@@ -131,7 +131,7 @@ def _perceptron(value: Value, model: Any) -> Model:
     known: dict[str, Callable[[Value], Value]] = {
         "identity": lambda z: z,
         "relu": graph.relu,
-        "tanh": graph.tanh,
+        "tanh": lambda z: graph.smooth(z, "tanh"),
         "logistic": lambda z: graph.tail(z, "Sigmoid"),
     }
     if model.activation not in known:

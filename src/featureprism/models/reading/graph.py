@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from featureprism.models.activations import Activation, PowerReLU, ReLU, Tanh
+from featureprism.models.activations import SMOOTH, Activation, PowerReLU, ReLU, Tanh
 from featureprism.models.reading.nodes import (
     CONVOLUTIONS,
     Activated,
@@ -138,7 +138,11 @@ def add(one: Any, other: Any) -> Value:
 
 
 def multiply(one: Any, other: Any) -> Value:
-    """A value times a constant."""
+    """A value times a constant; z times σ(z) is SiLU."""
+    if isinstance(one, Value) and isinstance(other, Value):
+        for z, gate in ((one, other), (other, one)):
+            if isinstance(gate.node, Tail) and gate.node.kind == "Sigmoid" and gate.node.inputs[0] is z.node:
+                return smooth(z, "silu")
     return scale(one, other) if isinstance(one, Value) else scale(other, one)
 
 
@@ -200,9 +204,11 @@ def relu(value: Value) -> Value:
     return Value(Activated((node,), ReLU()), value.shape)
 
 
-def tanh(value: Value) -> Value:
-    """tanh z."""
-    return Value(Activated((settled(value.node),), Tanh()), value.shape)
+def smooth(value: Value, name: str, approximate: Any = "none") -> Value:
+    """tanh, gelu or silu of every value."""
+    if approximate not in ("none", b"none"):
+        raise Unreadable(f"its GELU is approximated ({approximate})")
+    return activated(value, SMOOTH[name])
 
 
 def tail(value: Value, kind: str, axis: int | None = None) -> Value:

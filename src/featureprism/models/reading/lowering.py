@@ -65,7 +65,7 @@ def as_network(output: Node) -> Model:
     if top > LARGEST:
         raise ValueError(f"It has weights up to {top:.3g}, which overflow when squared; scale them down.")
     if len(weights) > 2 and isinstance(activation, PowerReLU):
-        raise Unreadable("several hidden layers are known with ReLU or tanh only")
+        raise Unreadable("several hidden layers are known with ReLU, tanh, GELU or SiLU only")
     return of_layers(weights, biases, activation)
 
 

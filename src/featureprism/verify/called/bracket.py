@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -10,17 +11,44 @@ import numpy as np
 from jaxtyping import Float
 
 from featureprism._labels import as_labels, class_positions
+from featureprism._next_steps import BY_BRANCHES, BY_SECONDS
 from featureprism.brackets import NOT_CERTIFIED, RadiusBracket
 from featureprism.models.reading.estimators import affine_steps
-from featureprism.verify.called.bounds import nearest_neighbour_radius, tree_radius, trees_of
+from featureprism.verify.called.bounds import nearest_neighbour_radius
 from featureprism.verify.called.decision_attack import Region, shortest_flips
+from featureprism.verify.called.ensembles import trees_of
+from featureprism.verify.called.trees import Nearest, Trees
 from featureprism.verify.driver import CLOSED, MISCLASSIFIED
-from featureprism.verify.query import Query
+from featureprism.verify.query import REACH_MARGIN, Budget, Limits, Query
 
 OPEN = "no method proves more about this kind of model"
 MOST_NEIGHBOURS = 20_000  # training points up to which 1-nearest neighbour is solved exactly
 Answers = Callable[[Float[np.ndarray, "m d"]], np.ndarray]
-Bound = Callable[[Float[np.ndarray, "n d"], np.ndarray, Query], "Bounded"]
+Bound = Callable[["Asked"], "Bounded"]
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Points that are classified correctly, and what is known of them: the shortest flips, the answers, how much work is left."""
+
+    x: Float[np.ndarray, "n d"]
+    label: np.ndarray
+    query: Query
+    attacked: Float[np.ndarray, " n"]
+    delta: Float[np.ndarray, "n d"]
+    answers: Answers
+    limits: Limits
+
+    @property
+    def weights(self) -> Float[np.ndarray, " d"]:
+        """Of the features, 1 where the query has none."""
+        return np.ones(self.x.shape[1]) if self.query.weights is None else self.query.weights
+
+    @property
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """(d,) and (d,), infinite where the query has none."""
+        lower, upper = (-inf, inf) if self.query.bounds is None else self.query.bounds
+        return np.broadcast_to(lower, self.x.shape[1:]), np.broadcast_to(upper, self.x.shape[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +58,7 @@ class Bounded:
     radii: Float[np.ndarray, " n"]
     kind: str
     delta: Float[np.ndarray, "n d"] | None = None
+    stopped: str = OPEN
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +158,11 @@ class _Function:
         return self.raw(z).argmax(axis=1)
 
 
-def bracket_called(called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Query) -> RadiusBracket:
+def bracket_called(
+    called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Query, budget: Budget
+) -> RadiusBracket:
     """Brackets of a model that is only called; in units of the query's weights."""
-    began = time.perf_counter()
+    began, limits = time.perf_counter(), Limits.of(budget, budget.seconds)
     label = class_positions(y, called.classes, called.num_classes)
     if len(label) != len(x):
         raise ValueError(f"Need one label per point: {len(x)} points, {len(label)} labels.")
@@ -150,9 +181,12 @@ def bracket_called(called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Q
         found, step = shortest_flips(flips, x[rows] * scale, starts * scale, region)
         attacked[rows], delta[rows] = found, step / scale
     certified, kind = np.zeros(len(x)), f"{NOT_CERTIFIED}: {called.reason}"
+    no_proof = "no method of proof applies to this model"
     if called.bound is not None and len(rows):
-        bounded = called.bound(x[rows], label[rows], query)
-        certified[rows], kind = bounded.radii, bounded.kind
+        bounded = called.bound(
+            Asked(x[rows], label[rows], query, attacked[rows], delta[rows], called.answers, limits)
+        )
+        certified[rows], kind, no_proof = bounded.radii, bounded.kind, bounded.stopped
         if bounded.delta is not None:
             size = region.length(bounded.delta * scale)
             shorter = (size < attacked[rows]) & (called.answers(x[rows] + bounded.delta) != label[rows])
@@ -171,7 +205,6 @@ def bracket_called(called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Q
     closed = (
         certified >= (1 - query.gap) * attacked if query.eps is None else (certified >= query.eps) | moved
     )
-    no_proof = "no method of proof applies to this model" if called.bound is None else OPEN
     stopped = [
         MISCLASSIFIED if not r else CLOSED if c else no_proof for r, c in zip(right, closed, strict=True)
     ]
@@ -205,38 +238,21 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
         is_diagonal = len(W) == W.shape[1] and not (W - np.diag(np.diag(W))).any()
         return (None if inner is None or not is_diagonal else _after_scaling(inner, np.diag(W), b)), None
 
-    if (found := trees_of(model)) is not None:
-        parts, start, is_single = found
-        kind = "distance to the nearest leaf" if is_single else "least leaf of every tree"
-
-        def by_leaves(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
-            w = np.ones(x.shape[1]) if query.weights is None else query.weights
-            pairs = list(zip(x, label.tolist(), strict=True))
-            radii = [tree_radius(parts, start, point, label, query.norm, w) for point, label in pairs]
-            steps = (
-                [parts[0].way_out(point, label, query.norm, w) for point, label in pairs]
-                if is_single
-                else None
-            )
-            return Bounded(np.array(radii), kind, None if steps is None else np.stack(steps))
-
-        return by_leaves, None
+    if (trees := trees_of(model)) is not None:
+        return partial(_by_leaves, trees), None
     if isinstance(model, KNeighborsClassifier):
         train = np.asarray(getattr(model, "_fit_X", None))
         plain = (
             model.effective_metric_ == "euclidean" and model.weights == "uniform" and train.dtype.kind == "f"
         )
-        return (
-            (lambda x, label, query: _neighbours(model, train, x, label, query), train)
-            if plain
-            else (None, None)
-        )
+        return (partial(_neighbours, model, train), train) if plain else (None, None)
     if isinstance(model, SVC) and model.kernel == "rbf":
 
-        def by_kernel(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
+        def by_kernel(asked: Asked) -> Bounded:
             from featureprism.verify.called.bounds import kernel_flips, kernel_radii
 
-            radii = kernel_radii(model, x, label) / _stretch(x.shape[1], query)
+            x, label, query = asked.x, asked.label, asked.query
+            radii = kernel_radii(model, x, label) / _stretch(asked)
             by_gradient = len(model.classes_) == 2 and query.weights is None
             delta = kernel_flips(model, x, label, query.norm, query.bounds) if by_gradient else None
             return Bounded(radii, "norm in the kernel's space", delta)
@@ -247,32 +263,74 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
 
 def _after_scaling(inner: Bound, scale: np.ndarray, shift: np.ndarray) -> Bound:
     """The bound of a model after every feature was scaled: weights are divided by the scale, changes too."""
+    moves = np.abs(scale) > 0
+    size = np.where(moves, scale, 1.0)
 
-    def bound(x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
-        w = np.ones(x.shape[1]) if query.weights is None else query.weights
-        size = np.abs(scale)
-        found = inner(
-            x * scale + shift,
-            label,
-            replace(query, weights=np.where(size > 0, w / np.where(size > 0, size, 1), inf)),
+    def bound(asked: Asked) -> Bounded:
+        sides = [np.where(moves, side * size + shift, shift) for side in asked.bounds]
+        query = replace(
+            asked.query,
+            weights=np.where(moves, asked.weights / np.abs(size), inf),
+            bounds=(np.minimum(*sides), np.maximum(*sides)),
         )
-        step = None if found.delta is None else found.delta / np.where(size > 0, scale, 1.0)
+        found = inner(
+            replace(
+                asked,
+                x=asked.x * scale + shift,
+                delta=asked.delta * scale,
+                query=query,
+                answers=lambda z: asked.answers((z - shift) / size),
+            )
+        )
+        step = None if found.delta is None else found.delta / size
         return replace(found, radii=found.radii * (1 - 1e-9), delta=step)
 
     return bound
 
 
-def _stretch(dim: int, query: Query) -> float:
+def _by_leaves(trees: Trees, asked: Asked) -> Bounded:
+    """Point by point a search over the leaves, each with its share of the time that is left."""
+    radii, delta, limits = np.zeros(len(asked.x)), np.zeros_like(asked.x), asked.limits
+    if not _agree(trees, asked):
+        return Bounded(radii, f"{NOT_CERTIFIED}: the trees that were read disagree with the model")
+    goal = (
+        asked.attacked
+        if asked.query.eps is None
+        else np.minimum(asked.attacked, REACH_MARGIN * asked.query.eps)
+    )
+    for i, (x, label) in enumerate(zip(asked.x, asked.label.tolist(), strict=True)):
+        share = limits.share(len(asked.x) - i)
+        flips = lambda z, own=label: asked.answers(z) != own  # noqa: E731
+        search = Nearest(trees, x, asked.query.norm, asked.weights, asked.bounds, flips, share)
+        radii[i] = search.radius(label, float(goal[i]), asked.delta[i])
+        delta[i] = 0.0 if search.delta is None else search.delta
+        limits.note(share)
+    why = BY_SECONDS if limits.out_of_seconds else BY_BRANCHES if limits.out_of_branches else OPEN
+    return Bounded(radii, "search over the leaves", delta, why)
+
+
+def _agree(trees: Trees, asked: Asked) -> bool:
+    """Whether the trees say what the model says, at the points and beside them."""
+    rng = np.random.default_rng(0)
+    spread = asked.x.std(axis=0) + 0.1 * np.abs(asked.x).mean(axis=0)
+    beside = np.clip(asked.x[:32] + spread * rng.normal(size=asked.x[:32].shape), *asked.bounds)
+    at = np.concatenate([asked.x[:64], beside])
+    scores = trees.scores(at)
+    said = scores[np.arange(len(at)), np.minimum(asked.answers(at), scores.shape[1] - 1)]
+    return bool((said >= scores.max(axis=1) - 1e-5 * (1 + np.abs(scores).max(axis=1))).all())
+
+
+def _stretch(asked: Asked) -> float:
     """The largest ℓ2 norm of δ with ‖w ∘ δ‖ ≤ 1."""
-    w = np.ones(dim) if query.weights is None else query.weights
-    longest = 1 / w
-    return float(longest.max() if query.norm == 2 else np.linalg.norm(longest))
+    longest = 1 / asked.weights
+    return float(np.linalg.norm(longest) if asked.query.norm == inf else longest.max())
 
 
-def _neighbours(model: Any, train: np.ndarray, x: np.ndarray, label: np.ndarray, query: Query) -> Bounded:
+def _neighbours(model: Any, train: np.ndarray, asked: Asked) -> Bounded:
     """k-nearest neighbours: own points come r farther and others r nearer at most; one neighbour alone exactly."""
+    x, label, query = asked.x, asked.label, asked.query
     k, own_class = model.n_neighbors, model._y
-    stretch, radii, delta = _stretch(x.shape[1], query), np.zeros(len(x)), np.zeros_like(x)
+    stretch, radii, delta = _stretch(asked), np.zeros(len(x)), np.zeros_like(x)
     exact = k == 1 and query.norm == 2 and query.weights is None and len(train) <= MOST_NEIGHBOURS
     need = k // 2 + 1
     for i, (point, o) in enumerate(zip(x, label, strict=True)):

@@ -355,7 +355,7 @@ class NormProduct(Method):
     is_cheap = True
 
     def applies(self, model: Model, query: Query) -> bool:
-        return model.layers is not None
+        return model.layers is not None and model.layers.activation in ("relu", "tanh")
 
     def prove(self, pairs: Pairs, rows: Int[Tensor, " r"], limits: Limits) -> None:
         model = pairs.model.layers
