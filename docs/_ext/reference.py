@@ -66,9 +66,20 @@ def pages() -> dict[str, str]:
     return texts
 
 
+def public_names() -> set[str]:
+    """The full names that have a page: those at the top, and those of a module that are not at the top."""
+    top = set(featureprism.__all__)
+    modules = {name: import_module(f"featureprism.{name}") for name in MODULES}
+    below = {f"featureprism.{m}.{n}" for m, module in modules.items() for n in module.__all__ if n not in top}
+    return below | {f"featureprism.{name}" for name in top}
+
+
 def _write(app: Any, _config: Any) -> None:
     folder = Path(app.srcdir) / "reference"
     folder.mkdir(exist_ok=True)
+    for path in (folder / "generated").glob("*.rst"):  # of names that are gone
+        if path.stem not in public_names():
+            path.unlink()
     for name, text in pages().items():
         path = folder / f"{name}.rst"
         if not path.exists() or path.read_text("utf-8") != text:

@@ -32,10 +32,10 @@ def test_every_file_of_the_tour_has_a_name_of_its_own():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The page with one scene."""
-    out, short = tmp_path_factory.mktemp("page"), Scene("+-", start=-1.0)
+    """The page with two scenes."""
+    out = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exporting, "TOUR", (short,))
+        patch.setattr(exporting, "TOUR", (Scene("+-", start=-1.0), Scene("++--", start=-1.0)))
         patch.setattr(exporting, "PLACES", 2)
         names = [name for name in exporting.recordings() if name[0] not in ("sparse.js", "own.js")]
         patch.setattr(exporting, "recordings", lambda: iter(names))
@@ -64,4 +64,19 @@ def test_the_exported_page_plays_from_a_disk(browser, folder):
     assert not browser.execute_script("return document.getElementById('recorded').hidden")
     assert browser.execute_script("return State.get('classes')") == "+-"  # the nearest recording
     assert float(until(browser, "document.body.dataset.radius")) > 0
+    no_complaints(browser)
+
+
+def test_a_control_of_the_exported_page_does_something_or_is_closed(browser, folder):
+    from play.test_page import no_complaints, until, visit
+
+    visit(browser, (folder / "index.html").as_uri())
+    until(browser, "document.body.dataset.nearest")
+    closed = "return document.getElementById('choices').elements[arguments[0]].disabled"
+    assert all(browser.execute_script(closed, name) for name in ("overlap", "p", "start", "activation"))
+    assert browser.execute_script("return document.getElementById('fewer').disabled")
+    browser.execute_script("document.getElementById('more').click()")
+    assert browser.execute_script("return State.get('classes')") == "++--"
+    until(browser, "document.body.dataset.nearest")
+    assert browser.execute_script("return document.getElementById('more').disabled")
     no_complaints(browser)

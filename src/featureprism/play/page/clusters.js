@@ -37,11 +37,18 @@ const Clusters = (() => {
   const setPower = p => choose({ p, activation: "prelu", labels: "two" }, "p");
   const switchLabels = () => choose({ labels: State.get("labels") === "two" ? "all" : "two" }, "labels");
   function resize(by) {
-    const classes = State.get("classes"), plus = [...classes].filter(c => c === "+").length, minus = classes.length - plus;
+    const classes = State.get("classes");
+    if (Source.isRecorded) return void (recordedSize(by) && choose({ classes: recordedSize(by), home: 0, towards: "mean" }, "classes"));
+    const plus = [...classes].filter(c => c === "+").length, minus = classes.length - plus;
     let next = classes;
     if (by > 0) next = plus <= minus ? "+" + classes : classes + "-";
     else next = plus >= minus ? classes.replace("+", "") : classes.slice(0, classes.lastIndexOf("-")) + classes.slice(classes.lastIndexOf("-") + 1);
     if (next.length >= 2 && next.length <= 12 && next.includes("+") && next.includes("-")) choose({ classes: next, home: 0, towards: "mean" }, "classes");
+  }
+  // The next recorded number of clusters above or below the one that is shown.
+  function recordedSize(by) {
+    const now = State.get("classes").length;
+    return Source.values("classes").filter(c => by * (c.length - now) > 0).sort((a, b) => by * (a.length - b.length))[0];
   }
   function flip(k) {
     const signs = [...State.get("classes")];
@@ -76,8 +83,20 @@ const Clusters = (() => {
     if (Source.isRecorded) {
       for (const name of ["home", "towards"]) form.elements[name].disabled = true;
       for (const button of [byId("again"), ...byId("chips").querySelectorAll("button")]) button.disabled = true;
-      byId("powers").querySelectorAll("button").forEach(b => { b.disabled = !Source.has("p", b.dataset.p); });
+      byId("powers").querySelectorAll("button").forEach(b => { b.disabled = !Source.values("p").includes(b.dataset.p); });
+      byId("more").disabled = !recordedSize(1);
+      byId("fewer").disabled = !recordedSize(-1);
+      for (const name of ["overlap", "p", "start", "activation"]) keepToRecorded(form.elements[name], Source.values(name));
     }
+  }
+
+  // A slider has the recorded values and no others; a choice of which one alone was recorded is closed.
+  function keepToRecorded(control, values) {
+    if (values.length < 2) { control.disabled = true; return; }
+    if (control.type !== "range") return;
+    const [first, ...others] = values.map(Number).sort((a, b) => a - b);
+    [control.min, control.max, control.step] = [first, others[others.length - 1], others[0] - first];
+    control.value = State.get(control.name);
   }
 
   async function open() {

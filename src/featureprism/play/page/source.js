@@ -86,5 +86,5 @@ const Source = (() => {
     own: (hear, signal) => tell(recordings.own, "rows", hear, signal),
     snap: (scene, changed) => ({ ...scene, ...closest("scenes", scene, changed).words }),
   };
-  return { ...(recordings ? recorded : live), isRecorded: Boolean(recordings), has: (key, value) => recordings.scenes.some(entry => entry.words[key] === value) };
+  return { ...(recordings ? recorded : live), isRecorded: Boolean(recordings), values: key => [...new Set(recordings.scenes.map(entry => entry.words[key]))] };
 })();

@@ -253,7 +253,7 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
 
             x, label, query = asked.x, asked.label, asked.query
             radii = kernel_radii(model, x, label) / _stretch(asked)
-            by_gradient = len(model.classes_) == 2 and query.weights is None
+            by_gradient = len(model.classes_) == 2 and query.weights is None and query.norm != 1
             delta = kernel_flips(model, x, label, query.norm, query.bounds) if by_gradient else None
             return Bounded(radii, "norm in the kernel's space", delta)
 
