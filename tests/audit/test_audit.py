@@ -14,7 +14,7 @@ from featureprism.audit.advice import Contender, decide, recommendation
 from featureprism.audit.given import GivenHead, read_head
 from featureprism.audit.read import read_embeddings
 from featureprism.audit.stages import averaging_index, density
-from featureprism.audit.watch import Watch, noted
+from featureprism.audit.watch import StageProgress, noted
 from featureprism.heads import load_head
 from featureprism.lab.heads.compare import candidates
 from featureprism.models import read_model
@@ -260,7 +260,7 @@ def test_points_are_added_until_the_decision_is_significant(tmp_path, monkeypatc
         return rows
 
     monkeypatch.setattr(run, "_all_rows", rows_of)
-    question, names = run.Question(tmp_path, None, None, None), ["ReLU", "ahead", "behind"]
+    question, names = run.AuditInput(tmp_path, None, None, None), ["ReLU", "ahead", "behind"]
     rows, decision = run._race(question, "", names, run.LOOKS, tmp_path, 1, lambda *_: None)
     assert [len(stages) for stages in asked] == [4, 2, 2]
     assert [stages[-1][2] for stages in asked] == [50, 100, 200]
@@ -301,7 +301,7 @@ def test_networks_of_many_classes_are_taken_as_heads(tmp_path):
 
 def test_stages_that_run_elsewhere_are_seen_and_counted_by_their_cost(tmp_path):
     told = []
-    watch = Watch({"a": 1.0, "b": 3.0}, lambda name: tmp_path / name, lambda *args: told.append(args))
+    watch = StageProgress({"a": 1.0, "b": 3.0}, lambda name: tmp_path / name, lambda *args: told.append(args))
     watch.refresh()
     noted(tmp_path / "b", lambda _: None)(0.5)  # as a worker would
     watch.refresh()

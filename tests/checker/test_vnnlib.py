@@ -50,6 +50,16 @@ def test_version_2_says_the_same_as_version_1(text):
     assert property_of(in_second_version(BOX + text)).sha256 == property_of(DECLARED + BOX + text).sha256
 
 
+def test_as_many_variables_as_are_allowed_are_allowed(monkeypatch):
+    text = in_second_version(BOX + "(assert (<= Y_0 Y_1))")
+    monkeypatch.setattr(vnnlib, "MOST_VARIABLES", 2)
+    assert property_of(text).num_inputs == 2
+    monkeypatch.setattr(vnnlib, "MOST_VARIABLES", 1)
+    for too_many in (text, DECLARED + BOX):
+        with pytest.raises(ValueError, match="more than 1 variables"):
+            property_of(too_many)
+
+
 def test_elements_are_counted_in_c_order_and_equalities_are_two_rows():
     text = SECOND.replace("[1, 2]", "[2,2]") + "".join(
         f"(assert (== image[{i},{j}] {2 * i + j}))" for i in range(2) for j in range(2)

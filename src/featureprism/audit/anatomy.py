@@ -87,7 +87,7 @@ class Subject:
 
 
 def subject(model: Any, X: Any, y: Any, fine: Any = None) -> Subject:
-    """The model as the front door reads it, with its data; finer labels are discovered where none are given."""
+    """The model as `read_model` reads it, with its data; finer labels are discovered where none are given."""
     x = as_points(X).double()
     read = (
         Model(plain(model), has_one_output=True)

@@ -60,7 +60,7 @@ class GivenHead:
 
 
 def read_head(path: Path, data: Embeddings) -> Any:
-    """A saved head, or whatever the front door opens: an .onnx file or a network in an .npz file.
+    """A saved head, or what `read_model` reads: an .onnx file or a network in an .npz file.
 
     A network with one output says the second class where it is positive; scores without names are in the order of the classes.
     """

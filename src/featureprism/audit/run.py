@@ -22,7 +22,7 @@ from featureprism.audit.advice import YOURS, Contender, Decision, decide, recomm
 from featureprism.audit.given import read_head
 from featureprism.audit.read import Embeddings, read_embeddings
 from featureprism.audit.stages import clusters, features, geometry
-from featureprism.audit.watch import Show, Watch, noted
+from featureprism.audit.watch import Show, StageProgress, noted
 from featureprism.brackets import RadiusBracket
 from featureprism.heads import GaussianHead
 from featureprism.heads.subclasses import Subclasses
@@ -48,7 +48,7 @@ CHEAP = 0.3  # of heads that are not ours
 
 
 @dataclass(frozen=True)
-class Question:
+class AuditInput:
     """What is audited; `seen` are the rows that the head was trained on, None where nobody said."""
 
     embeddings: Path
@@ -122,7 +122,7 @@ def audit(
         raise ValueError(f"seen must be one of {', '.join(SEEN)}, got {seen!r}.")
     if num_points is not None and num_points < 1:
         raise ValueError(f"num_points must be at least 1, got {num_points}.")
-    question = Question(embeddings, head, normalise, seen)
+    question = AuditInput(embeddings, head, normalise, seen)
     digest = _digest(question)
     problem = problem_of(question, digest)
     prepare_folder(out)
@@ -157,7 +157,7 @@ def _looks(num_points: int | None, available: int) -> list[int]:
 
 
 def _race(
-    question: Question,
+    question: AuditInput,
     digest: str,
     names: Sequence[str],
     looks: Sequence[int],
@@ -220,7 +220,7 @@ def _archive(arrays: dict[str, np.ndarray]) -> bytes:
 
 
 def _all_rows(
-    question: Question,
+    question: AuditInput,
     digest: str,
     stages: Sequence[Stage],
     out: Path,
@@ -231,7 +231,7 @@ def _all_rows(
     """The rows of every stage, from the store where they are there already."""
     measure = partial(_measured, question, digest, notes)
     units = [Unit("audit", measure, stage, 0, fields_of(stage)) for stage in stages]
-    watch = Watch({stage.name: _cost(stage.name) for stage in stages}, partial(_note, notes), show)
+    watch = StageProgress({stage.name: _cost(stage.name) for stage in stages}, partial(_note, notes), show)
     failed: list[str] = []
     context = Context(progress=lambda _share: watch.refresh())
     with Store(out, write=True) as store:
@@ -262,7 +262,7 @@ def _note(notes: Path, name: str) -> Path:
 
 
 @lru_cache(maxsize=1)
-def problem_of(question: Question, _digest: str) -> Problem:
+def problem_of(question: AuditInput, _digest: str) -> Problem:
     """The data and the head, read once in every process that asks."""
     data = read_embeddings(question.embeddings, question.normalise)
     head = None if question.head is None else read_head(question.head, data)
@@ -275,7 +275,7 @@ def problem_of(question: Question, _digest: str) -> Problem:
 
 
 @cache
-def _trained(question: Question, digest: str, name: str, seed: int) -> tuple[Candidate, Any, float]:
+def _trained(question: AuditInput, digest: str, name: str, seed: int) -> tuple[Candidate, Any, float]:
     """A candidate, trained once in every process that asks, and the CPU seconds that it took."""
     problem = problem_of(question, digest)
     candidate = next(c for c in candidates(problem.plan, problem.data.task, seed) if c.name == name)
@@ -283,7 +283,7 @@ def _trained(question: Question, digest: str, name: str, seed: int) -> tuple[Can
 
 
 def _measured(
-    question: Question, digest: str, notes: Path, stage: Stage, seed: int, context: Context
+    question: AuditInput, digest: str, notes: Path, stage: Stage, seed: int, context: Context
 ) -> list[Row]:
     """The rows of one stage."""
     progress = noted(_note(notes, stage.name), context.progress)
@@ -375,7 +375,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _digest(question: Question) -> str:
+def _digest(question: AuditInput) -> str:
     """A hash of the files and the options."""
     digest = hashlib.sha256(f"{question.normalise, question.seen}".encode())
     for path in (question.embeddings, question.head):

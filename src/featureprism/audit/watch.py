@@ -25,8 +25,8 @@ def noted(file: Path, progress: Progress) -> Progress:
     return report
 
 
-class Watch:
-    """Adds up what stages have told: finished ones whole, running ones in part, each by its cost."""
+class StageProgress:
+    """Adds up what stages have reported: finished ones whole, running ones in part, each by its cost."""
 
     def __init__(self, costs: dict[str, float], files: Callable[[str], Path], show: Show) -> None:
         self.costs, self.files, self.show = costs, files, show

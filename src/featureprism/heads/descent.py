@@ -15,7 +15,7 @@ from featureprism.heads.pace import Pace, num_steps, steps_between_looks
 from featureprism.models.activations import relu_power
 
 WATCHED = 2048  # points whose loss is watched, at most
-INTERVALS = 50  # how often progress is told
+INTERVALS = 50  # how often progress is reported
 CONVERGED, PASSES_MADE = "the loss no longer fell", "all passes were made"
 
 

@@ -1,4 +1,4 @@
-"""Phase diagrams from rows: a heat map with contours and the theory's lines, and slices with fitted exponents."""
+"""PhaseDiagram diagrams from rows: a heat map with contours and the theory's lines, and slices with fitted exponents."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ Cell = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
-class Phase:
+class PhaseDiagram:
     """A value over two parameters: per cell (x, y) one number for each seed, and the cells where runs failed or are missing."""
 
     x: str
@@ -44,7 +44,7 @@ class Phase:
         return {cell: sum(values) / len(values) for cell, values in finite.items() if values}
 
 
-def phase_of(rows: Iterable[Row], x: str, y: str, value: str, *, theory: str | None = None) -> Phase:
+def phase_of(rows: Iterable[Row], x: str, y: str, value: str, *, theory: str | None = None) -> PhaseDiagram:
     """The cells of rows that have all three columns; one row for each cell and seed, or it is not clear what is meant."""
     cells: dict[Cell, dict[int, float]] = {}
     predicted: dict[Cell, float] = {}
@@ -65,7 +65,7 @@ def phase_of(rows: Iterable[Row], x: str, y: str, value: str, *, theory: str | N
             raise ValueError(f"No row has a column '{name}'. There are: {', '.join(sorted(names))}.")
     if not cells:
         raise ValueError(f"No row has {x}, {y} and {value} together.")
-    phase = Phase(x, y, value, cells, theory=predicted)
+    phase = PhaseDiagram(x, y, value, cells, theory=predicted)
     if not phase.means():
         raise ValueError(
             f"There is nothing to draw: {value} is NaN or infinite in all {len(first)} rows that have it."
@@ -86,7 +86,7 @@ def _unclear(one: Row, other: Row, known: set[str]) -> str:
     return f"Several rows share a cell and a seed; they differ in {', '.join(differ[:6])}. Choose with --where NAME=VALUE."
 
 
-def rates(phase: Phase) -> dict[Any, Rate]:
+def rates(phase: PhaseDiagram) -> dict[Any, Rate]:
     """How the value grows with x at every y with at least three positive x and positive values."""
     fits = {}
     for y in phase.axis(1):
@@ -105,7 +105,7 @@ def rates(phase: Phase) -> dict[Any, Rate]:
 
 def draw_map(
     axes: Axes,
-    phase: Phase,
+    phase: PhaseDiagram,
     *,
     boundary: Callable[[float], float] | None = None,
     label: str = "theory",
@@ -148,7 +148,7 @@ def draw_map(
         axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=len(handles))
 
 
-def draw_slices(axes: Axes, phase: Phase) -> None:
+def draw_slices(axes: Axes, phase: PhaseDiagram) -> None:
     """The value against x at up to six y, with bands from the least to the largest seed, and on a wide x the exponents."""
     places = _places(axes, phase.axis(0), "x")
     fitted = rates(phase) if axes.get_xscale() == "log" else {}
@@ -185,7 +185,7 @@ def show(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def save_phase(phase: Phase, folder: Path) -> Path:
+def save_phase(phase: PhaseDiagram, folder: Path) -> Path:
     """phase-X-Y-VALUE.png and .svg: the map and its slices."""
     with plt.rc_context(SETTINGS):
         figure, (left, right) = panels(2, width=5.0, height=3.8)
@@ -262,7 +262,9 @@ def _contours(
                 axes.clabel(lines, fontsize=7, fmt=lambda v: f"{v:.3g}")
 
 
-def _marks(axes: Axes, phase: Phase, place_x: dict[Any, float], place_y: dict[Any, float]) -> list[Any]:
+def _marks(
+    axes: Axes, phase: PhaseDiagram, place_x: dict[Any, float], place_y: dict[Any, float]
+) -> list[Any]:
     """A cross where a run failed, a ring where one is missing."""
     handles = []
     for cells, mark, label in ((phase.failed, "x", "a run failed"), (phase.missing, "o", "runs missing")):

@@ -25,6 +25,7 @@ FILE = "units.sqlite"
 FORMAT = 4
 TRIES = 100
 MINE, TAKEN = "mine", "taken"
+DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # the second where SQLite quotes what it cannot read
 NETWORK = ("nfs", "cifs", "smb", "lustre", "gpfs", "beegfs", "ceph", "fuse", "9p", "afs")
 SCHEMA = f"""
 CREATE TABLE units (unit INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, place TEXT NOT NULL, what TEXT NOT NULL, setting TEXT NOT NULL,
@@ -113,7 +114,7 @@ class Store:
                     self._damaged.add(0)
             if write:
                 self._drop_damaged()
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise ValueError(self._unusable("read", error)) from error
 
     def _connect(self, write: bool) -> None:
@@ -169,11 +170,11 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             yield
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise OSError(self._unusable("write", error)) from error
         finally:
             if self._db.in_transaction:
-                with suppress(sqlite3.Error):  # of a damaged file: the first error is the one reported
+                with suppress(*DAMAGE):  # of a damaged file: the first error is the one reported
                     self._db.execute("ROLLBACK")
 
     def _unusable(self, verb: str, error: Exception) -> str:
@@ -192,7 +193,7 @@ class Store:
             return self._db.execute("PRAGMA integrity_check(1)").fetchone()[0] == "ok"
         except sqlite3.OperationalError:  # locked
             raise
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             return False
 
     def _rescue(self) -> None:
@@ -238,14 +239,14 @@ class Store:
             return
         except sqlite3.OperationalError:
             raise
-        except sqlite3.DatabaseError:
+        except DAMAGE:
             self._damaged.add(0)
         after: list[_Entry] = []
-        with suppress(sqlite3.DatabaseError):
+        with suppress(*DAMAGE):
             for row in self._db.execute(f"{query} AND unit > ? ORDER BY unit DESC", (*values, last)):
                 after.append(_Entry(*row))
         for unit in range(last + 1, after[-1].unit if after else last + 1):
-            with suppress(sqlite3.DatabaseError):
+            with suppress(*DAMAGE):
                 yield from map(_Entry._make, self._db.execute(f"{query} AND unit = ?", (*values, unit)))
         yield from reversed(after)
 
@@ -260,7 +261,7 @@ class Store:
                     yield entry._replace(ended=None)
                 else:
                     yield entry
-        except sqlite3.Error as error:
+        except DAMAGE as error:
             raise ValueError(self._unusable("read", error)) from error
 
     # Planning

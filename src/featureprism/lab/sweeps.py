@@ -31,7 +31,7 @@ SimpleMeasure = Callable[[Row, int], list[Row]]  # takes a setting as a dictiona
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class GridPoint:
     """One setting to measure, and the changes that it was made with."""
 
     setting: Any
@@ -44,7 +44,7 @@ class Sweep:
 
     name: str
     source: Experiment | SimpleMeasure
-    points: Sequence[Point]
+    points: Sequence[GridPoint]
     seeds: Sequence[int] = (0,)
     rules: Rules = field(default_factory=lambda: Rules(retry=False))
 
@@ -182,7 +182,7 @@ def of_item(
     bases = [s for s in settings if all(fields_of(s).get(k) == v for k, v in where.items())]
     if not bases:
         raise ValueError(f"No setting of {name} at scale {scale} has {dict(where)}.")
-    points = [Point(changed(base, change, name), dict(change)) for change in changes for base in bases]
+    points = [GridPoint(changed(base, change, name), dict(change)) for change in changes for base in bases]
     return Sweep(name, experiment, points, **options)
 
 
@@ -212,7 +212,7 @@ def of_function(measure: SimpleMeasure, settings: Sequence[Row], *, name: str = 
     >>> plan.name
     'double'
     """
-    points = [Point(setting, setting) for setting in settings]
+    points = [GridPoint(setting, setting) for setting in settings]
     return Sweep(name or f"{measure.__module__}:{measure.__qualname__}", measure, points, **options)
 
 
@@ -280,7 +280,7 @@ def judge_points(
     plan: Sweep, experiment: Experiment, store: Store, context: Context = Context()
 ) -> Iterator[PointVerdicts]:
     """The claims at every point whose units are all there."""
-    groups: dict[str, list[Point]] = {}
+    groups: dict[str, list[GridPoint]] = {}
     for point in plan.points:
         groups.setdefault(json.dumps(point.changes, sort_keys=True), []).append(point)
     for points in groups.values():

@@ -18,7 +18,7 @@ from featureprism.checker.enclosed import SLACK, with_room
 from featureprism.checker.readouts import proven_readout
 from featureprism.models.model import Model
 from featureprism.networks.grouped import BinaryReadout
-from featureprism.networks.readout_search import Node, plain_tree, prove, scores_of
+from featureprism.networks.readout_search import ReadoutNode, plain_tree, prove, scores_of
 from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
@@ -84,7 +84,7 @@ def _forests(
     batch: Sequence[int],
     limits: Limits,
     together: bool,
-) -> list[list[Node]]:
+) -> list[list[ReadoutNode]]:
     """The trees of each point: one of all target classes together, or one for each of them."""
     if not batch:
         return []
@@ -95,7 +95,7 @@ def _forests(
     parts = [rivals] if together else list(rivals.split(1))
     one_of = 0 if together else len(rivals)
     points, W = x[index], net.net.W.detach().double()
-    forests: list[list[Node]] = [[] for _ in batch]
+    forests: list[list[ReadoutNode]] = [[] for _ in batch]
     for number, part in enumerate(parts):
         share = limits.share(min(2, len(parts) - number))  # one class does not take all the time
         classes = torch.cat([own, part])
@@ -109,7 +109,7 @@ def _forests(
 
 
 def readout_certificate(net: BinaryReadout, x: Tensor, y: float) -> Certificate:
-    """The Lipschitz bound of a read-out, as the checker verifies it, with room."""
+    """The Lipschitz bound of a read-out, as the checker verifies it, with slack for rounding."""
     with with_room():
         return Certificate(_lipschitz_of_readout(net, x, y) * (1 - SLACK), "readout")
 
@@ -127,7 +127,7 @@ def _lipschitz_of_readout(net: BinaryReadout, x: Tensor, y: float) -> float:
 def boxes_certificate(
     trees: list[dict[str, Any]], net: BinaryReadout, reach: float, x: Tensor, y: float
 ) -> Certificate:
-    """The certificate of boxes of class scores, claiming what the checker verifies, with room."""
+    """The certificate of boxes of class scores, claiming what the checker verifies, with slack for rounding."""
     claim = Certificate(reach, "boxes", 2, reach, {"trees": trees})
     with with_room():
         return replace(claim, radius=_in_boxes(claim, net, x, y) * (1 - SLACK))

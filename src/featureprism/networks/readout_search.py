@@ -1,12 +1,12 @@
 """Proving a radius for the two-class read-out of a k-class network: boxes of class scores, a separable bound on each.
 
-Class j is seen through its score u_j = ⟨v_j, x + δ⟩, v_j the mean of its h neurons. Own logits f_j ≥ [u_j]₊, rivals f_l ≤
+Class j is seen through its score u_j = ⟨v_j, x + δ⟩, v_j the mean of its h neurons. Own logits f_j ≥ [u_j]₊, targets f_l ≤
 G_l(u_l), where G_l(u) = u
 from A_l on, [u]₊ + ε_l below it and 0 below -B_l; for h = 1 that is [u]₊. y f = P - N, the log-sum-exps (or maxima) of own and
-rival logits:
+target logits:
 
-    P ≥ Σ_own π_j f_j + entropy(π),  Σπ ≤ 1;     N ≤ ln S - 1 + (1/S) Σ_rivals e^f_l for any S > 0;     one rival at a time for maxima,
-and for log-sum-exp too, with N ≤ max_l f_l + ln r, r rivals: less is lost where scores are large.
+    P ≥ Σ_own π_j f_j + entropy(π),  Σπ ≤ 1;     N ≤ ln S - 1 + (1/S) Σ_rivals e^f_l for any S > 0;     one target at a time for maxima,
+and for log-sum-exp too, with N ≤ max_l f_l + ln r, r targets: less is lost where scores are large.
 
 For any α with δ̄ = Σ α_j v_j, ½‖δ‖² = ⟨δ̄, δ⟩ - ½‖δ̄‖² + ½‖δ - δ̄‖² and ‖δ - δ̄‖² ≥ Σ_j D_j (u_j - ū_j)² as long as Σ_j D_j v_j
 v_jᵀ ≤ I. So every δ that
@@ -41,26 +41,26 @@ MOST_BRANCHES = 10_000
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Points of one label before a network, in class scores: own classes first, rivals after them."""
+class ReadoutScores:
+    """Points of one label before a network, in class scores: classes of the true label first, target classes after them."""
 
     gram: Float[Tensor, "k k"]  # ⟨v_i, v_j⟩
     weight: Float[Tensor, " k"]  # D
     u0: Float[Tensor, "m k"]
     reach: Float[Tensor, " m"]
-    num_own: int
-    smooth: bool  # log-sum-exp, or a maximum, with one rival
-    one_of: int  # the rival may be any of so many; 0: all rivals together
+    num_true: int
+    smooth: bool  # log-sum-exp, or a maximum, with one target
+    one_of: int  # the target may be any of so many; 0: all targets together
     above: Float[Tensor, "m k"]  # A: from here on G(u) = u
     below: Float[Tensor, "m k"]  # B: up to -B, G(u) = 0
     lift: Float[Tensor, "m k"]  # ε
 
     @property
     def allowance(self) -> float:
-        """What the rivals' log-sum-exp may have beyond the one rival: ln r."""
+        """What the targets' log-sum-exp may have beyond the one target: ln r."""
         return log(self.one_of) if self.smooth and self.one_of else 0.0
 
-    def rows(self, index: Tensor) -> "Scores":
+    def rows(self, index: Tensor) -> "ReadoutScores":
         """The problem of some of the points."""
         names = ("u0", "reach", "above", "below", "lift")
         return replace(self, **{name: getattr(self, name)[index] for name in names})
@@ -70,11 +70,11 @@ def scores_of(
     W: Float[Tensor, "k h d"],
     x: Float[Tensor, "m d"],
     reach: Float[Tensor, " m"],
-    num_own: int,
+    num_true: int,
     smooth: bool,
     one_of: int,
-) -> tuple[Scores, Float[Tensor, "k d"]]:
-    """The problem of points before own classes (first) and rivals, and the vectors v."""
+) -> tuple[ReadoutScores, Float[Tensor, "k d"]]:
+    """The problem of points before own classes (first) and targets, and the vectors v."""
     V = W.mean(dim=1)
     gram = V @ V.T
     square = gram.diagonal().clamp_min(1e-300)
@@ -86,11 +86,11 @@ def scores_of(
     least, most = centre - length, centre + length
     above, below = (-least).amax(dim=2).clamp_min(0), most.amax(dim=2).clamp_min(0)
     lift = torch.maximum(least.abs(), most.abs()).mean(dim=2) / 2
-    return Scores(gram, weight, x @ V.T, reach, num_own, smooth, one_of, above, below, lift), V
+    return ReadoutScores(gram, weight, x @ V.T, reach, num_true, smooth, one_of, above, below, lift), V
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ReadoutLeaf:
     """Boxes of scores with what proves them, row by row."""
 
     low: Float[Tensor, "m k"]
@@ -102,23 +102,23 @@ class Leaf:
     u: Float[Tensor, "m k"]  # the shortest flip that was found
     bound: Float[Tensor, " m"]
     score: Float[Tensor, " m"]  # where to cut: at this value
-    at: Tensor  # (m,) of this rival
+    at: Tensor  # (m,) of this target
 
-    def rows(self, index: Tensor) -> "Leaf":
+    def rows(self, index: Tensor) -> "ReadoutLeaf":
         """Some of the rows."""
-        return Leaf(**{name: value[index] for name, value in self.__dict__.items()})
+        return ReadoutLeaf(**{name: value[index] for name, value in self.__dict__.items()})
 
 
 @dataclass(eq=False)
-class Node:
+class ReadoutNode:
     """A box of one point with its proof, or a cut at u_at = value with the two boxes beside it."""
 
-    leaf: Leaf
-    below: "Node | None" = None
-    above: "Node | None" = None
+    leaf: ReadoutLeaf
+    below: "ReadoutNode | None" = None
+    above: "ReadoutNode | None" = None
 
 
-def plain_tree(root: Node) -> dict[str, Any]:
+def plain_tree(root: ReadoutNode) -> dict[str, Any]:
     """The tree as the checker wants it; shares a hair smaller, so that they do not add up to more than 1."""
     tree: dict[str, Any] = {}
     waiting = [(root, tree)]
@@ -134,23 +134,23 @@ def plain_tree(root: Node) -> dict[str, Any]:
     return tree
 
 
-def leaves(node: Node) -> list[Node]:
+def leaves(node: ReadoutNode) -> list[ReadoutNode]:
     """The boxes that together cover everything."""
     if node.below is None or node.above is None:
         return [node]
     return leaves(node.below) + leaves(node.above)
 
 
-def _softmax(problem: Scores, u: Tensor) -> tuple[Tensor, Tensor]:
+def _softmax(problem: ReadoutScores, u: Tensor) -> tuple[Tensor, Tensor]:
     """Values and weights of P at scores u: π, and N's weights, as [u]₊ has them."""
-    logits, own = relu_power(u, 1), problem.num_own
+    logits, own = relu_power(u, 1), problem.num_true
     if problem.smooth:
         return logits[:, :own].softmax(dim=1), logits[:, own:].softmax(dim=1)
     largest = torch.nn.functional.one_hot(logits[:, :own].argmax(dim=1), own).to(u.dtype)
     return largest, torch.ones_like(logits[:, own:])
 
 
-def _entropy(problem: Scores, share: Tensor) -> Tensor:
+def _entropy(problem: ReadoutScores, share: Tensor) -> Tensor:
     """Σ -π ln π, 0 for maxima."""
     return (
         -torch.special.xlogy(share, share).sum(dim=-1) if problem.smooth else torch.zeros_like(share[..., 0])
@@ -158,18 +158,18 @@ def _entropy(problem: Scores, share: Tensor) -> Tensor:
 
 
 def shortest_flip(
-    problem: Scores, low: Tensor, high: Tensor, u: Tensor, rounds: int
+    problem: ReadoutScores, low: Tensor, high: Tensor, u: Tensor, rounds: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """(α, τ, π, u) of a short flip in each box: convex-concave steps, P by its tangents, N by its tangent at the present flip.
 
     min ½‖δ‖² under linear constraints A u + o ≤ 0: multipliers by coordinate ascent, δ = -Σ γ_j v_j with γ = Aᵀ multipliers.
     """
     m, k = u.shape
-    own = problem.num_own
+    own = problem.num_true
     rows, shares = u.new_zeros(m, TANGENTS, own), u.new_zeros(m, TANGENTS, own)
     offsets = u.new_full((m, TANGENTS), NEVER)
     multipliers = u.new_zeros(m, TANGENTS + 2 * (k - own))
-    eye = torch.eye(k, dtype=u.dtype)[own:].expand(m, -1, -1)  # only rivals are cut
+    eye = torch.eye(k, dtype=u.dtype)[own:].expand(m, -1, -1)  # only targets are cut
     box = low[:, own:], -high[:, own:]
     alpha, tau = torch.zeros_like(u), u.new_zeros(m)
     for number in range(rounds):
@@ -177,9 +177,9 @@ def shortest_flip(
         slot = number % TANGENTS
         rows[:, slot], shares[:, slot] = share * (u[:, :own] > 0), share
         offsets[:, slot] = _entropy(problem, share)
-        rivals = relu_power(u[:, own:], 1)
-        value = rivals.logsumexp(dim=1) if problem.smooth else rivals.sum(dim=1)
-        slope = weights * (u[:, own:] > -0.05)  # a rival at its kink may rise
+        targets = relu_power(u[:, own:], 1)
+        value = targets.logsumexp(dim=1) if problem.smooth else targets.sum(dim=1)
+        slope = weights * (u[:, own:] > -0.05)  # a target at its kink may rise
         flat = value + problem.allowance - (slope * u[:, own:]).sum(dim=1)
         tangents = torch.cat([rows, -slope.unsqueeze(1).expand(-1, TANGENTS, -1)], dim=2)
         A = torch.cat([tangents, -eye, eye], dim=1)
@@ -197,7 +197,9 @@ def shortest_flip(
     return alpha, tau, torch.where(total > 0, mixed / total.clamp_min(1e-300), _softmax(problem, u)[0]), u
 
 
-def least_values(problem: Scores, leaf: Leaf) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m k"]]:
+def least_values(
+    problem: ReadoutScores, leaf: ReadoutLeaf
+) -> tuple[Float[Tensor, "m k"], Float[Tensor, "m k"]]:
     """The least value of each function of one score on its interval, from chords on PIECES pieces, and where it lies."""
     share = torch.linspace(0, 1, PIECES + 1, dtype=leaf.u.dtype)
     grid = leaf.low.unsqueeze(2) + (leaf.high - leaf.low).unsqueeze(2) * share  # (m, k, pieces + 1)
@@ -214,9 +216,9 @@ def least_values(problem: Scores, leaf: Leaf) -> tuple[Float[Tensor, "m k"], Flo
     return best, at.gather(2, piece.unsqueeze(2)).squeeze(2)
 
 
-def part_of(problem: Scores, leaf: Leaf, u: Float[Tensor, "m k g"]) -> Float[Tensor, "m k g"]:
-    """τ π_j [u]₊ of own classes, -(τ/S) e^G(u) of rivals (-τ G(u) for maxima)."""
-    own, tau = problem.num_own, leaf.tau.reshape(-1, 1, 1)
+def part_of(problem: ReadoutScores, leaf: ReadoutLeaf, u: Float[Tensor, "m k g"]) -> Float[Tensor, "m k g"]:
+    """τ π_j [u]₊ of own classes, -(τ/S) e^G(u) of targets (-τ G(u) for maxima)."""
+    own, tau = problem.num_true, leaf.tau.reshape(-1, 1, 1)
     first = tau * leaf.share.unsqueeze(2) * relu_power(u[:, :own], 1)
     rest = u[:, own:]
     A, B, lift = (v[:, own:].unsqueeze(2) for v in (problem.above, problem.below, problem.lift))
@@ -226,7 +228,7 @@ def part_of(problem: Scores, leaf: Leaf, u: Float[Tensor, "m k g"]) -> Float[Ten
     return torch.cat([first, -tau * second], dim=1)
 
 
-def proven(problem: Scores, leaf: Leaf) -> Leaf:
+def proven(problem: ReadoutScores, leaf: ReadoutLeaf) -> ReadoutLeaf:
     """The bound of each box with the parameters it has, and where to cut it."""
     values, at = least_values(problem, leaf)
     above = problem.allowance if problem.one_of else leaf.level - 1
@@ -234,7 +236,7 @@ def proven(problem: Scores, leaf: Leaf) -> Leaf:
     square = ((leaf.alpha @ problem.gram) * leaf.alpha).sum(dim=1)
     value = leaf.tau * offset - square / 2 + values.sum(dim=1)
     bound = (2 * value.nan_to_num(0.0).clamp_min(0)).sqrt()
-    own = problem.num_own
+    own = problem.num_true
     here = leaf.u.unsqueeze(2)
     D, centre = problem.weight, problem.u0 + leaf.alpha @ problem.gram
     at_flip = leaf.alpha * (leaf.u - problem.u0) + D * (leaf.u - centre) ** 2 / 2
@@ -248,27 +250,27 @@ def proven(problem: Scores, leaf: Leaf) -> Leaf:
     return replace(leaf, bound=bound, score=cut, at=chosen)
 
 
-def solved(problem: Scores, low: Tensor, high: Tensor, u: Tensor, rounds: int = ROUNDS) -> Leaf:
+def solved(problem: ReadoutScores, low: Tensor, high: Tensor, u: Tensor, rounds: int = ROUNDS) -> ReadoutLeaf:
     """Boxes with the proof that their shortest flips suggest."""
     u = torch.minimum(torch.maximum(u, low), high)
     alpha, tau, share, u = shortest_flip(problem, low, high, u, rounds)
-    level = relu_power(u[:, problem.num_own :], 1).logsumexp(dim=1)
+    level = relu_power(u[:, problem.num_true :], 1).logsumexp(dim=1)
     empty = torch.zeros_like(tau)
-    leaf = Leaf(low, high, alpha, tau, share, level, u, empty, empty, empty.long())
+    leaf = ReadoutLeaf(low, high, alpha, tau, share, level, u, empty, empty, empty.long())
     return proven(problem, leaf)
 
 
 @one_thread()
 def prove(
-    problem: Scores, u: Float[Tensor, "m k"], goal: Float[Tensor, " m"], *, limits: Limits
-) -> list[Node]:
+    problem: ReadoutScores, u: Float[Tensor, "m k"], goal: Float[Tensor, " m"], *, limits: Limits
+) -> list[ReadoutNode]:
     """A tree of boxes for every point, grown until its bound reaches `goal` or the limits are used up.
 
     `u`: the scores at the attack's witness. All points advance together, each cutting its worst box.
     """
     span = problem.gram.diagonal().sqrt() * problem.reach.unsqueeze(1)
     leaf = solved(problem, problem.u0 - span, problem.u0 + span, u)
-    roots = [Node(leaf.rows(torch.tensor([i]))) for i in range(len(u))]
+    roots = [ReadoutNode(leaf.rows(torch.tensor([i]))) for i in range(len(u))]
     waiting = [[root] for root in roots]
     while limits.allow():
         worst = [min(nodes, key=_bound) for nodes in waiting]
@@ -289,16 +291,16 @@ def prove(
     return roots
 
 
-def _bound(node: Node) -> float:
+def _bound(node: ReadoutNode) -> float:
     return float(node.leaf.bound)
 
 
-def _cut(problem: Scores, nodes: list[Node]) -> None:
+def _cut(problem: ReadoutScores, nodes: list[ReadoutNode]) -> None:
     """Cut each box where it says, and prove the two halves."""
-    leaf = Leaf(
+    leaf = ReadoutLeaf(
         **{
             name: torch.cat([getattr(node.leaf, name) for node in nodes])
-            for name in Leaf.__dataclass_fields__
+            for name in ReadoutLeaf.__dataclass_fields__
         }
     )
     twice = torch.arange(len(nodes)).repeat(2)
@@ -308,5 +310,5 @@ def _cut(problem: Scores, nodes: list[Node]) -> None:
     low[first + len(nodes), leaf.at] = leaf.score
     both = solved(problem.rows(twice), low, high, leaf.u[twice], CHILD_ROUNDS)
     for i, node in enumerate(nodes):
-        node.below = Node(both.rows(torch.tensor([i])))
-        node.above = Node(both.rows(torch.tensor([i + len(nodes)])))
+        node.below = ReadoutNode(both.rows(torch.tensor([i])))
+        node.above = ReadoutNode(both.rows(torch.tensor([i + len(nodes)])))

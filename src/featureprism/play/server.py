@@ -260,7 +260,7 @@ def application(folder: Path) -> Starlette:
 
 
 def serve(port: int, ready: Callable[[str], None]) -> None:
-    """Serve on 127.0.0.1 until interrupted; `ready` is told the address once the port is open."""
+    """Serve on 127.0.0.1 until interrupted; `ready` receives the address once the port is open."""
     with TemporaryDirectory(prefix="featureprism-") as folder:
         app = application(Path(folder))
         config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=1)

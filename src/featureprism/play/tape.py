@@ -8,7 +8,7 @@ Item = TypeVar("Item")
 
 
 class Tape(Generic[Item]):
-    """The items of an iterator, kept; several threads may look. An error is told to everyone who reaches it."""
+    """The items of an iterator, kept; several threads may look. An error is raised for everyone who reaches it."""
 
     def __init__(self, coming: Iterator[Item]) -> None:
         self._coming, self._lock = coming, Lock()

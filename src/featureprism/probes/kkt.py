@@ -245,9 +245,9 @@ class _Gradients:
 
     def __init__(self, w: Tensor, v: Tensor, lifted: Tensor, y: Tensor, tolerance: float) -> None:
         z = lifted @ w.T
-        room = tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
-        self.kink = z.abs() <= room
-        self.above = (z > room).to(w.dtype)
+        slack = tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
+        self.kink = z.abs() <= slack
+        self.above = (z > slack).to(w.dtype)
         self.w, self.v, self.lifted, self.y = w, v, lifted, y
         self.response = z.clamp_min(0)
 
@@ -414,5 +414,5 @@ def neuron_activity(net: TwoLayerNet, x: Float[Tensor, "n d"], audit: KKTAudit) 
     """φ'_ij: 1 above the kink, 0 below, on it what the audit found."""
     lifted, w = _lift(net, x)
     z = lifted @ w.T
-    room = audit.tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
-    return torch.where(z.abs() <= room, audit.on_kink_share, (z > 0).to(z.dtype))
+    slack = audit.tolerance * row_norms(w) * row_norms(lifted).unsqueeze(1)
+    return torch.where(z.abs() <= slack, audit.on_kink_share, (z > 0).to(z.dtype))

@@ -122,9 +122,9 @@ def _in_cell(net: TwoLayerNet, x: Tensor, t: Tensor, distance: float, tolerance:
     """A step along which output and pattern stay: orthogonal to the gradient and to the neurons on their kinks; 0 if there is none."""
     W, v = net.W.detach().double(), net.a.detach().double()
     z = W @ x + (0 if net.b is None else net.b.detach().double())
-    room = tolerance * row_norms(W) * float(torch.linalg.vector_norm(x) + 1)
-    kink = z.abs() <= room
-    gradient = (v * (z > room)) @ W
+    slack = tolerance * row_norms(W) * float(torch.linalg.vector_norm(x) + 1)
+    kink = z.abs() <= slack
+    gradient = (v * (z > slack)) @ W
     step = _without(t.unsqueeze(0), torch.cat([gradient.unsqueeze(0), W[kink]]))[0]
     size = float(torch.linalg.vector_norm(step))
     if size <= 1e-6 * float(torch.linalg.vector_norm(t)):

@@ -102,7 +102,7 @@ def train_images(
 
     All randomness of an epoch comes from (seed, epoch), and after each epoch everything is written to `checkpoint`: a killed run that
     is started again ends with the same weights as one that was not. What `watch` says after each epoch (in eval mode) joins `history`;
-    training ends early when `until` is content with it. `announce` is told the training accuracy after every batch.
+    training ends early when `until` is content with it. `announce` receives the training accuracy after every batch.
     """
     if len(x) != len(y) or len(y) == 0:
         raise ValueError(f"Need one label for each image, got {len(x)} images and {len(y)} labels.")
@@ -162,8 +162,8 @@ def _one_epoch(
         optimiser.step()
         right, seen = right + int((logits.argmax(dim=1) == labels).sum()), seen + len(labels)
         left = (time.perf_counter() - began) * ((recipe.epochs - epoch) * len(batches) / (index + 1) - 1)
-        told = f", about {left / 60:.0f} min of this training left" if left > 60 else ""
-        announce(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {right / seen:.2f}{told}")
+        remaining = f", about {left / 60:.0f} min of this training left" if left > 60 else ""
+        announce(f"epoch {epoch + 1}/{recipe.epochs}, training accuracy {right / seen:.2f}{remaining}")
         progress((epoch + (index + 1) / len(batches)) / recipe.epochs)
 
 
@@ -181,8 +181,8 @@ def checkpoint_for(folder: Path | None, **what: Any) -> Path | None:
     """
     if folder is None:
         return None
-    told = json.dumps({**what, "version": version("featureprism")}, sort_keys=True, default=str)
-    return folder / f"{hashlib.sha256(told.encode()).hexdigest()[:16]}.pt"
+    text = json.dumps({**what, "version": version("featureprism")}, sort_keys=True, default=str)
+    return folder / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.pt"
 
 
 def _hold_frozen(net: nn.Module) -> None:

@@ -66,19 +66,19 @@ def judged(
     net.eval()
     labels = member.labelled(data.y_test)
     x, y = data.x_test[:num_images], labels[:num_images]
-    told: Row = {"accuracy": _share(decided(net, data.x_test) == labels)}
+    card: Row = {"accuracy": _share(decided(net, data.x_test) == labels)}
     if member.labels == CLASSES:
         halves = replace(member, labels=2).labelled
         groups = halves(torch.arange(CLASSES))
-        told["two groups"] = _share(decided(net, data.x_test, groups) == halves(data.y_test))
+        card["two groups"] = _share(decided(net, data.x_test, groups) == halves(data.y_test))
     for index, (name, attack) in enumerate(JUDGES.items()):
         begin, size = index / len(JUDGES), 1 / len(JUDGES)
         held = standing(
             net, x, y, attack, seed=seed, progress=lambda done, b=begin, s=size: progress(b + s * done)
         )
-        told[name] = _share(held) | {"steps": attack.steps, "restarts": attack.restarts, "losses": 2}
-    told["zero_gradients"] = vanishing_share(net, x, y)
-    return told
+        card[name] = _share(held) | {"steps": attack.steps, "restarts": attack.restarts, "losses": 2}
+    card["zero_gradients"] = vanishing_share(net, x, y)
+    return card
 
 
 def _share(held: Tensor) -> Row:

@@ -41,8 +41,8 @@ def save(member: Member, net: nn.Module, card: Row, folder: Path = KEPT) -> Path
     np.savez_compressed(stream, **arrays)
     path = folder / f"{member.name}.npz"
     write_whole(path, stream.getvalue())
-    told = {"name": member.name, "sha256": hashlib.sha256(stream.getvalue()).hexdigest(), **card}
-    write_whole(_card(member.name, folder), as_json(told, indent=1) + "\n")
+    about = {"name": member.name, "sha256": hashlib.sha256(stream.getvalue()).hexdigest(), **card}
+    write_whole(_card(member.name, folder), as_json(about, indent=1) + "\n")
     return path
 
 

@@ -22,9 +22,9 @@ WATCHED = 1000  # test images whose accuracy the curve tells, after each epoch
 def data_hash(data: ImageSet) -> str:
     """SHA-256 (16 digits) of the training images as bytes, and of their labels: the same for every file that holds them."""
     pixels = (data.x_train * 255).round().to(torch.uint8)
-    told = hashlib.sha256(pixels.numpy().tobytes())
-    told.update(data.y_train.numpy().tobytes())
-    return told.hexdigest()[:16]
+    digest = hashlib.sha256(pixels.numpy().tobytes())
+    digest.update(data.y_train.numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def fresh(member: Member) -> nn.Module:

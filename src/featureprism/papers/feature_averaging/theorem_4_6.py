@@ -121,7 +121,8 @@ CLAIMS = (
         source="Theorem 4.6, sharp",
         says="The distance from the averaging classifier is set by memorised noise, unequal cluster sizes and what neurons have"
         " unlearned of the other class.",
-        quantity="|relative distance of a neuron from its centre ÷ the predicted distance - 1|, largest over the sizes (k, d, n)",
+        quantity="|relative distance of the weights from those of the averaging classifier ÷ the predicted distance - 1|,"
+        " largest over the sizes (k, d, n)",
         formula=r"\frac{\inf_C \sup |C f_{FA} - f|}{\sup |f|} = \sqrt{2\tfrac{k}{n}\bigl(1 + (g/\lambda)^2\bigr) + o^2}",
         bound=at_most(0.2),
         because="the law is of first order in both terms, and a little too large where they are not small",

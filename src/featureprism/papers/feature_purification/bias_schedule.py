@@ -114,7 +114,7 @@ CLAIMS = (
         "small",
         source="Section 4",
         says="A bias that grows as fast as a winner, c_b = (d/2) E[y sign(w*_j) z_j 1{|z_j| = 1}], loses half of the features.",
-        quantity="c_b at which half of the features are lost ÷ the rate of a winner",
+        quantity="speed c_b of the bias at which half of the features are lost ÷ the speed at which a winner grows",
         bound=between(0.5, 2.0),
         because="the law has no free constant; a factor of two is left for the lottery",
         value=half_share,

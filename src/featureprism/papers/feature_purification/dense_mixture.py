@@ -74,7 +74,7 @@ CLAIMS = (
         " attacker sees them and data does not.",
         quantity="response of a neuron's mixture to Mw* ÷ to data of equal norm, median over neurons",
         bound=at_least(3.0),
-        because="the paper has √d, 10 at d = 100; a third of it leaves room for the noise of neurons",
+        because="the paper has √d, 10 at d = 100; a third of it is left for the noise of neurons",
         value=lambda rows: rows.of("response").per_seed("ratio"),
         premises=requires(*MIXED),
     ),

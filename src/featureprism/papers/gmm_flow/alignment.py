@@ -66,7 +66,7 @@ CLAIMS = (
     Claim(
         "t2",
         source="Proposition 4, t₂ in its proof",
-        says="The interval from t₁ to the t₂ of the proof, on which neurons are aligned, is not empty.",
+        says="Neurons are aligned from a time t₁ on, and the time t₂ up to which the proof keeps them aligned comes later.",
         quantity="t₂ of the proof divided by the measured t₁ at ε = α^(8K), largest over p and α",
         formula=r"t_2 = \ln(1/(2^{p-1}\sqrt h\,\epsilon)) / (2^{p+2} K) \ge t_1",
         bound=at_least(1.0),

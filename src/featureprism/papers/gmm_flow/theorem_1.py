@@ -296,8 +296,8 @@ CLAIMS = (
     Claim(
         "drift",
         source="after t*, not in the paper",
-        says="After it has learned, the network fits noise and drifts away from F^(p) by a law of the sizes and the time alone.",
-        quantity="distance to F^(p) divided by the law, mean from t* to T* and over p and α ≤ 0.14",
+        says="After it has learned, the network fits noise and drifts away from F^(p) by a distance that sizes and time alone predict.",
+        quantity="distance to F^(p) divided by the predicted distance, mean from t* to T* and over p and α ≤ 0.14",
         formula=r"\lVert u - \mu\rVert^2 \approx \alpha^2/N + p^4\alpha^4 (t - t^*)^2/(DN)",
         bound=between(0.9, 1.1),
         because="the law is an expectation, around which single runs scatter by a tenth",
