@@ -76,7 +76,10 @@ def bracket(**changes):
 
 def test_what_now_says_what_is_open_and_what_would_close_it():
     text = str(bracket())
-    assert "1 of 2 points is still open: the seconds were used up; try about 40 seconds" in text
+    assert (
+        "1 of 2 points is still open: the seconds were used up; 10 CPU seconds did not close them: try 40"
+        in text
+    )
     assert "1 point is misclassified" in text
 
 

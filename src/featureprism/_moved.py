@@ -90,25 +90,22 @@ class Moved:
             return "No perturbation is known that changes a correct answer."
         if len(self.points) == 1:
             return str(self.points[0])
-        where = {True: "mostly along one common direction", False: "in many different directions"}
+        ways = {True: "mostly along one common direction", False: "in many different directions"}
         along = (
-            "along a few directions"
-            if FEW <= self.agreement < ONE_DIRECTION
-            else where[self.agreement >= FEW]
+            "along a few directions" if FEW <= self.agreement < ONE_DIRECTION else ways[self.agreement >= FEW]
         )
         if self.side:
             half = int(np.searchsorted(np.cumsum(self.shares), 0.5)) + 1
             return (
                 f"The pictures break {along}; half of the change lies in {half} of {len(self.shares)} pixels."
             )
-        leading = [
-            f"{name} ({share:.0%})"
-            for name, share in zip(self.features, self.shares, strict=True)
-            if share >= 0.05
+        named = [
+            (name, share) for name, share in zip(self.features, self.shares, strict=True) if share >= 0.05
         ][:NAMED]
-        return (
-            f"The points break {along}; most of the change is in {', '.join(leading) or 'no single feature'}."
-        )
+        leading = ", ".join(f"{name} ({share:.0%})" for name, share in named) or "no single feature"
+        is_most = sum(share for _, share in named) >= 0.5
+        where = f"most of the change is in {leading}" if is_most else f"many features change, most {leading}"
+        return f"The points break {along}; {where}."
 
     def __str__(self) -> str:
         return "\n".join([self.sentence(), *map(str, self.points[:NAMED] if len(self.points) > 1 else ())])

@@ -77,7 +77,11 @@ def _larger(bracket: Any, reason: str) -> str:
     used = bracket.seconds * len(bracket)
     if not np.isfinite(used):
         return "raise the seconds of the budget"
-    return f"try about {max(10, round(4 * used, -1)):.0f} seconds (--seconds, or budget=fp.Budget(seconds=…))"
+    more = max(10, round(4 * used, -1))
+    return (
+        f"{used:.0f} CPU seconds did not close them: try {more:.0f}, four times as many "
+        "(--seconds, or budget=fp.Budget(seconds=…)); what more would need is not known"
+    )
 
 
 def _units(bracket: Any) -> list[str]:

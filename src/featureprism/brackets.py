@@ -48,7 +48,7 @@ class RadiusBracket:
     zero_gradient_share, blind_share : float
         Share of points at which the gradient vanishes, and at which plain PGD fails beyond the witness.
     seconds : float
-        Average time of a point.
+        Average CPU time of a point.
     statement : Statement
         What the proofs are about: norm, bounds, the hashes of model and points.
     margin : array of shape (n,)

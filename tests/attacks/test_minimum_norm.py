@@ -178,3 +178,15 @@ def test_no_foolbox_flip_is_shorter_on_a_network_of_the_competition(tmp_path):
     theirs = torch.where(flipped, (moved - x).abs().amax(dim=1), math.inf)
     ours = asked(net, x, own, norm=math.inf, bounds=(0, 1), branches=0)
     assert bool((ours.attacked <= 1.02 * theirs).all())
+
+
+def test_a_region_where_two_scores_are_equal_counts_as_flipped():
+    """f₀ = [x₁]₊ + [x₂]₊ is f₁ = 0, and never less, from (0, 0) on."""
+    W, V, b, c = torch.eye(2), torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.zeros(2), torch.zeros(2)
+    net, x = (
+        ScoreNet(*(t.double() for t in (W, V, b, c)), activation=ReLU()),
+        torch.tensor([[1.0, 0.5]]).double(),
+    )
+    bracket = asked(net, x, torch.tensor([0]), norm=math.inf, branches=50)
+    assert float(bracket.attacked[0]) == pytest.approx(1.0, rel=1e-4)
+    assert float(bracket.certified[0]) >= 0.985

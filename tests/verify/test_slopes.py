@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.neural_network import MLPClassifier
+from sklearn.svm import SVC
 from torch import nn
 
 import featureprism as fp
@@ -16,6 +17,7 @@ from featureprism.checker import exact
 from featureprism.checker.enclosed import enclosed
 from featureprism.checker.layers import Layers, Region
 from featureprism.models.read import read_model
+from featureprism.verify.deep import methods
 from featureprism.verify.slopes import steepest_l1
 
 X = np.random.default_rng(0).normal(size=(150, 4))
@@ -121,3 +123,18 @@ def test_a_model_that_gates_itself_is_read_as_silu_and_an_approximate_gelu_is_no
     assert weights.activation == "silu"
     rough = nn.Sequential(nn.Linear(4, 5), nn.GELU(approximate="tanh"), nn.Linear(5, 2)).double()
     assert read_model(rough, probe=X[:2]).weights is None
+
+
+def test_what_a_norm_of_1_cannot_be_asked_with_is_one_sentence():
+    with pytest.raises(ValueError, match="takes the norms 2 and inf"):
+        fp.robust_radius(fitted(MODELS["relu"]), X[:1], Y[:1], norm=1, arithmetic="float32")
+    kernel = SVC().fit(X, Y > 0)
+    bracket = fp.robust_radius(kernel, X[:2], Y[:2] > 0, norm=1)
+    assert (bracket.certified <= bracket.attacked).all()
+
+
+def test_bounds_that_would_take_longer_than_what_is_left_are_not_begun(monkeypatch):
+    net, x, y = fitted(MODELS["relu"]), X[:2], Y[:2]
+    monkeypatch.setattr(methods, "FLOPS", 1.0)
+    bracket = fp.robust_radius(net, x, y, eps=0.01, budget=fp.Budget(seconds=60))
+    assert set(bracket.method) <= {"balls", "norm product", "flipped", "misclassified"}

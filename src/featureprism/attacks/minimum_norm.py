@@ -3,7 +3,8 @@
 It begins at the point with FMN (Pintor et al., NeurIPS 2021; for ℓ2 close to DDN, Rony et al., CVPR 2019), which follows the gradient
 of the margin while the radius of the ball shrinks after a flip and grows after a miss. Every restart is a projected descent from a
 random place of the ball just below the shortest flip known (as APGD does, Croce & Hein, ICML 2020), and what flips there is shortened
-by further descents at smaller and smaller radii. Restarts end when several in a row found nothing.
+by further descents at smaller and smaller radii. Restarts end when several in a row found nothing. Small networks of few dimensions
+can be flat on the way to all flips: there random places of the ball are tried first.
 
 On some networks the margin alone leads every descent to the same few places. A restart therefore begins with random weights of the
 scores (output diversification; Tashiro et al., NeurIPS 2020), which turn into those of the margin on the way.
@@ -45,6 +46,9 @@ SHORTEN_ROUNDS = 4  # at most with each of these
 GAIN = 1e-3  # relative: less is no gain
 MANY_ROWS = 128  # that a small network sees at once
 HALVINGS = 16  # of the ray through a flip
+FEW_DIMENSIONS = 32  # ℓ∞: up to here random places are tried where no gradient leads
+SAMPLES, SAMPLE_ROUNDS = 256, 6  # of each point
+KEPT_SAMPLES = 8  # of each round, those that are followed along their ray
 STEEP_SHARE = 0.05  # of the coordinates: those along which an ℓ1 step goes
 
 
@@ -154,7 +158,7 @@ def minimum_norm(
     restarts: int = RESTARTS,
     together: int = 1,
 ) -> Flips:
-    """The shortest perturbations found with f_label < f_target, for rows that belong to points.
+    """The shortest perturbations found with f_label ≤ f_target, for rows that belong to points.
 
     Parameters
     ----------
@@ -187,9 +191,12 @@ def minimum_norm(
     for start in (torch.zeros_like(x), *(() if starts is None else starts)):
         rows = torch.nonzero((flips.shortest() > enough)[point])[:, 0]
         _fmn(search.rows(rows), start[rows], rows, flips)
-    _shorten(search, torch.arange(len(x)), flips, enough)
     row_of = torch.full((flips.num_points, num_classes), -1)
     row_of[point, target] = torch.arange(len(x))
+    if norm == inf and x.shape[1] <= FEW_DIMENSIONS and restarts and together > 1:
+        for number in range(SAMPLE_ROUNDS):
+            _sample(search, number, flips, row_of, enough)
+    _shorten(search, torch.arange(len(x)), flips, enough)
     missed = torch.zeros(flips.num_points, dtype=torch.long)
     for first in range(0, restarts, together):
         before = flips.shortest()
@@ -202,6 +209,37 @@ def minimum_norm(
         missed = torch.where(flips.shortest() < (1 - GAIN) * before, 0, missed + together)
     _slide(search, flips, enough)
     return flips
+
+
+def _sample(search: "_Search", number: int, flips: Flips, row_of: Tensor, enough: float) -> None:
+    """Flips at random places and corners of the ball below the shortest flip of each point."""
+    shortest = flips.shortest()
+    first = row_of.clamp_min(0).amax(dim=1)  # a row of each point
+    points = torch.nonzero((shortest > enough) & (row_of >= 0).any(dim=1))[:, 0]
+    if not len(points):
+        return
+    part = search.rows(first[points].repeat_interleave(SAMPLES))
+    places = torch.cat([_places(search.x[i], number) for i in first[points].tolist()])
+    radius = torch.minimum(shortest[part.point], part.reach)
+    delta = part.project(radius.unsqueeze(1) * places, radius)
+    scores = in_batches(part.margins.scores, part.x + delta, part.margins.batch)
+    margin, other = _least_margin(scores, part.margins.label)
+    least = margin.reshape(len(points), SAMPLES).topk(KEPT_SAMPLES, dim=1, largest=False)
+    kept = (least.indices + SAMPLES * torch.arange(len(points)).unsqueeze(1))[least.values <= 0]
+    rows = row_of[part.point[kept], other[kept]]
+    shorter = _on_its_ray(search.rows(rows), delta[kept])
+    flips.take(rows, search.size(shorter), shorter)
+
+
+def _places(x: Float[Tensor, " d"], number: int) -> Float[Tensor, "s d"]:
+    """Places of the unit cube, every other one a corner; they depend on the point alone."""
+    seed = (
+        int.from_bytes(hashlib.sha256(x.numpy().tobytes() + f"/{number}".encode()).digest()[:8], "big") >> 1
+    )
+    noise = torch.rand(SAMPLES, len(x), generator=torch.Generator().manual_seed(seed), dtype=x.dtype)
+    places = 2 * noise - 1
+    places[::2] = places[::2].sign()
+    return places
 
 
 def _restart(
@@ -225,8 +263,8 @@ def _restart(
         if weights is not None:
             weights[outside] = part.margins.weights[outside]
     margin, delta, other = _descend(part, start, radius, STEPS, weights=weights)
-    hit = row_of[part.point, other][margin < 0]
-    shorter = _on_its_ray(search.rows(hit), delta[margin < 0])
+    hit = row_of[part.point, other][margin <= 0]
+    shorter = _on_its_ray(search.rows(hit), delta[margin <= 0])
     flips.take(hit, search.size(shorter), shorter)
 
 
@@ -284,7 +322,7 @@ def _fmn(search: _Search, delta: Tensor, rows: Tensor, flips: Flips) -> Tensor:
         rate = RADIUS_RATES[1] + (RADIUS_RATES[0] - RADIUS_RATES[1]) * fall
         margin, gradient = search.margins.input_gradient(search.x + delta)
         length = search.size(delta)
-        flipped = margin < 0
+        flipped = margin <= 0
         shorter = flipped & (length < best)
         best = torch.where(shorter, length, best)
         best_delta = torch.where(shorter.unsqueeze(1), delta, best_delta)
@@ -378,7 +416,7 @@ def _shorten(search: _Search, rows: Tensor, flips: Flips, enough: float) -> None
                 break
             part, radius = search.rows(busy), shrink * flips.length[busy]
             margin, delta, other = _descend(part, flips.delta[busy], radius, SHORTEN_STEPS, by_signs=by_signs)
-            hit = torch.nonzero((margin < 0) & (other == part.margins.target))[:, 0]
+            hit = torch.nonzero((margin <= 0) & (other == part.margins.target))[:, 0]
             shorter = _on_its_ray(part.rows(hit), delta[hit])
             busy = busy[hit]
             flips.take(busy, search.size(shorter), shorter)
@@ -392,7 +430,7 @@ def _slide(search: _Search, flips: Flips, enough: float) -> None:
     part = search.rows(rows)
     ones = torch.ones_like(part.reach)
     delta = slide(part.margins, part.x, ones, flips.delta[rows], part.box, part.norm)
-    flipped = part.margins(part.x + delta) < 0
+    flipped = part.margins(part.x + delta) <= 0
     flips.take(rows[flipped], part.size(delta[flipped]), delta[flipped])
 
 
@@ -407,6 +445,6 @@ def _on_its_ray(search: _Search, delta: Tensor) -> Tensor:
     low, high = torch.zeros_like(delta[:, :1]), torch.ones_like(delta[:, :1])
     for _ in range(HALVINGS if len(delta) else 0):
         middle = (low + high) / 2
-        flipped = (search.margins(search.x + middle * delta) < 0).unsqueeze(1)
+        flipped = (search.margins(search.x + middle * delta) <= 0).unsqueeze(1)
         low, high = torch.where(flipped, low, middle), torch.where(flipped, middle, high)
     return high * delta

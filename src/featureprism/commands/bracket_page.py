@@ -1,6 +1,7 @@
 """One page to hand over: what was asked of a model, what is proven, which points are weakest and why, and how to check it."""
 
 import hashlib
+import re
 from html import escape
 from pathlib import Path
 
@@ -25,7 +26,10 @@ td, th { text-align: left; padding: 5px 10px 5px 0; border-bottom: 1px solid #ed
 code, pre { font-family: ui-monospace, monospace; font-size: .85rem; background: #f0f2f5; border-radius: 6px; overflow-wrap: anywhere; }
 code { padding: 1px 4px; } pre { padding: 10px; white-space: pre-wrap; }
 svg { max-width: 100%; height: auto; } figure { margin: 0; } li { margin: .35em 0; }
+@media print { body { background: #fff; font-size: 11pt; } main { padding: 0; max-width: none; }
+  section { break-inside: avoid; border-color: #bbb; margin: 10px 0; } a { color: inherit; } }
 """
+CODE = re.compile(r"`([^`]*)`")
 AT = (0.25, 0.5, 1.0)  # times the median: where the table reads the curve
 
 
@@ -38,7 +42,10 @@ def write_page(bracket: RadiusBracket, out: Path, model: Path, data: Path, flags
         _head(bracket, model, data),
         _section("Robust accuracy against the size of a change", _curve(bracket)),
         _section("What moved in the weakest points", moved._repr_html_()),
-        _section("What now", "<ul>" + "".join(f"<li>{escape(step)}</li>" for step in steps) + "</ul>")
+        _section(
+            "What now",
+            "<ul>" + "".join(f"<li>{_with_code(step)}</li>" for step in steps) + "</ul>",
+        )
         if steps
         else "",
         _section("What is proven, and how to check it", _proofs(bracket, out, model, data, flags)),
@@ -52,6 +59,10 @@ def write_page(bracket: RadiusBracket, out: Path, model: Path, data: Path, flags
     path = out / "report.html"
     write_whole(path, page)
     return path
+
+
+def _with_code(text: str) -> str:
+    return CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _section(title: str, body: str) -> str:

@@ -1,6 +1,7 @@
 """radius, referee and kkt: your own model on your own points."""
 
 import argparse
+import sys
 from dataclasses import asdict, replace
 from math import inf, isnan
 from pathlib import Path
@@ -19,7 +20,7 @@ from featureprism.commands.tables import kkt_table, rulings_table
 from featureprism.commands.units import stated_units
 from featureprism.commands.words import say
 from featureprism.geometry import check_domain
-from featureprism.lab.terminal import progress_bar
+from featureprism.lab.terminal import duration, progress_bar
 from featureprism.models import read_model
 from featureprism.models.model import NotANetwork
 from featureprism.models.read import load_points, save_points
@@ -57,6 +58,8 @@ def radius(args: argparse.Namespace) -> int:
         say(
             f"{holds} of {len(bracket)} points hold at {args.eps:g} (proven), {flipped} do not, {left} are open"
         )
+        if steps := bracket.next_steps():
+            print("\n".join(["What now:", *(f"  - {step}" for step in steps)]))
     passed = "passed" if self_test().passed else "FAILED: do not believe the attacked side"
     say(f"attack self-test {passed}{_blindness(bracket)}")
     drawn = " and curve.png" if args.eps is None else ""
@@ -110,6 +113,8 @@ def _bracketed(args: argparse.Namespace, eps: float | None = None) -> RadiusBrac
         raise ValueError(f"{args.data}: {error}") from error
     seconds = args.seconds if args.branches is None or args.seconds is not None else inf
     budget = Budget(SECONDS * len(x) if seconds is None else seconds, args.branches)
+    if budget.seconds < inf:
+        print(f"at most about {duration(budget.seconds)} of CPU time for {len(x)} points", file=sys.stderr)
     with progress_bar("brackets") as bar:
         bracket = bracket_in_batches(model, x, label, query, budget, args.out, progress=bar.within)
     return replace(bracket, **about)

@@ -129,6 +129,8 @@ def robust_radius(
     in_float32 = arithmetic == "float32"
     if in_float32 and not (lipschitz is None and starts is None):
         raise ValueError('arithmetic="float32" takes neither starts nor lipschitz.')
+    if in_float32 and as_norm(norm) == 1:
+        raise ValueError('arithmetic="float32" takes the norms 2 and inf.')
     x, features = as_points(X), feature_names(X)
     spread = spread_of(x.numpy(), None if reference is None else as_points(reference).numpy())
     weighted = query_weights(unit, weights, fixed, spread, features)

@@ -69,7 +69,7 @@ def bracket_points(
 
     An interrupt keeps what is finished; the other points have the method "interrupted".
     """
-    began = time.perf_counter()
+    began = time.thread_time()
     x = x.double()
     if query.weights is not None:
         units = Weighted.of(model, x, query)
@@ -104,7 +104,7 @@ def bracket_points(
     except KeyboardInterrupt:
         pass  # what is finished stays, the rest says so
     progress(1.0)
-    return outcome.bracket(model, (time.perf_counter() - began) / max(1, len(x)))
+    return outcome.bracket(model, (time.thread_time() - began) / max(1, len(x)))
 
 
 def _ahead(model: Model, x: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:

@@ -133,7 +133,7 @@ def draw(rows: Rows) -> Any:
     axes.plot(constants, 1 / np.sqrt(1 + steps**2), ":", color="black", label="1/√(1+T²)")
     guide(axes, ORTHOGONAL, "0.1", along="y")
     axes.set(xscale="log", yscale="log", xlabel="C", ylabel="|cosine| with the other label's centres")
-    plain_ticks(axes, (16, 36, 100, 324))
+    plain_ticks(axes, [C for C in (16, 36, 100, 324, 900) if constants.max() >= C])
     plain_ticks(axes, (0.05, 0.1, 0.2, 0.4), along="y")
     axes.legend()
     return figure

@@ -135,7 +135,7 @@ def draw(rows: Rows) -> Any:
 ATTACKERS = Experiment(
     id="feature-purification/attackers",
     source="Allen-Zhu & Li 2020, Figure 13",
-    title="The stronger the adversary in training, the purer the features",
+    title="Purity of the features after training against weaker and stronger adversaries",
     scales=scales(AttackerSetting),
     measure=measure,
     claims=CLAIMS,

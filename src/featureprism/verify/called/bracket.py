@@ -162,7 +162,7 @@ def bracket_called(
     called: Called, x: Float[np.ndarray, "n d"], y: Any, query: Query, budget: Budget
 ) -> RadiusBracket:
     """Brackets of a model that is only called; in units of the query's weights."""
-    began, limits = time.perf_counter(), Limits.of(budget, budget.seconds)
+    began, limits = time.thread_time(), Limits.of(budget, budget.seconds)
     label = class_positions(y, called.classes, called.num_classes)
     if len(label) != len(x):
         raise ValueError(f"Need one label per point: {len(x)} points, {len(label)} labels.")
@@ -214,7 +214,7 @@ def bracket_called(
         tuple(kind if r else MISCLASSIFIED for r in right),
         delta,
         tuple({} for _ in x),
-        seconds=(time.perf_counter() - began) / max(1, len(x)),
+        seconds=(time.thread_time() - began) / max(1, len(x)),
         label=label,
         predicted=np.minimum(predicted, called.num_classes - 1),
         target=target,
@@ -253,7 +253,7 @@ def _bound_of(model: Any) -> tuple[Bound | None, np.ndarray | None]:
 
             x, label, query = asked.x, asked.label, asked.query
             radii = kernel_radii(model, x, label) / _stretch(asked)
-            by_gradient = len(model.classes_) == 2 and query.weights is None
+            by_gradient = len(model.classes_) == 2 and query.weights is None and query.norm != 1
             delta = kernel_flips(model, x, label, query.norm, query.bounds) if by_gradient else None
             return Bounded(radii, "norm in the kernel's space", delta)
 

@@ -1,5 +1,6 @@
 """Proofs about several layers: the product of norms, and linear and semidefinite relaxations with branch and bound."""
 
+import time
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +31,8 @@ from featureprism.verify.deep.branch_and_bound import (
 from featureprism.verify.pairs import Method, Pairs
 from featureprism.verify.query import OVERSHOOT, Limits, Query
 
+FLOPS = 1e10  # multiplications and additions of one core in a second
+NOT_ASKED = 5.0  # seconds: what takes less is tried whatever is left
 MOST_INPUTS = 4096  # of networks that are proven; larger ones have the product of norms
 TRIALS = 5  # radii at which a semidefinite proof is tried
 OVERSHOT = 1.2  # times the step to where nothing is missing on a line through two trials
@@ -366,6 +369,13 @@ class NormProduct(Method):
             pairs.keep(j, certificate)
 
 
+def seconds_of_bounds(model: Layers) -> float:
+    """About how long it takes to bound all neurons once, by three choices of lines from both sides, roundings counted."""
+    inner = [W.size for W in model.weights[:-1]]
+    work = sum(len(W) * sum(inner[:k]) for k, W in enumerate(model.weights[:-1]))
+    return 24 * work / FLOPS
+
+
 class _ReluLayers(Method):
     """What both relaxations of layers of ReLU share; abstract."""
 
@@ -389,6 +399,10 @@ class _ReluLayers(Method):
                 model, pairs.x[i].numpy(), int(pairs.label[i]), first, query.norm, query.bounds
             )
             share = limits.share(len(open_points) - number)
+            seconds = seconds_of_bounds(model)
+            if seconds > NOT_ASKED and time.thread_time() + seconds > share.deadline:
+                limits.out_of_seconds = True  # a single look would take longer than all that is left
+                continue
             radius = float(attacked[i] if query.eps is None else goal[i])
             proofs = self.of_point(point, radius, known, query, share)
             limits.note(share)
