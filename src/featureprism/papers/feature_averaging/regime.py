@@ -357,10 +357,10 @@ CLAIMS = (
     Claim(
         "active-large",
         source="Lemma B.1, with Assumption 4.3 alone",
-        says="From initial weights as large as Assumption 4.3 allows them, every training point activates all neurons of its class"
-        " after one step.",
-        quantity=f"share of active pairs of a point and a neuron of its class at t = 1, least over those of {STARTS} starts that have"
-        " the event of Proposition A.12, at the largest k",
+        says="From initial weights as large as Assumption 4.3 allows them (variance η/k⁵), every training point activates all neurons"
+        " of its class after one step.",
+        quantity=f"share of pairs of a point and a neuron of its class with the neuron active after one step; the least of those of"
+        f" {STARTS} random starts at which every neuron is active on enough points of every cluster (Proposition A.12); largest k",
         formula=r"S_{y_i,i}^{(1)} = [m]",
         bound=at_least(1.0),
         because="no pair may be an exception; Lemma A.13 needs σ_w ≤ η/(6nm√d), which σ_w² ≤ ηk⁻⁵ does not give",

@@ -188,8 +188,8 @@ CLAIMS = (
     Claim(
         "ahead",
         source="Theorems 5.4 and 5.6",
-        says="A network after adversarial training is more robust than every linear, polynomial or tangent model on the same data.",
-        quantity="robust accuracy of the network minus that of the best of five models",
+        says="A network after adversarial training is more robust than linear, polynomial and tangent-kernel models of the same data.",
+        quantity="accuracy under the strongest of three ℓ∞ attacks: the network's minus that of the best of five such models",
         bound=above(0.0),
         because="the theorems say that one is robust and the others are not",
         value=_ahead,
