@@ -91,7 +91,7 @@ def test_other_weights_and_larger_claims_prove_nothing_false(case):
                 c, radius=stretch * c.radius, reach=stretch * c.reach, tree=c.tree | {"numbers": numbers}
             )
             given = verified(claim, network_of[proof.own, proof.rival], x[proof.point], 1.0)
-            if proof.rival == int(bracket.rival[proof.point]):
+            if proof.rival == int(bracket.target[proof.point]):
                 assert given <= attacked
             assert given in (0.0, claim.reach) or c.norm == 2
             assert given <= claim.reach

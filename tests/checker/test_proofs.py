@@ -77,7 +77,7 @@ def test_radius_writes_proofs_that_check_accepts(folder, capsys):
         1
     ]  # of four points, as brackets print it
     assert f"4 of 4 points have a proven ℓ2 radius, median {half:.5g}\n" in told
-    assert header == "index,label,predicted,rival,certified,attacked,method,stopped_because"
+    assert header == "index,label,predicted,target,certified,attacked,method,stopped_because"
     assert first.split(",")[1] in ("red", "green", "blue")
 
 
