@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from featureprism.checker import cells, cheap, float32, quadratic, readouts
 from featureprism.checker.enclosed import Enclosed, enclosed
@@ -240,3 +241,20 @@ def test_the_next_layer_starts_from_what_the_last_one_may_have_computed(monkeypa
     _, mass, carried, size = calls[1]
     np.testing.assert_array_equal(size, mass + carried)
     assert (carried > 0).all()
+
+
+def test_least_products_over_an_l1_ball_in_a_box_are_those_of_linear_programming():
+    """δ = p - q with p, q ≥ 0, Σ(p + q) ≤ radius and low ≤ δ ≤ high."""
+    rng = np.random.default_rng(8)
+    for _ in range(30):
+        low, high, radius = -rng.uniform(0, 1, 5), rng.uniform(0, 1, 5), rng.uniform(0.1, 3.0)
+        v = rng.normal(size=5)
+        optimum = linprog(
+            np.concatenate([v, -v]),
+            A_ub=[np.ones(10)],
+            b_ub=[radius],
+            bounds=[(0, side) for side in (*high, *-low)],
+        ).fun
+        least = Region(radius, 1, low, high).least(enclosed(v[None]))[0]
+        assert least <= optimum + 1e-9
+        assert least == pytest.approx(optimum, abs=1e-9)
